@@ -5,6 +5,10 @@ Spark needs to carry the same offsets from Kafka to Parquet, undecoded, as one j
 and partitions, so on every core; a leg's ``ratio_to_raw`` is the raw time divided by the sink's.
 1.0 would mean that decoding, the ledger, keys, positions and commit rows cost nothing.
 
+``by_hand`` is the job that people write instead: from_avro, the last change of each key and a MERGE
+for each table, without a log, a ledger or cuts; over 1.0 in ``ratio_to_by_hand`` means that the
+sink is faster than that.
+
 A leg with a ratio tells both parts: the log, and the fold into the tables; ``ratio_to_raw`` is of
 the two together. Legs: ``initial_load`` snapshot rows into new tables; ``append`` creates into
 tables that are there; ``catch_up`` creates, updates and deletes mixed; ``merge`` scattered updates
@@ -22,27 +26,27 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import structlog
 from pyspark.sql import SparkSession
 
+from bench.sink_by_hand import ByHand
+from bench.sink_fill import fill, fill_by_hand
 from bench.sink_latency import latency, seen, spread
 from bench.sink_topics import Change, Topics
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.registry import SchemaRegistry as RegistryServer
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_sink.application import warm_up
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.kafka_ranges import read_messages
-from tailrace_sink.lake_table import quote, table_path
 from tailrace_sink.session import session_with
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
@@ -129,8 +133,16 @@ class _Bench:
         finally:
             sink.close()
 
-    def compared(self, config: SinkConfig, ranges: Sequence[TopicRange], took: Took) -> Figures:
+    def by_hand(self, config: SinkConfig, topics: Topics) -> ByHand:
+        """The job that people write by hand, beside the sink's lake."""
+        avro = dict(zip(topics.data, topics.schema_texts, strict=True))
+        return ByHand(self.spark, config.kafka, avro, f"{config.lake}-by-hand")
+
+    def compared(
+        self, config: SinkConfig, by_hand: ByHand, ranges: Sequence[TopicRange], took: Took
+    ) -> Figures:
         raw_s = self.raw(config, ranges)
+        by_hand_s = by_hand.apply(ranges)
         changes = sum(found.count for found in ranges)
         return {
             "changes": changes,
@@ -141,6 +153,8 @@ class _Bench:
             "raw_changes_per_s": round(changes / raw_s),
             "ratio_to_raw": round(raw_s / took.total_s, 3),
             "log_ratio_to_raw": round(raw_s / took.log_s, 3),
+            "by_hand_s": round(by_hand_s, 2),
+            "ratio_to_by_hand": round(by_hand_s / took.total_s, 3),
         }
 
 
@@ -217,27 +231,32 @@ def _warm(bench: _Bench) -> None:
     warm_up(bench.spark, config)
     keys = range(min(60_000, bench.changes))
     since = dict(topics.offsets)
+    by_hand = bench.by_hand(config, topics)
     with bench.sink(config) as catch_up:
         for op in ("c", "u", "u", "u"):
+            before = dict(topics.offsets)
             topics.publish(Change(key % TABLES, op, key) for key in keys)
             catch_up()
+            by_hand.apply(topics.ranges(before))
     bench.raw(config, topics.ranges(since))
 
 
-def _published(topics: Topics, changes: Sequence[Change], **options: Any) -> None:
-    for first in range(0, len(changes), PER_LSN):
-        topics.publish(changes[first : first + PER_LSN], **options)
+def _published(topics: Topics, changes: Iterable[Change], **options: Any) -> None:
+    waiting = iter(changes)
+    while changes_of_lsn := list(islice(waiting, PER_LSN)):
+        topics.publish(changes_of_lsn, **options)
 
 
 def _initial_load(bench: _Bench) -> Figures:
     """Snapshot rows into new tables."""
     topics = bench.topics("load")
     config = bench.config(topics)
-    rows = [Change(key % TABLES, "r", key) for key in range(bench.changes)]
+    rows = (Change(key % TABLES, "r", key) for key in range(bench.changes))
     _published(topics, rows, snapshotting=range(TABLES))
     topics.publish(())
     with bench.sink(config) as catch_up:
-        return bench.compared(config, topics.ranges(dict.fromkeys(topics.offsets, 0)), catch_up())
+        everything = topics.ranges(dict.fromkeys(topics.offsets, 0))
+        return bench.compared(config, bench.by_hand(config, topics), everything, catch_up())
 
 
 def _append(bench: _Bench) -> Figures:
@@ -250,12 +269,14 @@ def _append(bench: _Bench) -> Figures:
         topics = bench.topics(f"append-{name.replace('_', '-')}")
         config = bench.config(topics, **options)
         topics.publish(Change(table, "c", table) for table in range(TABLES))
+        by_hand = bench.by_hand(config, topics)
+        by_hand.apply(topics.ranges(dict.fromkeys(topics.offsets, 0)))
         with bench.sink(config) as catch_up:
             catch_up()
             since = dict(topics.offsets)
             keys = range(TABLES, TABLES + bench.changes)
-            _published(topics, [Change(key % TABLES, "c", key) for key in keys])
-            figures[name] = bench.compared(config, topics.ranges(since), catch_up())
+            _published(topics, (Change(key % TABLES, "c", key) for key in keys))
+            figures[name] = bench.compared(config, by_hand, topics.ranges(since), catch_up())
     return figures
 
 
@@ -264,14 +285,16 @@ def _catch_up(bench: _Bench) -> Figures:
     topics = bench.topics("mixed")
     config = bench.config(topics)
     topics.publish(Change(table, "c", table) for table in range(TABLES))
+    by_hand = bench.by_hand(config, topics)
+    by_hand.apply(topics.ranges(dict.fromkeys(topics.offsets, 0)))
     with bench.sink(config) as catch_up:
         catch_up()
         since = dict(topics.offsets)
         keys = range(TABLES, TABLES + bench.changes // 3)
-        changes = [Change(key % TABLES, op, key) for op in ("c", "u") for key in keys]
-        changes += [Change(key % TABLES, "u" if key % 10 else "d", key) for key in keys]
-        _published(topics, changes)
-        return bench.compared(config, topics.ranges(since), catch_up())
+        _published(topics, (Change(key % TABLES, op, key) for op in ("c", "u") for key in keys))
+        last = (Change(key % TABLES, "u" if key % 10 else "d", key) for key in keys)
+        _published(topics, last)
+        return bench.compared(config, by_hand, topics.ranges(since), catch_up())
 
 
 def _merge(bench: _Bench) -> Figures:
@@ -282,40 +305,23 @@ def _merge(bench: _Bench) -> Figures:
         topics = bench.topics(f"merge-{rows}", tables=1)
         config = bench.config(topics)
         topics.publish([Change(0, "c", 0)])
+        by_hand = bench.by_hand(config, topics)
+        by_hand.apply(topics.ranges(dict.fromkeys(topics.offsets, 0)))
         with bench.sink(config) as catch_up:
             catch_up()
-            _fill(bench.spark, config, topics, rows)
+            fill(bench.spark, config, topics, rows)
+            fill_by_hand(bench.spark, by_hand.location(topics.data[0]), rows)
             for name in ("first", "scattered", "neighbours"):
                 begin = bench.random.randrange(1, rows - updates)
                 keys = list(range(begin, begin + updates))
                 if name != "neighbours":
                     keys = bench.random.sample(range(1, rows), updates)
+                since = dict(topics.offsets)
                 topics.publish(Change(0, "u", key) for key in keys)
-                figures[f"{name}_{updates}_into_{rows}_s"] = round(catch_up().fold_s, 2)
+                leg = f"{name}_{updates}_into_{rows}"
+                figures[f"{leg}_s"] = round(catch_up().fold_s, 2)
+                figures[f"{leg}_by_hand_s"] = round(by_hand.apply(topics.ranges(since)), 2)
     return figures
-
-
-def _fill(spark: SparkSession, config: SinkConfig, topics: Topics, rows: int) -> None:
-    """Rows of a table that the sink made, in order of the key, older than every change."""
-    location = f"{config.lake}/{table_path(topics.schemas[0].table)}"
-    position = ChangePosition.of_snapshot(Lsn(0, 0, 2)).to_bytes().hex()
-    types = dict(spark.read.format("delta").load(location).dtypes)
-    values = {
-        "id": "id",
-        "_cdc_position": f"X'{position}'",
-        "_cdc_lsn": f"'{Lsn(0, 0, 2)}'",
-        "_cdc_op": "'r'",
-        "_cdc_commit_time": "TIMESTAMP'2024-01-01 00:00:00'",
-        "departed": "TIMESTAMP_NTZ'2024-01-01 00:00:00'",
-        "tail": "concat('N', id % 4000)",
-        "cancelled": "false",
-    }
-    columns = [
-        f"CAST({values.get(name, 'id % 200')} AS {type_}) AS {quote(name)}"
-        for name, type_ in types.items()
-    ]
-    filled = spark.range(1, rows, 1, 16).selectExpr(*columns)
-    filled.write.format("delta").mode("append").save(location)
 
 
 def _steady(bench: _Bench) -> Figures:
@@ -350,4 +356,4 @@ def _steady(bench: _Bench) -> Figures:
 def _latency(bench: _Bench) -> Figures:
     """The sink as it is run, 300 changes of three tables each second beside it."""
     topics = bench.topics("latency", partitions=1)
-    return latency(bench.spark, bench.config(topics), topics, 120 // bench.scale)
+    return latency(bench.spark, bench.config(topics), topics, 400 // bench.scale)

@@ -29,7 +29,7 @@ def latency(spark: SparkSession, config: SinkConfig, topics: Topics, seconds: in
         spark: the session.
         config: of the sink.
         topics: three tables.
-        seconds: how long; the first quarter is not counted.
+        seconds: how long; the first half is not counted: the JVM compiles what Spark plans with.
 
     Returns:
         Seconds from the commit in the topics, as_of and in the bare tables.
@@ -59,7 +59,7 @@ def latency(spark: SparkSession, config: SinkConfig, topics: Topics, seconds: in
     finally:
         stop.set()
         sink.join()
-    measured = published[len(published) // 4 :]  # what is behind the warm-up
+    measured = published[len(published) // 2 :]  # what is behind the warm-up
     figures: Figures = {"changes_per_s": 300, "seconds": len(measured)}
     for name, event in (("as_of", "cut_logged"), ("bare_tables", "batch_committed")):
         took = [(_after(lsn, event) or math.inf) - at for lsn, at in measured]

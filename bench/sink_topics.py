@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema
+from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
@@ -28,7 +28,7 @@ from tailrace_schemas.progress import (
     signed,
 )
 from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames, value_subject
+from tailrace_schemas.topics import TableName, TopicNames, key_subject, value_subject
 from tailrace_schemas.types import ColumnType
 from tailrace_sink.topic_ranges import TopicRange
 
@@ -101,10 +101,16 @@ class Topics:
             registry.register(value_subject(topic), schema)
             for topic, schema in zip(self.data, avro, strict=True)
         ]
+        keys = [found for one in self.schemas if (found := key_schema(prefix, one)) is not None]
+        self._key = fastavro.parse_schema(keys[0])
+        self._key_headers = [
+            frame_header(registry.register(key_subject(topic), schema))
+            for topic, schema in zip(self.data, keys, strict=True)
+        ]
         self._progress_id = registry.register(value_subject(self.names.progress), PROGRESS_SCHEMA)
         self._writers = [fastavro.parse_schema(schema) for schema in avro]
         self._progress = fastavro.parse_schema(PROGRESS_SCHEMA)
-        self.schema_text = json.dumps(avro[0])
+        self.schema_texts = [json.dumps(schema) for schema in avro]
         self._producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
         self._block = 0
         self._command = 0
@@ -173,7 +179,7 @@ class Topics:
         event = self._event(change, position)
         fastavro.schemaless_writer(body, self._writers[change.table], event)
         value = frame_header(schema_id) + body.getvalue()
-        self._send(*place, value)
+        self._send(*place, value, self._key_headers[change.table] + self._encoded_key(change.key))
         first = self.offsets[place]
         part = parts.get(place)
         if part is None:
@@ -186,12 +192,17 @@ class Topics:
         one = OperationCounts.of_positions({int(position.operation): 1})
         part.operations = one.plus(part.operations or OperationCounts())
 
-    def _send(self, topic: str, partition: int, value: bytes) -> None:
+    def _encoded_key(self, key: int) -> bytes:
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, self._key, {"id": key})
+        return body.getvalue()
+
+    def _send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:
         try:
-            self._producer.produce(topic, value, partition=partition)
+            self._producer.produce(topic, value, key, partition=partition)
         except BufferError:
             self._producer.poll(1)
-            self._producer.produce(topic, value, partition=partition)
+            self._producer.produce(topic, value, key, partition=partition)
         self._producer.poll(0)
 
     def _event(self, change: Change, position: ChangePosition) -> dict[str, Any]:

@@ -185,55 +185,55 @@ def seek(
 @CONFIG
 @SET
 @click.argument("table", metavar="SCHEMA.TABLE")
-@click.argument("key")
+@click.argument("key", required=False)
+@click.option("--lsn", help="Instead of a key: the first commit at or behind this LSN.")
+@click.option("--time", help="Instead of a key: the same of a time, ISO 8601, UTC without offset.")
 @click.option(
     "--changes",
     default=5,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="How many of its last changes.",
+    help="How many of the row's last changes, or of the commit's first.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def explain(
     config: Path | None,
     flags: tuple[str, ...],
     table: str,
-    key: str,
+    key: str | None,
+    lsn: str | None,
+    time: str | None,
     changes: int,
     as_json: bool,
 ) -> None:
     """Follow one row: the source now, its last changes, their events, the lake and its cut.
 
-    A key of several columns is a JSON object or array. The change tables are searched whole.
+    A key of several columns is a JSON object or array. The change tables are searched whole. With
+    --lsn or --time: what a commit did to the table, which needs no key.
     """
+    if [key, lsn, time].count(None) != 2:
+        raise click.UsageError("Give one of KEY, --lsn and --time.")
     settings = settings_of(config, flags, "publisher", "source")
     checked = check_options(settings.publisher)
     lake = check_options(settings.sink) if settings.has_sink else None
     from confluent_kafka import KafkaException
 
-    from tailrace import explain as explaining
+    from tailrace.change_rows import NotThere
+    from tailrace.explain_asked import explain_key_or_moment
     from tailrace.explain_text import explanation_json, explanation_lines
+    from tailrace.moments import Moment, MomentError
     from tailrace.table_names import TableNameError, parse_table
-    from tailrace.tail import EventTail
     from tailrace_publisher.errors import PublisherError
     from tailrace_schemas.registry import RegistryError
-    from tailrace_schemas.registry_access import open_registry
 
-    kafka = checked.kafka
     try:
-        name = parse_table(table)
-        with open_registry(checked.registry) as registry:
-            reader = EventTail(
-                kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options()
-            )
-            found = explaining.explain(checked, reader, name, key, changes)
+        asked = Moment.parse(lsn, time) if key is None else key
+        found = explain_key_or_moment(checked, lake, parse_table(table), asked, changes)
     except (
-        *(TableNameError, PublisherError, RegistryError),
+        *(MomentError, TableNameError, NotThere, PublisherError, RegistryError),
         *(KafkaException, TimeoutError),
     ) as error:
         fail(str(error))
-    if lake is not None:
-        explaining.add_lake(found, lake.lake, lake.commits_path)
     if as_json:
         click.echo(explanation_json(found, has_lake=lake is not None))
         return

@@ -11,39 +11,28 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from tailrace.change_rows import (
+    ChangeRow,
+    ChangesAsked,
+    NotThere,
+    change_rows,
+    hidden_columns,
+    instances_of,
+)
 from tailrace.lake import CommitRow, CommitRows
 from tailrace.moments import Moment
 from tailrace.tail import EventTail
 from tailrace.topics import Event
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.encode.value_hash import rules_of
-from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection, quote_name
-from tailrace_publisher.source.instances import by_table, read_catalog
-from tailrace_publisher.source.queries import change_table
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import topic_part
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.topics import TableName, TopicNames
 
 Key = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """A row of a change table, without the before image of an update.
-
-    Attributes:
-        position: of the change.
-        instance: the capture instance.
-        values: the captured columns.
-    """
-
-    position: ChangePosition
-    instance: str
-    values: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -52,7 +41,7 @@ class Explanation:
 
     Attributes:
         table: the table.
-        key: its key.
+        key: its key; empty where the rows of a commit are explained instead of one row.
         now: the row at the source; None where there is none.
         changes: its last change rows, newest first.
         events: their events by position; those that are missing are not published (yet), or were
@@ -80,7 +69,7 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
         text: the value of a key of one column; of several a JSON object or array.
 
     Raises:
-        PreflightError: the text does not fit the key.
+        NotThere: the text does not fit the key.
     """
     wanted = ", ".join(columns)
     if len(columns) == 1:
@@ -95,9 +84,7 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
         by_name = {name.casefold(): value for name, value in given.items()}
         if by_name.keys() == {column.casefold() for column in columns}:
             return {column: by_name[column.casefold()] for column in columns}
-    raise PreflightError(
-        [f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}"]
-    )
+    raise NotThere(f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}")
 
 
 def explain(
@@ -115,49 +102,29 @@ def explain(
         changes_max: how many change rows at most.
 
     Raises:
-        PreflightError: the table is not captured, has no key, or the key is none.
+        NotThere: the table is not captured, has no key, or the key is none.
         SourceError: the server did not answer, or refuses the key's value.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
     with OdbcConnection(config.source) as connection:
-        instances = _instances(config, connection, table)
+        instances = instances_of(config, connection, table)
         newest = instances[-1]
         columns = newest.key
         if not columns:
-            raise PreflightError(
-                [
-                    f"table {'.'.join(table)} has no key: tailrace tail --from-lsn shows its events"
-                    " by position"
-                ]
+            raise NotThere(
+                f"table {'.'.join(table)} has no key: ask for a commit instead, by LSN or time, or"
+                " for its events (tailrace tail)"
             )
         found = Explanation(newest.table, parse_key(columns, key))
-        rules = rules_of(config.columns)
-        hidden = {c.name for i in instances for c in i.columns if rules.changes(i, c)}
+        hidden = hidden_columns(config, instances)
         found.now = _now(connection, newest.table, found.key, hidden)
         for instance in instances:
             found.changes += _changes(connection, instance, found.key, changes_max, hidden)
     unique = {change.position: change for change in found.changes}
     found.changes = sorted(unique.values(), key=lambda c: c.position, reverse=True)[:changes_max]
     if found.changes:
-        try:
-            topic = config.topics.data(newest.table)
-        except ValueError:  # it can have none, so there are no events
-            return found
-        _add_events(found, tail, topic)
+        add_events(found, tail, config.topics)
     return found
-
-
-def _instances(
-    config: PublisherConfig, connection: Connection, table: tuple[str, str]
-) -> list[CaptureInstance]:
-    catalog = read_catalog(connection, config.source.database, config.message_keys)
-    wanted = ".".join(table).casefold()
-    tables = by_table(catalog.instances)
-    for name, instances in tables.items():
-        if f"{name.schema}.{name.table}".casefold() == wanted:
-            return instances
-    there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
-    raise PreflightError([f"table {'.'.join(table)} is not captured: there are {there or 'none'}"])
 
 
 def _where(key: Key) -> str:
@@ -186,31 +153,28 @@ def _now(
 def _changes(
     connection: Connection, instance: CaptureInstance, key: Key, at_most: int, hidden: Set[str]
 ) -> list[ChangeRow]:
-    captured = [column.name for column in instance.columns if column.name not in hidden]
-    if not {name.casefold() for name in key} <= {name.casefold() for name in captured}:
+    captured = {column.name.casefold() for column in instance.columns if column.name not in hidden}
+    if not {name.casefold() for name in key} <= captured:
         return []  # an older instance, from before the key's columns were what they are
-    command_id = "[__$command_id]" if instance.ordered_by_command_id else "0"
-    rows = connection.query(
-        f"SELECT TOP (?) [__$start_lsn], {command_id}, [__$seqval], [__$operation],"
-        f" {', '.join(map(quote_name, captured))} FROM {change_table(instance.name)}"
-        f" WHERE [__$operation] <> {int(Operation.UPDATE_BEFORE)} AND {_where(key)}"
-        " ORDER BY [__$start_lsn] DESC, [__$seqval] DESC",
-        at_most,
-        *key.values(),
-    )
-    return [
-        ChangeRow(
-            ChangePosition(
-                Lsn.from_bytes(row[0]), row[1] or 0, Lsn.from_bytes(row[2]), Operation(row[3])
-            ),
-            instance.name,
-            dict(zip(captured, row[4:], strict=True)),
-        )
-        for row in rows
-    ]
+    which = ChangesAsked(_where(key), tuple(key.values()), at_most, is_newest_first=True)
+    return change_rows(connection, instance, which, hidden)
 
 
-def _add_events(found: Explanation, tail: EventTail, topic: str) -> None:
+def add_events(found: Explanation, tail: EventTail, names: TopicNames) -> None:
+    """Find the events of the changes.
+
+    Args:
+        found: is added to.
+        tail: reads the topics.
+        names: of the topics.
+
+    Raises:
+        KafkaException, TimeoutError, RegistryError: the topics could not be read.
+    """
+    try:
+        topic = names.data(found.table)
+    except ValueError:  # it can have none, so there are no events
+        return
     wanted = {change.position for change in found.changes}
     newest = max(wanted).commit_lsn
     for event in tail.events([topic], Moment(lsn=min(wanted).commit_lsn)):
@@ -221,6 +185,21 @@ def _add_events(found: Explanation, tail: EventTail, topic: str) -> None:
                 return
         elif position.commit_lsn > newest:
             return
+
+
+def add_cuts(found: Explanation, commits: str) -> None:
+    """Find the cuts in which the changes came into the lake's tables.
+
+    Args:
+        found: is added to.
+        commits: folder or URI of the lake's commit table.
+    """
+    rows = CommitRows(commits).read()
+    for change in found.changes:
+        lsn = change.position.commit_lsn
+        cut = next((row for row in rows if row.closed_lsn >= str(lsn)), None)
+        if cut is not None:
+            found.cuts[lsn] = cut
 
 
 def add_lake(found: Explanation, lake: str, commits: str) -> None:
@@ -235,12 +214,7 @@ def add_lake(found: Explanation, lake: str, commits: str) -> None:
     from deltalake.exceptions import DeltaError, TableNotFoundError
     from pyarrow import RecordBatchReader
 
-    rows = CommitRows(commits).read()
-    for change in found.changes:
-        lsn = change.position.commit_lsn
-        cut = next((row for row in rows if row.closed_lsn >= str(lsn)), None)
-        if cut is not None:
-            found.cuts[lsn] = cut
+    add_cuts(found, commits)
     name = found.table
     path = "/".join([lake, *map(topic_part, (name.database, name.schema, name.table))])
     key = _typed_key(found)

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tailrace.change_rows import ChangeRow
 from tailrace.event_text import fields_text, json_value
-from tailrace.explain import ChangeRow, Explanation
+from tailrace.explain import Explanation
 from tailrace.terminal import shown, shown_json
 from tailrace_schemas.position import Operation
 
@@ -25,8 +26,9 @@ def explanation_lines(found: Explanation, *, has_lake: bool) -> Iterator[str]:
         found: the row.
         has_lake: whether a lake is configured.
     """
-    yield f"{shown(f'{found.table.schema}.{found.table.table}')} {fields_text(found.key)}"
-    yield f"source now: {_row(found.now, 'no such row')}"
+    yield f"{shown(f'{found.table.schema}.{found.table.table}')} {fields_text(found.key)}".rstrip()
+    if found.key:
+        yield f"source now: {_row(found.now, 'no such row')}"
     if not found.changes:
         yield "changes:    none that the change tables still hold"
     for change in found.changes:
@@ -38,9 +40,11 @@ def explanation_lines(found: Explanation, *, has_lake: bool) -> Iterator[str]:
         yield f"  event:    {_event(found, change)}"
         if has_lake:
             yield f"  lake:     {_cut(found, change)}"
-    if has_lake and found.lake_problem is not None:
+    if not (has_lake and found.key):
+        return
+    if found.lake_problem is not None:
         yield f"lake now:   {found.lake_problem}"
-    elif has_lake:
+    else:
         yield f"lake now:   {_row(found.lake, 'no such row')}"
 
 
@@ -98,10 +102,9 @@ def explanation_json(found: Explanation, *, has_lake: bool) -> str:
         changes.append(entry)
     answer: dict[str, Any] = {
         "table": f"{found.table.schema}.{found.table.table}",
-        "key": found.key,
-        "now": found.now,
+        **({"key": found.key, "now": found.now} if found.key else {}),
         "changes": changes,
     }
-    if has_lake:
+    if has_lake and found.key:
         answer |= {"lake": found.lake, "lake_problem": found.lake_problem}
     return shown_json(json.dumps(answer, default=json_value, indent=2, ensure_ascii=False))

@@ -13,6 +13,7 @@ from tailrace_publisher.daemon.watch import latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog, queries
+from tailrace_publisher.source.commit_times import utc_offset_minutes
 from tailrace_publisher.source.connection import OdbcConnection, quote_text
 from tailrace_publisher.source.scan_sessions import scan_sessions
 from tailrace_schemas.daemon_status import finite
@@ -73,7 +74,7 @@ def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceStat
         SourceError: it does not answer, or refuses.
     """
     with OdbcConnection(config.source) as connection:
-        offset = timedelta(minutes=queries.utc_offset_minutes(connection))
+        offset = timedelta(minutes=utc_offset_minutes(connection))
         tables: dict[TableName, list[str]] = {}
         for row in catalog.change_tables(connection):
             name = TableName(config.source.database, row.schema, row.table)

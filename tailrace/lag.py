@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -61,7 +61,8 @@ def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None)
         joints.add_row(name, joint.lsn or "nothing yet", _seconds(joint.age_s))
     tables = Table()
     for heading in ("table", "newest change", *(f"{name} behind" for name in stages)):
-        tables.add_column(heading, justify="right" if heading.endswith("behind") else "left")
+        justify: JustifyMethod = "right" if heading.endswith("behind") else "left"
+        tables.add_column(heading, justify=justify, overflow="fold")
     rows = sorted(found.tables, key=_worst) if worst_first else list(found.tables)
     for table in rows[:rows_max]:
         tables.add_row(

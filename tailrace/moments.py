@@ -72,6 +72,21 @@ class Moment:
         return self.time_ms is None or commit_ms is None or commit_ms >= self.time_ms
 
 
+def parse_moment(text: str) -> Moment:
+    """A moment of a text that may be either an LSN or a time.
+
+    Raises:
+        MomentError: it is neither.
+    """
+    try:
+        return Moment(lsn=parse_lsn(text))
+    except MomentError as error:
+        try:
+            return Moment.parse(None, text)
+        except MomentError as other:
+            raise MomentError(f"{error}; and {other}") from other
+
+
 def parse_lsn(text: str) -> Lsn:
     """An LSN of one of its two text forms.
 

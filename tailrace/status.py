@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -107,7 +107,8 @@ def show(settings: Settings, *, as_json: bool) -> None:
         return
     table = Table()
     for heading in ("table", "newest change", "topics at", "behind", "lake at", "behind"):
-        table.add_column(heading, justify="right" if heading == "behind" else "left")
+        justify: JustifyMethod = "right" if heading == "behind" else "left"
+        table.add_column(heading, justify=justify, overflow="fold")  # an LSN is of use as a whole
     for lag in lags:
         table.add_row(
             Text(shown(lag.table)),
@@ -259,11 +260,12 @@ def _unreadable(what: str, path: str, error: Exception) -> str:
 
 
 def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
-    from tailrace_publisher.source import catalog, queries
+    from tailrace_publisher.source import catalog
+    from tailrace_publisher.source.commit_times import utc_offset_minutes
     from tailrace_publisher.source.connection import OdbcConnection
 
     with OdbcConnection(config.source) as connection:
-        offset = timedelta(minutes=queries.utc_offset_minutes(connection))
+        offset = timedelta(minutes=utc_offset_minutes(connection))
         instances: dict[TableName, list[str]] = {}
         for row in catalog.change_tables(connection):
             name = TableName(config.source.database, row.schema, row.table)

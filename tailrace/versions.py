@@ -25,7 +25,8 @@ class Version:
         schema: the table's columns.
         changes: against the version before, one sentence each; of the first one, its columns, and
             the form of its events where it is not the envelope in Avro.
-        ddl: the statement that began it, where the source still knows it.
+        ddl: the statements that led to it, where the source still knows them: the one that began
+            it, or of a newer capture instance those since the version before.
     """
 
     number: int
@@ -62,10 +63,17 @@ def versions_of(
                 registered.schema_id,
                 schema,
                 (*changes, *changes_between(before, schema.columns)),
-                (ddl or {}).get(schema.schema_lsn),
+                _led_to(schema, found[-1].schema if found else None, ddl or {}),
             )
         )
     return found
+
+
+def _led_to(schema: TableSchema, before: TableSchema | None, ddl: Mapping[Lsn, str]) -> str | None:
+    if before is None or schema.schema_lsn in ddl:
+        return ddl.get(schema.schema_lsn)
+    between = [lsn for lsn in ddl if before.schema_lsn < lsn < schema.schema_lsn]
+    return "; ".join(ddl[lsn] for lsn in sorted(between)) or None
 
 
 def changes_between(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pyodbc
@@ -22,18 +21,18 @@ from tailrace_emulator.serving.tls import TlsContexts, ensure_certificate
 from tailrace_emulator.storage.engine import Engine
 from tailrace_emulator.testing.odbc import driver
 from tailrace_emulator.values.clock import SystemClock
+from tests.forked import forked, serve_until_stopped
 
 # The driver manager must not keep connections: a test's server is gone when the test ends.
 pyodbc.pooling = False
 
 READY_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 15
-REPOSITORY = Path(__file__).parent.parent
 
 
 @dataclass
 class EmulatorProcess:
-    """A running ``python -m tailrace_emulator``.
+    """A running embedded server, as ``python -m tailrace_emulator`` runs it.
 
     Attributes:
         data_dir: survives restarts.
@@ -48,7 +47,7 @@ class EmulatorProcess:
     host: str = "127.0.0.1"
     port: int = 0
     options: tuple[str, ...] = ()
-    process: subprocess.Popen[str] | None = None
+    process: ForkServerProcess | None = None
     _connections: list[pyodbc.Connection] = field(default_factory=list)
 
     def start(self) -> None:
@@ -56,18 +55,21 @@ class EmulatorProcess:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         password_file = self.data_dir / "password"
         password_file.write_text(self.password, encoding="utf-8")
-        command = [sys.executable, "-m", "tailrace_emulator", "--data-dir", str(self.data_dir)]
-        command += ["--port", str(self.port), "--password-file", str(password_file)]
-        command += ["--agent", self.agent, *self.options]
-        log = (self.data_dir / "server.log").open("a", encoding="utf-8")
-        with log:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=REPOSITORY
-            )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, f"the server did not start: {self.log()}"
-        self.port = json.loads(line)["port"]
+        arguments = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
+        arguments += ["--password-file", str(password_file), "--agent", self.agent, *self.options]
+        announced, announcing = forked.Pipe(duplex=False)
+        log = self.data_dir / "server.log"
+        # A daemon: one that a test left running ends with the tests.
+        self.process = forked.Process(
+            target=serve_until_stopped, args=(arguments, log, announcing), daemon=True
+        )
+        self.process.start()
+        announcing.close()
+        with announced, contextlib.suppress(EOFError):
+            assert announced.poll(READY_TIMEOUT_S), f"the server did not start: {self.log()}"
+            self.port = announced.recv()
+            return
+        raise AssertionError(f"the server did not start: {self.log()}")
 
     def log(self) -> str:
         """What the server logged."""
@@ -127,10 +129,14 @@ class EmulatorProcess:
 
     def _end(self, number: signal.Signals) -> int:
         assert self.process is not None
-        self.process.send_signal(number)
-        code = self.process.wait(STOP_TIMEOUT_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        assert self.process.pid is not None
+        # One that has ended by itself keeps its code.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+        self.process.join(STOP_TIMEOUT_S)
+        code = self.process.exitcode
+        assert code is not None, f"the server did not end: {self.log()}"
+        self.process.close()
         self.process = None
         return code
 

@@ -13,15 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import structlog
-
 from tailrace_schemas.options import SecretUnreadable
 from tailrace_schemas.tracing_options import TracingConfig
 
 ROOT: Final = "publish"
 """Name of the span that the others are below: the publisher's."""
-
-_log = structlog.get_logger("tailrace.traces")
 
 Attributes = Mapping[str, str | int | tuple[str, ...]]
 
@@ -142,5 +138,4 @@ def open_traces(config: TracingConfig, service: str) -> Traces | None:
         export = OtlpExport(config, service)
     except SecretUnreadable as error:
         raise TracingUnavailable(str(error)) from error
-    _log.info("traces_sent", endpoint=config.endpoint, ratio=config.ratio)
     return Traces(config.ratio, export)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_schemas.options import Section, read_secret
 
@@ -21,7 +21,6 @@ class TracingConfig(Section):
 
     endpoint: str | None = Field(
         default=None,
-        pattern=r"^https?://",
         description="Where spans are sent by OTLP over HTTP (protobuf): the whole address, e.g."
         " http://collector:4318/v1/traces; default: none are made. Needs the packages of"
         " tailrace[tracing]. A collector that does not answer costs its spans, and nothing else.",
@@ -54,6 +53,15 @@ class TracingConfig(Section):
         description="Seconds that a request may take, and so about how much later a daemon ends"
         " whose collector does not answer; 0.1 to 60, default 5.",
     )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_whole_address(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+            raise ValueError(
+                "write the whole address of OTLP over HTTP, e.g. http://collector:4318/v1/traces"
+            )
+        return endpoint
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +81,8 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.app.name": "tailrace-sink",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # No table of ours is there; by default Spark makes a folder where the process was started.
+        "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).resolve().as_uri(),
         # Commit times are instants: whoever reads them must see the same text everywhere.
         "spark.sql.session.timeZone": "UTC",
         # A value that does not fit is an error, never a silent NULL.

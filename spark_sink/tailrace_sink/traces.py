@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import structlog
+
 from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.traces import Span, TraceKey, Traces, TracingUnavailable, open_traces
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.progress import SinkState
 from tailrace_sink.topic_ranges import ProgressRecord
+
+_log = structlog.get_logger("tailrace.sink")
 
 
 class SinkTraces:
@@ -31,6 +35,8 @@ class SinkTraces:
             self._traces: Traces | None = open_traces(config.tracing, "tailrace-sink")
         except TracingUnavailable as error:
             raise ConfigError([str(error)]) from error
+        if self._traces is not None:
+            _log.info("traces_sent", endpoint=config.tracing.endpoint, ratio=config.tracing.ratio)
 
     def close(self) -> None:
         """Send what waits."""

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.audit import Audit, audit
 from tailrace.demo import database
-from tailrace.explain import add_lake, explain
+from tailrace.explain_asked import explain_key_or_moment
 from tailrace.explain_text import explanation_lines
 from tailrace.settings import load
-from tailrace.tail import EventTail
 from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName
 
@@ -62,10 +61,8 @@ def ask(config: Path, flight: int, spark: SparkSession, commits: Sequence[Commit
     kafka, table = publisher.kafka, ("dbo", "flights")
     extra = kafka.librdkafka_options()
     with open_registry(publisher.registry) as registry:
-        tail = EventTail(kafka.bootstrap, publisher.topics, registry, extra)
-        found = explain(publisher, tail, table, str(flight), _CHANGES)
         audited = audit(kafka.bootstrap, publisher.topics, registry, extra)
-    add_lake(found, sink.lake, sink.commits_path)
+    found = explain_key_or_moment(publisher, sink, table, str(flight), _CHANGES)
     lsn = commits[len(commits) // 2].closed_lsn
     cut = read(spark, sink.lake).as_of(lsn=lsn)
     row = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,38 +45,76 @@ def plan(day: list[SourceTransaction]) -> ReplayProgress:
     )
 
 
-def replay(
-    connection: pyodbc.Connection,
-    day: list[SourceTransaction],
-    progress: ReplayProgress,
-    *,
-    rate: float,
-    stop: threading.Event,
-) -> None:
-    """Run the transactions in order, at most ``rate`` statements per second (0: no limit).
+class Replay:
+    """Runs the transactions in order, in a thread.
 
     Args:
         connection: to the airline's database; autocommit is switched off here.
         day: in time order.
         progress: updated as it goes.
-        rate: statements per second.
-        stop: set to end between two transactions.
+        before: what else is done, by how many transactions come before it.
+
+    Attributes:
+        failure: what ended it before its time.
     """
-    connection.autocommit = False
-    cursor = connection.cursor()
-    progress.started = time.monotonic()
-    for transaction in day:
-        if rate:
-            due = progress.started + progress.statements / rate
-            stop.wait(max(0.0, due - time.monotonic()))
-        if stop.is_set():
-            break
-        for sql, parameters in transaction.statements:
-            cursor.execute(sql, parameters)
-        connection.commit()
-        progress.transactions += 1
-        progress.statements += len(transaction.statements)
-        progress.clock = f"{transaction.at:%d %b %H:%M}"
-        progress.kinds[transaction.kind] = progress.kinds.get(transaction.kind, 0) + 1
-    cursor.close()
-    progress.finished = time.monotonic()
+
+    def __init__(
+        self,
+        connection: pyodbc.Connection,
+        day: list[SourceTransaction],
+        progress: ReplayProgress,
+        before: Mapping[int, Callable[[pyodbc.Connection], None]],
+    ) -> None:
+        self._connection = connection
+        self._day = day
+        self._progress = progress
+        self._before = before
+        self._stop = threading.Event()
+        self._over = threading.Event()
+        self.failure: Exception | None = None
+
+    @contextmanager
+    def running(self, rate: float) -> Iterator[None]:
+        """Replay while the block runs, at most that many statements per second (0: no limit)."""
+        thread = threading.Thread(target=self._work, args=(rate,), name="replay")
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def has_ended(self, wait_s: float) -> bool:
+        """Whether it has; waits so long for it."""
+        return self._over.wait(wait_s)
+
+    def _work(self, rate: float) -> None:
+        try:
+            self._replay(rate)
+        except Exception as error:  # noqa: BLE001 - raised again by the conductor
+            self.failure = error
+        finally:
+            self._over.set()
+
+    def _replay(self, rate: float) -> None:
+        progress, connection = self._progress, self._connection
+        connection.autocommit = False
+        cursor = connection.cursor()
+        progress.started = time.monotonic()
+        for number, transaction in enumerate(self._day):
+            if rate:
+                due = progress.started + progress.statements / rate
+                self._stop.wait(max(0.0, due - time.monotonic()))
+            if self._stop.is_set():
+                break
+            if number in self._before:
+                self._before[number](connection)
+            for sql, parameters in transaction.statements:
+                cursor.execute(sql, parameters)
+            connection.commit()
+            progress.transactions += 1
+            progress.statements += len(transaction.statements)
+            progress.clock = f"{transaction.at:%d %b %H:%M}"
+            progress.kinds[transaction.kind] = progress.kinds.get(transaction.kind, 0) + 1
+        cursor.close()
+        progress.finished = time.monotonic()

@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import yaml
 from rich.console import Console
 
-from tailrace.demo import database, flights
-from tailrace.demo.replay import plan, replay
+from tailrace.demo import database, flights, midday
+from tailrace.demo.configured import PREFIX, config_path, write_config
+from tailrace.demo.replay import Replay, plan
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
 from tailrace.demo.view import LakeState, Picture
 from tailrace.lake import CommitRows
 from tailrace.progress import ProgressFollower
-from tailrace.stack import stack_config
-from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace.settings import load
+from tailrace.web.run import WebOptions, serving
 from tailrace_compose.local.stack import LocalStack, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError
 from tailrace_emulator.testing.process import ChildProcess
@@ -37,7 +37,6 @@ from tailrace_schemas.topics import TopicNames
 if TYPE_CHECKING:
     import pyodbc
 
-PREFIX: Final = "air"
 WAIT_S: Final = 180
 """The longest wait for any one step to show progress; the whole demo takes less."""
 
@@ -102,7 +101,7 @@ class _Demo:
         self._screen = screen
         self._names = TopicNames(PREFIX)
         self._lake = options.data_dir / "lake"
-        self._config_path = options.data_dir / "tailrace.yaml"
+        self._config_path = config_path(options.data_dir)
         self._commits = CommitRows(str(self._lake / "_tailrace" / "commits"))
         self._children: list[ChildProcess] = []
 
@@ -110,28 +109,30 @@ class _Demo:
         """All steps in order."""
         self._empty_data_dir()
         with ExitStack() as cleanup:
-            day = flights.transactions(self._options.days)
+            day = midday.with_gates(flights.transactions(self._options.days))
             stack = LocalStack(self._options.data_dir)
             self._say("starting Kafka, schema registry and SQL Server", phase="starting")
             cleanup.callback(stack.stop)
             stack.start(self._say)
-            config = self._write_config()
+            config = write_config(self._options.data_dir)
             sink = self._child(cleanup, "sink", config)
             connection = cleanup.enter_context(self._connect(stack, "master"))
             self._prepare_source(connection)
-            publisher = self._child(cleanup, "publish", config)
+            self._publisher = self._child(cleanup, "publish", config)
             follower = ProgressFollower(stack.broker.bootstrap_servers, self._names)
             follower.start()
             cleanup.callback(follower.close)
             self._picture.published = follower.published
+            self._picture.page = cleanup.enter_context(serving(load(config, {}), WebOptions()))
+            self._say(f"the page that shows everything is at {self._picture.page}")
             watch = cleanup.enter_context(self._connect(stack, database.DATABASE))
             self._wait("the snapshot is in the lake", self._snapshot_done, watch)
             self._replay(cleanup, stack, day, watch)
-            self._settle(watch, day)
+            self._settle(watch, day.transactions)
             self._say("stopping publisher and sink", phase="verifying")
-            for child in (publisher, sink):
+            for child in (self._publisher, sink):
                 child.stop(60)
-            return self._report(stack, follower, watch)
+            return self._report(stack, follower, watch, day)
 
     def _empty_data_dir(self) -> None:
         data_dir = self._options.data_dir
@@ -142,17 +143,6 @@ class _Demo:
         stop_kept(data_dir)
         shutil.rmtree(data_dir, ignore_errors=True)
         data_dir.mkdir(parents=True)
-
-    def _write_config(self) -> Path:
-        config: dict[str, Any] = stack_config(
-            self._options.data_dir, prefix=PREFIX, database=database.DATABASE
-        )
-        config["publisher"] |= {"poll_interval_ms": 100, "heartbeat_s": 2}
-        # A sink that runs for minutes gains more from a fast start than from the last compiler.
-        config["sink"] |= {"spark": {"spark.driver.extraJavaOptions": SPARK_QUICK_START}}
-        path = self._config_path
-        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        return path
 
     def _child(self, cleanup: ExitStack, command: str, config: Path) -> ChildProcess:
         log = self._options.data_dir / f"{command}.log"
@@ -188,34 +178,39 @@ class _Demo:
         self,
         cleanup: ExitStack,
         stack: LocalStack,
-        day: list[flights.SourceTransaction],
+        day: midday.Day,
         watch: pyodbc.Connection,
     ) -> None:
-        progress = self._picture.replay = plan(day)
+        progress = self._picture.replay = plan(day.transactions)
         self._say(
             f"replaying {progress.transactions_total} transactions,"
             f" {progress.statements_total} statements",
             phase="replaying",
         )
         connection = cleanup.enter_context(self._connect(stack, database.DATABASE))
-        stop = threading.Event()
-        failures: list[Exception] = []
 
-        def work() -> None:
-            try:
-                replay(connection, day, progress, rate=self._options.rate, stop=stop)
-            except Exception as error:  # noqa: BLE001 - raised again by the conductor
-                failures.append(error)
+        def at_noon(connection: pyodbc.Connection) -> None:
+            midday.add_gates(connection)
+            self._picture.say(f"{midday.DDL}, and a second capture instance: {midday.INSTANCE}")
 
-        thread = threading.Thread(target=work, name="replay")
-        cleanup.callback(thread.join)
-        cleanup.callback(stop.set)
-        thread.start()
-        while thread.is_alive():
-            self._look(watch)
-            thread.join(0.5)
-        if failures:
-            raise DemoFailed(f"the replay stopped: {failures[0]}") from failures[0]
+        work = Replay(connection, day.transactions, progress, {day.noon: at_noon})
+        is_killed = False
+        with work.running(self._options.rate):
+            while not work.has_ended(0.5):
+                self._look(watch)
+                if not is_killed and progress.transactions >= day.killed:
+                    is_killed = True
+                    self._kill_publisher()
+        if not is_killed:  # it was replayed faster than anybody looked
+            self._kill_publisher()
+        if work.failure is not None:
+            raise DemoFailed(f"the replay stopped: {work.failure}") from work.failure
+
+    def _kill_publisher(self) -> None:
+        """End it at once, in the middle of whatever it does, and start it again."""
+        self._publisher.kill()
+        self._publisher.start()
+        self._say("tailrace publish was killed (SIGKILL), and is started again")
 
     def _settle(self, watch: pyodbc.Connection, day: list[flights.SourceTransaction]) -> None:
         expected = flights.change_rows(day)
@@ -288,7 +283,11 @@ class _Demo:
         self._screen.refresh()
 
     def _report(
-        self, stack: LocalStack, follower: ProgressFollower, watch: pyodbc.Connection
+        self,
+        stack: LocalStack,
+        follower: ProgressFollower,
+        watch: pyodbc.Connection,
+        day: midday.Day,
     ) -> Report:
         self._screen.freeze()
         return make_report(
@@ -302,6 +301,7 @@ class _Demo:
             records=follower.published.records,
             replay=self._picture.replay,
             days=self._options.days,
+            gates=day.gates,
             say=self._say,
         )
 

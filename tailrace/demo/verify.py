@@ -59,18 +59,25 @@ def check_topics(
 ) -> list[TopicComparison]:
     """Every change row of every change table is in its topic exactly once, by position."""
     cursor = connection.cursor()
+    instances: dict[str, list[str]] = {}
+    for name, instance in cursor.execute(
+        "SELECT OBJECT_NAME(source_object_id), capture_instance FROM cdc.change_tables"
+    ).fetchall():
+        instances.setdefault(name, []).append(instance)
     found = []
     for table in tables:
-        cursor.execute(
-            "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
-            f" FROM cdc.[dbo_{table}_CT]"
-        )
-        rows = (
-            ChangePosition(
-                Lsn.from_bytes(start), command, Lsn.from_bytes(seqval), Operation(operation)
+        rows: set[ChangePosition] = set()  # of two instances of a table each has the changes
+        for instance in instances[table]:
+            cursor.execute(
+                "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+                f" FROM cdc.[{instance}_CT]"
             )
-            for start, command, seqval, operation in cursor
-        )
+            rows.update(
+                ChangePosition(
+                    Lsn.from_bytes(start), command, Lsn.from_bytes(seqval), Operation(operation)
+                )
+                for start, command, seqval, operation in cursor
+            )
         found.append(compare_positions(table, rows, facts.positions[table]))
     return found
 
@@ -109,13 +116,20 @@ def _columns(cursor: pyodbc.Cursor, table: str, key: str) -> list[str]:
 
 
 def check_figures(
-    spark: SparkSession, flights: tuple[str, int], facts: TopicFacts, expected: Figures
+    spark: SparkSession,
+    flights: tuple[str, int],
+    facts: TopicFacts,
+    expected: Figures,
+    gates: int,
 ) -> list[tuple[str, object, object]]:
-    """(figure, data set, lake) of each of the data set's own figures."""
+    """(figure, data set, lake) of each of the data set's own figures, and of the gates."""
     path, version = flights
     frame = spark.read.format("delta").option("versionAsOf", version).load(path)
     row = frame.selectExpr(
-        "count(*) AS flown", "avg(dep_delay) AS departure", "avg(arr_delay) AS arrival"
+        "count(*) AS flown",
+        "avg(dep_delay) AS departure",
+        "avg(arr_delay) AS arrival",
+        "count(gate) AS gates",
     ).first()
     if row is None:
         raise ValueError(f"{path} gave no figures")
@@ -124,6 +138,7 @@ def check_figures(
         ("flights scheduled", expected.scheduled, operations["c"]),
         ("flights cancelled", expected.cancelled, operations["d"]),
         ("flights flown", expected.flown, row["flown"]),
+        ("of them from a gate (the new column)", gates, row["gates"]),
         (
             "mean departure delay, min",
             _rounded(expected.mean_departure_delay),

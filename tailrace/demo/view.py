@@ -41,6 +41,7 @@ class Picture:
     tables: tuple[str, ...]
     started: float = field(default_factory=time.monotonic)
     phase: str = "starting"
+    page: str = ""
     replay: ReplayProgress | None = None
     change_rows: dict[str, int] = field(default_factory=dict)
     source_lsn: str = ""
@@ -75,7 +76,7 @@ class Picture:
         head.add_column(justify="right")
         head.add_row(
             Text.assemble(("Tailrace", "bold cyan"), "  ", (self.phase, "bold")),
-            Text(f"{elapsed:.0f} s", style="dim"),
+            Text(f"{self.page}  {elapsed:.0f} s", style="dim"),
         )
         log = Text(
             "\n".join(self.log[-LOG_LINES:]) or " ", style="dim", no_wrap=True, overflow="ellipsis"

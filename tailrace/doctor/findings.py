@@ -26,6 +26,7 @@ class Part(StrEnum):
     REGISTRY = "registry"
     LAKE = "lake"
     CLOCKS = "clocks"
+    TRACES = "traces"
 
 
 @dataclass(frozen=True, slots=True)

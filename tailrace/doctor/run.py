@@ -19,6 +19,7 @@ from tailrace.doctor.login import look_at_login
 from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
+from tailrace.doctor.traces import look_at_traces
 from tailrace.progress import last_published
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import (
@@ -69,6 +70,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from look_at_registry_clock(config.registry)
     if lake is not None:
         yield from look_at_lake(lake)
+    yield from look_at_traces(config.tracing)
 
 
 def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]:

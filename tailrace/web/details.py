@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
-from tailrace.explain import add_lake, explain
+from tailrace.change_rows import NotThere
+from tailrace.explain_asked import explain_key_or_moment
 from tailrace.explain_text import explanation_lines
+from tailrace.moments import MomentError, parse_moment
 from tailrace.table_names import TableNameError, parse_table, splits
-from tailrace.tail import EventTail
 from tailrace.versions import Version, ddl_of, versions_of
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.source import catalog
@@ -53,22 +54,24 @@ class Details:
             problems.append(str(error))
             return []
 
-    def explained(self, name: str, key: str) -> str:
-        """What all stages hold of a row, as lines, or why that cannot be told."""
-        config = self._config
-        kafka = config.kafka
+    def explained(self, name: str, key: str, moment: str) -> str:
+        """What all stages hold of a row or of a commit, as lines, or why that cannot be told.
+
+        Args:
+            name: of the table, quoted.
+            key: of the row; empty where a commit is meant.
+            moment: LSN or time of the commit.
+        """
         try:
-            with open_registry(config.registry) as registry:
-                extra = kafka.librdkafka_options()
-                tail = EventTail(kafka.bootstrap, config.topics, registry, extra)
-                found = explain(config, tail, parse_table(name), key, _CHANGES)
+            asked = key or parse_moment(moment)
+            found = explain_key_or_moment(
+                self._config, self._lake, parse_table(name), asked, _CHANGES
+            )
         except (
-            *(TableNameError, PublisherError, RegistryError),
+            *(MomentError, TableNameError, NotThere, PublisherError, RegistryError),
             *(KafkaException, TimeoutError),
         ) as error:
             return str(error)
-        if self._lake is not None:
-            add_lake(found, self._lake.lake, self._lake.commits_path)
         return "\n".join(explanation_lines(found, has_lake=self._lake is not None))
 
     def name_of(self, table: str) -> TableName | None:

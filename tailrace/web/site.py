@@ -13,7 +13,7 @@ from tailrace.web.details import Details
 from tailrace.web.html import page, tag
 from tailrace.web.model import Model
 from tailrace.web.overview import overview
-from tailrace.web.table_page import table_page
+from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.http_service import Refused, Request, Response, Route, Routes
 from tailrace_schemas.signals import SnapshotSignal
 
@@ -78,6 +78,7 @@ class Site:
 
     def _table(self, request: Request) -> Response:
         name, key = request.query.get("name", ""), request.query.get("key", "")
+        at = request.query.get("at", "")
         model = self._seen()
         row = next((r for r in model.rows if r.table.casefold() == name.casefold()), None)
         table = self._details.name_of(name if row is None else row.table)
@@ -87,8 +88,9 @@ class Site:
         problems: list[str] = []
         versions = self._details.versions(table, problems)
         quoted = f"[{table.schema.replace(']', ']]')}].[{table.table.replace(']', ']]')}]"
-        explained = self._details.explained(quoted, key) if key else None
-        body = table_page(row.table, row, versions, key=key, explained=explained, problems=problems)
+        explained = self._details.explained(quoted, key, at) if key or at else None
+        explorer = Explorer(row.table, key, at, explained)
+        body = table_page(explorer, row, versions, problems=problems)
         return _html(page(row.table, body))
 
     def _file(self, request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace.web.html import DASH, lsn, seconds, tag, text
@@ -12,30 +13,43 @@ if TYPE_CHECKING:
     from tailrace.web.model import Row
 
 
+@dataclass(frozen=True, slots=True)
+class Explorer:
+    """What was asked of a table's rows.
+
+    Attributes:
+        table: its name.
+        key: of a row; empty where none was asked for.
+        at: LSN or time of a commit; empty where none was asked for.
+        answer: what was found, as lines; None where nothing was asked.
+    """
+
+    table: str
+    key: str = ""
+    at: str = ""
+    answer: str | None = None
+
+
 def table_page(
-    name: str,
+    explorer: Explorer,
     row: Row | None,
     versions: Sequence[Version],
     *,
-    key: str = "",
-    explained: str | None = None,
     problems: Sequence[str] = (),
 ) -> str:
     """What stands in the page's main part.
 
     Args:
-        name: of the table.
+        explorer: the table, and what was asked of its rows.
         row: what is known of it; None where nothing is.
         versions: of its schema.
-        key: that was asked for.
-        explained: what was found of that row, as lines; None where none was asked for.
         problems: what could not be asked.
     """
-    parts = [tag("h1", text(name))]
+    parts = [tag("h1", text(explorer.table))]
     parts += [tag("p", text(problem), {"class": "bad"}) for problem in problems]
     if row is not None:
         parts.append(_state(row))
-    parts.append(_explorer(name, key, explained))
+    parts.append(_explorer(explorer))
     parts.append(_versions(versions))
     return "".join(parts)
 
@@ -57,16 +71,22 @@ def _state(row: Row) -> str:
     return tag("dl", told) + button + command
 
 
-def _explorer(name: str, key: str, explained: str | None) -> str:
-    form = (
-        f'<form method="get" action="/table"><input type="hidden" name="name" value="{text(name)}">'
-        f'<label>Key <input name="key" value="{text(key)}" required autocomplete="off"></label>'
-        " <button>explain</button></form>"
-        '<p class="quiet">Of several columns a JSON object or array. The source, its change tables,'
-        " the topic and the lake are asked for this row.</p>"
+def _explorer(explorer: Explorer) -> str:
+    asked = (("Key", "key", explorer.key), ("LSN or time", "at", explorer.at))
+    forms = "".join(
+        '<form method="get" action="/table">'
+        f'<input type="hidden" name="name" value="{text(explorer.table)}">'
+        f'<label>{label} <input name="{name}" value="{text(value)}" required autocomplete="off">'
+        "</label> <button>explain</button></form>"
+        for label, name, value in asked
     )
-    answer = "" if explained is None else tag("pre", text(explained))
-    return tag("section", tag("h2", "A row, from source to lake") + form + answer)
+    told = (
+        '<p class="quiet">A key of several columns is a JSON object or array; the source, its'
+        " change tables, the topic and the lake are asked for the row. Of an LSN or a time (ISO"
+        " 8601, UTC without offset): what the first commit at or behind it did to the table.</p>"
+    )
+    answer = "" if explorer.answer is None else tag("pre", text(explorer.answer))
+    return tag("section", tag("h2", "A row, from source to lake") + forms + told + answer)
 
 
 def _versions(versions: Sequence[Version]) -> str:

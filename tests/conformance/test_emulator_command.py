@@ -5,12 +5,14 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pyodbc
 import pytest
 
 from tailrace_emulator.testing.odbc import driver
-from tests.fix_emulator import REPOSITORY
+
+REPOSITORY = Path(__file__).parents[2]
 
 PASSWORD = "Command-line-1"
 WAIT_S = 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -18,12 +17,10 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
 from tailrace_publisher.metrics import Metrics
 from tailrace_schemas.shards import Shard
+from tests.forked import forked
 
 LIMIT_S = 60.0
 _PAUSE_S = 0.02
-
-lives = multiprocessing.get_context("forkserver")
-lives.set_forkserver_preload(["tailrace_publisher.daemon", "pyodbc"])
 
 
 def wait_until(reached: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
@@ -145,7 +142,7 @@ def live_until_killed(
     options: dict[str, Any], step: str, number: int = 1, shard: Shard | None = None
 ) -> None:
     """Run the publisher as a process until it kills itself at a step."""
-    process = lives.Process(target=_live, args=(options, step, number, shard))
+    process = forked.Process(target=_live, args=(options, step, number, shard))
     process.start()
     process.join(LIMIT_S)
     if process.exitcode is None:

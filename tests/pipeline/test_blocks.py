@@ -16,12 +16,12 @@ from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.block_reader import BlockPaths
+from tailrace_publisher.source.commit_times import commits_from
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.page_readers import Stamps
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
-from tailrace_publisher.source.queries import commits_from
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tailrace_publisher.source.commit_times import commits_from, time_zone, utc_offset_minutes
 from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.queries import commits_from, time_zone, utc_offset_minutes
 from tailrace_schemas.lsn import Lsn
 from tests.pipeline.conftest import Pipe
 

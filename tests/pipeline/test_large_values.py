@@ -20,8 +20,9 @@ from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.position import ChangePosition
 from tests.fix_sqlserver import SourceServer
+from tests.forked import forked
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import LIMIT_S, lives, wait_until
+from tests.pipeline.running import LIMIT_S, wait_until
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 MB = 1_000_000
@@ -104,7 +105,7 @@ def test_a_transaction_of_large_values_takes_no_more_than_the_limit(pipe: Pipe):
     allow_large_values(source)
     source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, text nvarchar(max))")
     source.enable("t")
-    process = lives.Process(target=_publish, args=(pipe.options(memory_mb=16),))
+    process = forked.Process(target=_publish, args=(pipe.options(memory_mb=16),))
     process.start()
     try:
         wait_until(pipe.is_caught_up, "the snapshot is out")

@@ -100,6 +100,18 @@ def test_the_versions_of_a_schema_say_what_changed_and_by_which_statement(
     assert second["schema_lsn"] > first["schema_lsn"]
     assert "by: ALTER TABLE" in invoke(shop, tmp_path, "schema", "dbo.orders").output
 
+    # A column is captured by a second instance only, which begins behind the statement.
+    shop.source.execute("ALTER TABLE dbo.orders ADD gate char(3)")
+    shop.source.enable("orders", capture_instance="N'orders_with_gate'")
+    shop.source.execute("INSERT dbo.orders VALUES (98, 9, NULL, 'A1')")
+    wait_until(
+        lambda: shop.is_caught_up() and len(lines_of_schema(shop, tmp_path)) == 3,
+        "the third version is out",
+    )
+    third = lines_of_schema(shop, tmp_path)[2]
+    assert third["changes"] == ["added gate char(3)"]
+    assert third["ddl"] == "ALTER TABLE dbo.orders ADD gate char(3)"
+
 
 def lines_of_schema(pipe: Pipe, folder: Path) -> list[dict[str, Any]]:
     answer = invoke(pipe, folder, "schema", "dbo.orders", "--json")
@@ -162,6 +174,32 @@ def test_a_row_is_followed_from_the_source_to_its_events(shop: Pipe, tmp_path: P
         assert "none that the change tables still hold" in told
 
 
+def test_a_commit_is_followed_by_its_lsn_and_by_its_time(shop: Pipe, tmp_path: Path):
+    events = lines(invoke(shop, tmp_path, "tail", "--json", "dbo.orders"))
+    first = min(event["commit_lsn"] for event in events if event["op"] != "r")
+    of_it = [event for event in events if event["commit_lsn"] == first]
+    for flags in (("--lsn", first), ("--lsn", "0x" + "0" * 20), ("--time", "2000-01-01")):
+        answer = invoke(shop, tmp_path, "explain", "dbo.orders", *flags, "--json")
+        assert answer.exit_code == 0, answer.output
+        found = json.loads(answer.output)
+        assert "now" not in found
+        told = [(c["event"]["partition"], c["event"]["offset"]) for c in found["changes"]]
+        assert sorted(told) == sorted((e["partition"], e["offset"]) for e in of_it)
+        assert {change["commit_lsn"] for change in found["changes"]} == {first}
+    text = invoke(shop, tmp_path, "explain", "dbo.orders", "--lsn", first, "--changes", "1").output
+    assert text.splitlines()[0] == "dbo.orders"
+    assert text.count("change: ") == 1
+
+    # What has no key has commits all the same.
+    shop.source.execute("CREATE TABLE dbo.notes (note nvarchar(9))")
+    shop.source.enable("notes", supports_net_changes="0")
+    shop.source.execute("INSERT dbo.notes VALUES (N'a'), (N'b')")
+    shop.source.scan()
+    newest = str(shop.source.change_rows("dbo_notes")[-1][0].commit_lsn)
+    text = invoke(shop, tmp_path, "explain", "dbo.notes", "--lsn", newest).output
+    assert text.count(f"change:     {newest} insert in dbo_notes") == 2
+
+
 def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
     for arguments, words in (
         (["tail", "dbo.nosuch"], "there are dbo.items, dbo.orders"),
@@ -171,7 +209,11 @@ def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
         (["schema", "orders"], "write schema.table"),
         (["explain", "dbo.nosuch", "1"], "there are dbo.items, dbo.orders"),
         (["explain", "dbo.items", "one"], "nvarchar value 'one' to data type int"),
+        (["explain", "dbo.items", "--lsn", "x"], "is not an LSN"),
+        (["explain", "dbo.items", "--time", "2099-01-01"], "nothing was committed at 2099"),
+        (["explain", "dbo.items", "--lsn", "0x" + "f" * 20], "hold no change at LSN ffffffff"),
         (["seek", "g", "--lsn", "x"], "is not an LSN"),
     ):
         answer = invoke(shop, tmp_path, *arguments)
         assert (answer.exit_code, words in answer.output) == (1, True), answer.output
+        assert "the source is not ready" not in answer.output

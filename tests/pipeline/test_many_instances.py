@@ -12,15 +12,11 @@ import pytest
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Step
+from tailrace_publisher.source.catalog_state import catalog_state
 from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
 from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
-from tailrace_publisher.source.queries import (
-    INVALID_OBJECT,
-    PROBE_INSTANCES,
-    Probe,
-    catalog_state,
-    probe_of,
-)
+from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe, probe_of
+from tailrace_publisher.source.queries import INVALID_OBJECT
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
 from tests.fix_sqlserver import SourceServer

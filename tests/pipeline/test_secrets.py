@@ -113,7 +113,17 @@ def options_of(
         "spark": {"spark.hadoop.fs.s3a.secret.key": f"{MARK}-store"},
     }
     prefix = publisher.pop("prefix")
-    return {"publisher": publisher, "sink": sink, "registry": registry, "prefix": prefix}
+    # Nobody listens there: what OpenTelemetry says of that is looked at, too.
+    tracing = {
+        "endpoint": "http://127.0.0.1:1/v1/traces",
+        "ratio": 1,
+        "headers": {"authorization": f"{MARK}-header"},
+        "timeout_s": 0.5,
+    }
+    return {
+        **{"publisher": publisher, "sink": sink, "registry": registry, "prefix": prefix},
+        "tracing": tracing,
+    }
 
 
 def test_no_secret_is_in_anything_that_is_told(
@@ -142,6 +152,8 @@ def test_no_secret_is_in_anything_that_is_told(
 
     with told.process("publish", "publish", *config, "--log-format", "json") as lines:
         wait_until(pipe.is_caught_up, "it publishes: file, key and authorities are right")
+        pipe.source.execute("INSERT dbo.orders VALUES (2, N'b')")
+        wait_until(pipe.is_caught_up, "a change is out, and its spans are to be sent")
         served = next(json.loads(line) for line in lines if '"http_served"' in line)
         url = str(served["url"])
         asked = httpx.get(f"{url}/status", headers={"Authorization": f"Bearer {TOKEN}"})
@@ -205,6 +217,10 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "a password that is a list": (
         ("publisher", "registry", {"user": "u", "password": [f"{MARK}-2"]}),
         "registry.password",
+    ),
+    "a password in the collector's address": (
+        ("tracing", "endpoint", f"http://me:{MARK}-6@collector/v1/traces"),
+        "put them into headers",
     ),
     "misspelt": (("publisher", "source", "pasword", f"{MARK}-3"), "check its spelling"),
     "in the url": (

@@ -66,6 +66,15 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
             assert "change:     " in table
             assert "note=&quot;«second»&quot;" in table
             assert "capture instance dbo_orders" in table
+            (change,) = pipe.topics.changes(pipe.source.name, "orders")
+            lsn = str(change.position.commit_lsn)
+            commit = client.get("/table", params={"name": "dbo.orders", "at": lsn}).text
+            assert f"change:     {lsn} update in dbo_orders" in commit
+            assert f'name="at" value="{lsn}"' in commit
+            wrong = client.get("/table", params={"name": "dbo.orders", "at": "<noon>"}).text
+            assert "&lt;noon&gt;" in wrong
+            assert "is not an LSN: write" in wrong
+            assert "is not a time: write" in wrong
             odd = client.get("/table", params={"name": "dbo.<b>'odd]", "key": "7"})
             assert (odd.status_code, "no such row" in odd.text) == (200, True)
             assert client.get("/table", params={"name": "dbo.nosuch"}).status_code == 404

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tailrace.explain import ChangeRow, Explanation, add_lake
+from tailrace.change_rows import ChangeRow
+from tailrace.explain import Explanation, add_lake
 from tailrace.lake import CommitRows
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition

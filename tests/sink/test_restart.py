@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -29,7 +30,9 @@ from tailrace_sink.application import serve
 from tailrace_sink.errors import LakeTaken
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.streaming import ProgressStream
+from tests.fix_certificates import Chain
 from tests.fix_envelopes import Source, SourceTable, column
+from tests.fix_kafka import SharedBroker
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -203,20 +206,40 @@ class Served:
         assert self.batches.acquire(timeout=WAIT_S), self.failure
 
 
-def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint(
-    source: Source, lake: Lake, spark: SparkSession
+def over_tls(broker: SharedBroker, chain: Chain) -> dict[str, Any]:
+    """Options of Kafka for Java's clients, with certificates on both sides."""
+    return {
+        "bootstrap": broker.tls_bootstrap,
+        "poll_timeout_s": 3,
+        "extra": {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(chain.root),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(chain.client.both),
+        },
+    }
+
+
+def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint_all_of_it_over_tls(
+    source: Source, lake: Lake, spark: SparkSession, shared_broker: SharedBroker, chain: Chain
 ):
     a, b = fill(source)
-    port = free_port()
-    with Served(spark, lake, metrics_port=port) as served:
+    lake.options["kafka"] = over_tls(shared_broker, chain)
+    port, trusted = free_port(), ssl.create_default_context(cafile=str(chain.root))
+    shown = {"http_certificate": str(chain.server.chain), "http_key": str(chain.server.key)}
+    with Served(spark, lake, metrics_port=port, **shown) as served:
         served.wait_for_batch()
         source.commit(lambda t: t.insert(a, id=100, value=1))
         source.publish()
         served.wait_for_batch()
-        url = f"http://127.0.0.1:{port}"
-        assert httpx.get(f"{url}/ready", trust_env=False).text == "running\n"
-        status = DaemonStatus.from_json(httpx.get(f"{url}/status", trust_env=False).json())
-        assert "tailrace_sink_cuts_total" in httpx.get(f"{url}/metrics", trust_env=False).text
+        with httpx.Client(
+            base_url=f"https://127.0.0.1:{port}", verify=trusted, trust_env=False
+        ) as client:
+            assert client.get("/health").text == "ok\n"
+            assert client.get("/ready").text == "running\n"
+            status = DaemonStatus.from_json(client.get("/status").json())
+            assert "tailrace_sink_cuts_total" in client.get("/metrics").text
     closed = lake.commits()[-1]["through_lsn"]
     assert (status.closed_lsn, status.log_lsn) == (closed, closed)
     assert {(t.state, t.lsn, t.log_lsn) for t in status.tables} == {("followed", closed, closed)}

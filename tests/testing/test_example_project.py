@@ -37,6 +37,7 @@ def test_the_example_project_passes(tmp_path, kafka, registry):
     assert "3 passed" in done.stdout, done.stdout + done.stderr
     left = [path.name for path in tmp_path.iterdir() if path.name.startswith("tailrace-")]
     assert left == []
+    assert not (project / "spark-warehouse").exists()
 
 
 def name_things_as_ours_were(project: Path) -> None:

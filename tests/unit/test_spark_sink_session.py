@@ -1,5 +1,8 @@
 """Settings of a session from several sides, without Spark."""
 
+from pathlib import Path
+from urllib.parse import urlsplit
+
 from tailrace_sink.session import all_jars, merged_settings, spark_settings
 
 
@@ -15,3 +18,9 @@ def test_jars_come_together_and_everything_else_is_overridden():
 
 def test_the_master_is_not_ours_to_say():
     assert "spark.master" not in spark_settings(2)
+
+
+def test_spark_makes_no_folder_where_the_process_was_started():
+    folder = urlsplit(spark_settings(2)["spark.sql.warehouse.dir"])
+    assert folder.scheme == "file"
+    assert Path(folder.path).is_dir()

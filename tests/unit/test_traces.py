@@ -5,6 +5,8 @@ import time
 import pytest
 import structlog
 
+from tailrace.doctor.findings import Level
+from tailrace.doctor.traces import look_at_traces
 from tailrace_schemas.options import problems
 from tailrace_schemas.traces import ROOT, Span, TraceKey, TracingUnavailable, open_traces
 from tailrace_schemas.tracing_options import TracingConfig
@@ -65,7 +67,7 @@ def test_missing_packages_are_named_with_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"endpoint": "collector:4317"}, "endpoint = 'collector:4317'"),
+        ({"endpoint": "collector:4317"}, "endpoint = 'collector:4317': write the whole"),
         ({"endpoint": "http://me:secret@collector/v1/traces"}, "put them into headers"),
         ({"endpoint": "http://c/v1/traces", "ca_file": "/ca.pem"}, "needs an https endpoint"),
         ({"headers": {"a": "secret"}, "headers_files": {"a": "/f"}}, "give a in one of"),
@@ -89,6 +91,22 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     ):
         with pytest.raises(TracingUnavailable, match=told):
             open_traces(TracingConfig.model_validate({"endpoint": endpoint, **options}), "s")
+
+
+def test_the_doctor_says_whether_the_collector_takes_spans(collector, tmp_path):
+    def found(**options) -> list[tuple[Level, str]]:
+        config = TracingConfig.model_validate({"timeout_s": 1, **options})
+        return [(finding.level, finding.text) for finding in look_at_traces(config)]
+
+    assert found() == []
+    assert found(endpoint=collector.endpoint) == [(Level.OK, "takes spans")]
+    ((level, text),) = found(endpoint=f"{collector.endpoint}/elsewhere")
+    assert (level, text) == (Level.WARNING, "refuses: 404 Not Found")
+    ((level, text),) = found(endpoint="http://127.0.0.1:1/v1/traces")
+    assert (level, text.startswith("does not answer: ")) == (Level.WARNING, True)
+    for wrong in ({"ca_file": "/no/ca.pem"}, {"headers_files": {"key": str(tmp_path / "no")}}):
+        ((level, text),) = found(endpoint="https://127.0.0.1:1/v1/traces", **wrong)
+        assert (level, text.startswith("tracing cannot be used: ")) == (Level.PROBLEM, True)
 
 
 def test_the_sink_sends_a_span_for_each_kafka_transaction_that_closes_an_lsn(collector, tmp_path):

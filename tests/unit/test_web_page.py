@@ -11,7 +11,7 @@ from tailrace.web.html import duration, page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
-from tailrace.web.table_page import table_page
+from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus
 from tailrace_schemas.progress import PartitionProgress, Progress
 
@@ -87,7 +87,7 @@ def test_no_text_of_the_source_becomes_an_element():
     seen = model()
     whole = page("Tailrace", overview(seen), refreshes=True).decode()
     rows = {row.table: row for row in seen.rows}
-    detail = table_page(HOSTILE, rows[HOSTILE], [], key=HOSTILE, explained=HOSTILE)
+    detail = table_page(Explorer(HOSTILE, HOSTILE, HOSTILE, HOSTILE), rows[HOSTILE], [])
     for html in (whole, detail):
         elements = Elements(html)
         assert all(a.get("src") == "/static/page.js" for a in elements.named("script"))

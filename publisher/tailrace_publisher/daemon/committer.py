@@ -16,8 +16,8 @@ from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
 from tailrace_publisher.runtime import Runtime, Step
+from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.merge import Block
-from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition
 

@@ -116,14 +116,25 @@ class _Pages:
         self._metrics = metrics
 
     def health(self, _: Request) -> Response:
-        board = self._board
-        if board.still_s > board.still_max_s:
-            return Response.of_text(
-                f"no step for {board.still_s:.0f} s", HTTPStatus.SERVICE_UNAVAILABLE
-            )
-        return Response.of_text("ok, paused" if board.phase == "paused" else "ok")
+        hang = self._hang()
+        if hang is not None:
+            return hang
+        return Response.of_text("ok, paused" if self._board.phase == "paused" else "ok")
+
+    def _hang(self) -> Response | None:
+        """The answer of a publisher that hangs; None of one that gets on."""
+        still_s, longest_s = self._board.still_s, self._board.still_max_s
+        if still_s <= longest_s:
+            return None
+        return Response.of_text(
+            f"no step for {still_s:.0f} s, and time limits explain {longest_s:.0f}: it hangs",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+        )
 
     def ready(self, _: Request) -> Response:
+        hang = self._hang()
+        if hang is not None:
+            return hang
         if self._board.phase == "running":
             return Response.of_text("publishing")
         return Response.of_text(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import structlog
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.config import PublisherConfig
@@ -21,6 +22,8 @@ from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.shards import Shard
 from tailrace_schemas.traces import Traces, TracingUnavailable, open_traces
+
+_log = structlog.get_logger(__name__)
 
 
 class Publisher(Protocol):
@@ -119,6 +122,8 @@ def traces_of(config: PublisherConfig) -> Iterator[Traces | None]:
         traces = open_traces(config.tracing, "tailrace-publisher")
     except TracingUnavailable as error:
         raise ConfigError([str(error)]) from error
+    if traces is not None:
+        _log.info("traces_sent", endpoint=config.tracing.endpoint, ratio=config.tracing.ratio)
     try:
         yield traces
     finally:

@@ -24,8 +24,8 @@ from tailrace_publisher.daemon.table_state import (
 )
 from tailrace_publisher.deliver.delivery import Checkpoints
 from tailrace_publisher.errors import CheckpointError
+from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition

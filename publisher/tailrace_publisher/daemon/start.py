@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +19,7 @@ from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.errors import ConfigError, StartRefused
 from tailrace_publisher.ports import Connection, KafkaAccess
 from tailrace_publisher.source.instances import by_table
-from tailrace_publisher.source.queries import time_zone, utc_offset_minutes
-from tailrace_publisher.source.start_lsn import in_zone, map_time
+from tailrace_publisher.source.start_lsn import at_server, map_time
 from tailrace_publisher.start_options import StartConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
@@ -124,7 +123,7 @@ def check_held(
 
 
 def _of_time(control: Connection, time: datetime, newest: Lsn | None) -> Lsn:
-    local = time if time.tzinfo is None else _local(control, time)
+    local = time if time.tzinfo is None else at_server(control, time)
     mapped = map_time(control, local)
     if local > mapped.now:
         raise StartRefused(
@@ -139,14 +138,6 @@ def _of_time(control: Connection, time: datetime, newest: Lsn | None) -> Lsn:
             ]
         )
     return mapped.first or (newest or mapped.before).increment()
-
-
-def _local(control: Connection, time: datetime) -> datetime:
-    zone = time_zone(control)
-    if zone is not None:
-        return in_zone(control, time, zone)
-    utc = time.astimezone(UTC).replace(tzinfo=None)
-    return utc + timedelta(minutes=utc_offset_minutes(control))
 
 
 def _of_debezium(config: PublisherConfig, kafka: KafkaAccess) -> Lsn:

@@ -26,17 +26,14 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.reselect import Reselection
+from tailrace_publisher.source.catalog_state import CatalogState, catalog_state
+from tailrace_publisher.source.commit_times import commits_from
 from tailrace_publisher.source.merge import merge
 from tailrace_publisher.source.page_lanes import PageLane, PageLanes
 from tailrace_publisher.source.page_readers import Stamps
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages
-from tailrace_publisher.source.queries import (
-    CatalogState,
-    Probe,
-    catalog_state,
-    commits_from,
-)
+from tailrace_publisher.source.probe import Probe
 from tailrace_publisher.source.windows import Window, plan_window
 
 

@@ -33,8 +33,8 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.instances import Catalog, by_table
-from tailrace_publisher.source.queries import CatalogState
 from tailrace_publisher.source.versions import current_columns, timeline, versions_of
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn

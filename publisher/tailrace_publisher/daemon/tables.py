@@ -31,8 +31,8 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.loss import check_not_expired
-from tailrace_publisher.source.queries import CatalogState
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
 

@@ -21,11 +21,7 @@ from tailrace_publisher.snapshot.table_reader import ReadSource, TableReader
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_publisher.source.queries import (
-    SERVER_NAME,
-    allows_snapshot_isolation,
-    server_name,
-)
+from tailrace_publisher.source.queries import SERVER_NAME, allows_snapshot_isolation, server_name
 from tailrace_schemas.lsn import Lsn
 
 _log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
-from tailrace_publisher.source.queries import CatalogState, catalog_state
+from tailrace_publisher.source.catalog_state import CatalogState, catalog_state
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 

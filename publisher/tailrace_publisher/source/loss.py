@@ -12,8 +12,8 @@ from tailrace_publisher.errors import (
     PositionExpired,
     ReplicaBehind,
 )
+from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import Continuity, DatabaseIdentity
-from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.lsn import Lsn
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.commit_times import time_zone, utc_offset_minutes
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_schemas.lsn import Lsn
 
@@ -64,3 +65,20 @@ def in_zone(connection: Connection, moment: datetime, zone: str) -> datetime:
     )
     local: datetime = rows[0][0]
     return local
+
+
+def at_server(connection: Connection, moment: datetime) -> datetime:
+    """A moment in the server's local time, without its zone, wherever the server is.
+
+    Args:
+        connection: where to ask.
+        moment: with its offset from UTC.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    zone = time_zone(connection)
+    if zone is not None:
+        return in_zone(connection, moment, zone)
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return utc + timedelta(minutes=utc_offset_minutes(connection))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.source.queries import CommitTime
+from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 

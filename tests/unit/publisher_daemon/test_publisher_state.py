@@ -19,8 +19,8 @@ from tailrace_publisher.daemon.table_state import TableEvent, TableState
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.coverage import PublishedTable, reading_of
 from tailrace_publisher.daemon.reading_plan import ReadingPlan
-from tailrace_publisher.source.queries import PROBE_INSTANCES, Probe
+from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName

@@ -13,6 +13,7 @@ from tailrace_publisher.errors import (
     PositionExpired,
     ReplicaBehind,
 )
+from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import Continuity, DatabaseIdentity, lsn_of_number
 from tailrace_publisher.source.loss import (
     check_continues,
@@ -21,7 +22,6 @@ from tailrace_publisher.source.loss import (
     check_place_kept,
     check_same_database,
 )
-from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.lsn import Lsn
 
 

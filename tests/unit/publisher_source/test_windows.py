@@ -7,7 +7,7 @@ import pytest
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.queries import CommitTime, time_zone
+from tailrace_publisher.source.commit_times import CommitTime, time_zone
 from tailrace_publisher.source.windows import plan_window
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition

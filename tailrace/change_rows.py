@@ -1,0 +1,115 @@
+"""Rows of change tables, for who shows them; without what the options hide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.encode.value_hash import rules_of
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import quote_name
+from tailrace_publisher.source.instances import by_table, read_catalog
+from tailrace_publisher.source.queries import change_table
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+
+
+class NotThere(Exception):
+    """What is asked for is not there, or not named rightly; says what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """A row of a change table, without the before image of an update.
+
+    Attributes:
+        position: of the change.
+        instance: the capture instance.
+        values: the captured columns.
+    """
+
+    position: ChangePosition
+    instance: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesAsked:
+    """Which rows of a change table.
+
+    Attributes:
+        condition: T-SQL.
+        parameters: of it.
+        at_most: how many.
+        is_newest_first: or oldest first.
+    """
+
+    condition: str
+    parameters: tuple[Any, ...]
+    at_most: int
+    is_newest_first: bool = False
+
+
+def instances_of(
+    config: PublisherConfig, connection: Connection, table: tuple[str, str]
+) -> list[CaptureInstance]:
+    """The capture instances of a table, oldest first.
+
+    Args:
+        config: of the publisher.
+        connection: to the source.
+        table: schema and name, in any case.
+
+    Raises:
+        NotThere: it is not captured; names those that are.
+        SourceError: the server did not answer.
+    """
+    catalog = read_catalog(connection, config.source.database, config.message_keys)
+    wanted = ".".join(table).casefold()
+    tables = by_table(catalog.instances)
+    for name, instances in tables.items():
+        if f"{name.schema}.{name.table}".casefold() == wanted:
+            return instances
+    there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
+    raise NotThere(f"table {'.'.join(table)} is not captured: there are {there or 'none'}")
+
+
+def hidden_columns(config: PublisherConfig, instances: Iterable[CaptureInstance]) -> set[str]:
+    """Names of the columns that the options leave out, mask, cut or hash."""
+    rules = rules_of(config.columns)
+    return {c.name for i in instances for c in i.columns if rules.changes(i, c)}
+
+
+def change_rows(
+    connection: Connection, instance: CaptureInstance, which: ChangesAsked, hidden: Set[str]
+) -> list[ChangeRow]:
+    """Rows of one change table, without the before images of updates.
+
+    Raises:
+        SourceError: the server did not answer, or refuses a parameter.
+    """
+    captured = [column.name for column in instance.columns if column.name not in hidden]
+    command_id = "[__$command_id]" if instance.ordered_by_command_id else "0"
+    columns = ["[__$start_lsn]", *[command_id][: instance.ordered_by_command_id], "[__$seqval]"]
+    order = ", ".join(f"{name} DESC" if which.is_newest_first else name for name in columns)
+    rows = connection.query(
+        f"SELECT TOP (?) [__$start_lsn], {command_id}, [__$seqval], [__$operation],"
+        f" {', '.join(map(quote_name, captured))} FROM {change_table(instance.name)}"
+        f" WHERE [__$operation] <> {int(Operation.UPDATE_BEFORE)} AND {which.condition}"
+        f" ORDER BY {order}",
+        which.at_most,
+        *which.parameters,
+    )
+    return [
+        ChangeRow(
+            ChangePosition(
+                Lsn.from_bytes(row[0]), row[1] or 0, Lsn.from_bytes(row[2]), Operation(row[3])
+            ),
+            instance.name,
+            dict(zip(captured, row[4:], strict=True)),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,57 @@
+"""A publisher that hangs is neither healthy nor ready."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import httpx
+import structlog
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.board import Board
+from tailrace_publisher.daemon.endpoint import endpoint
+from tailrace_publisher.daemon.production import SystemClock, production_ports
+from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime
+
+
+class Clock(SystemClock):
+    """The machine's clock, and the time that a test lets pass."""
+
+    passed_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed_s
+
+
+def test_the_endpoint_tells_it_until_the_next_step():
+    config = PublisherConfig.load(
+        {
+            "source": {"host": "localhost", "database": "db", "user": "u", "password": "p"},
+            "kafka": {"bootstrap": "localhost:1"},
+            "registry": {"url": "http://localhost:1"},
+            "prefix": "p",
+            "metrics_port": 0,
+        }
+    )
+    clock = Clock()
+    ports = replace(production_ports(), clock=clock)
+    runtime = Runtime(config, ports, Metrics(), threading.Event(), lambda _: None)
+    board = Board(runtime, StoppedTables(config.snapshot, runtime.metrics))
+    board.enter("running")
+    with (
+        structlog.testing.capture_logs() as told,
+        endpoint(runtime, board, runtime.metrics.registry),
+        httpx.Client(base_url=told[0]["url"], trust_env=False) as client,
+    ):
+        paths = ("/health", "/ready")
+        assert [client.get(path).status_code for path in paths] == [200, 200]
+        clock.passed_s = board.still_max_s + 1
+        for path in paths:
+            answer = client.get(path)
+            assert answer.status_code == 503
+            assert answer.text.startswith(f"no step for {clock.passed_s:.0f} s")
+        board.turned()
+        assert [client.get(path).status_code for path in paths] == [200, 200]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
+from tailrace_emulator.testing.process import free_port
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run_databases
 from tailrace_publisher.errors import LoginRefused, PublisherError
 from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.topics import database_path
 from tests.pipeline.conftest import Pipe, Topics
-from tests.pipeline.running import Running
+from tests.pipeline.running import Running, wait_until
 from tests.pipeline.source_database import SourceDatabase
 from tests.pipeline.test_endpoint import url_of
 
@@ -166,14 +172,14 @@ def test_one_that_waiting_does_not_cure_is_stopped_until_it_is_asked_for(pipes: 
 
 def test_where_none_goes_on_the_process_ends_with_the_reason(pipes: tuple[Pipe, Pipe]):
     good, bad = pipes
-    options = [pipe.options() for pipe in pipes]
-    for found in options:
-        found["source"]["password"] = "wrong"
-    configs = {str(n): PublisherConfig.load(found) for n, found in enumerate(options)}
-    with RunningAll(configs) as all_of:
+    refused = bad.options()
+    refused["source"]["password"] = "wrong"
+    once = good.config(snapshot={"mode": "initial_only"})
+    with RunningAll({"bad": PublisherConfig.load(refused), "good": once}) as all_of:
         error = all_of.ended()
     assert isinstance(error, LoginRefused)
-    assert len(all_of.told("database_stopped")) == 2
+    assert [entry["database"] for entry in all_of.told("database_stopped")] == ["bad"]
+    assert rows_of(good)() == 1  # nothing more was wanted of it
     with RunningAll({"a": good.config(), "b": replace_prefix(bad, good)}) as all_of:
         error = all_of.ended()
     assert isinstance(error, PublisherError)
@@ -184,12 +190,47 @@ def replace_prefix(pipe: Pipe, other: Pipe) -> PublisherConfig:
     return replace(pipe, topics=other.topics).config()
 
 
-def test_it_ends_when_nothing_more_is_wanted_of_any(pipes: tuple[Pipe, Pipe]):
-    good, bad = pipes
-    bad.source.execute("EXEC sys.sp_cdc_enable_db")
-    bad.source.enable("t")
-    once = {"snapshot": {"mode": "initial_only"}}
-    with RunningAll({"a": good.config(**once), "b": bad.config(**once)}) as all_of:
-        all_of.until(lambda: all_of.has_ended, "both have their snapshots")
-    assert all_of.error is None
-    assert rows_of(bad)() == rows_of(good)() == 1
+def test_the_command_publishes_what_it_can_and_ends_when_it_is_told(
+    pipes: tuple[Pipe, Pipe], tmp_path: Path
+):
+    good, _ = pipes
+    options = good.options(metrics_port=free_port())
+    shared = {name: options.pop(name) for name in ("kafka", "registry")}
+    options["source"].pop("database")
+    options.pop("prefix")
+    file = tmp_path / "tailrace.json"  # which is YAML
+    names = {good.source.name: {"prefix": good.topics.prefix}, "nowhere": None}
+    prefix = f"{good.topics.prefix}-all"
+    file.write_text(
+        json.dumps({"prefix": prefix, "publisher": options, "databases": names, **shared})
+    )
+    command = [sys.executable, "-m", "tailrace", "publish", "--config", str(file)]
+    log = tmp_path / "log"
+    url = f"http://127.0.0.1:{options['metrics_port']}"
+    with (
+        log.open("w") as out,
+        subprocess.Popen(
+            [*command, "--log-format", "json"], stdout=out, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        try:
+            wait_until(lambda: good.is_caught_up(), "one is published")
+            process.send_signal(signal.SIGHUP)  # begins what is stopped, and ends nothing
+            wait_until(lambda: log.read_text().count('"database_failed"') > 1, "the other waits")
+            ready = httpx.get(f"{url}/ready", trust_env=False).text
+            assert ready == "not publishing, nowhere is retrying\n"
+            assert ": running since" in ask_text(f"{url}{database_path(good.source.name)}")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    of_threads = {
+        line.get("database") for line in lines if line["event"] == "capture_instance_found"
+    }
+    assert of_threads == {good.source.name}
+    assert rows_of(good)() == 1
+
+
+def ask_text(url: str) -> str:
+    return httpx.get(f"{url}/status", headers={"Accept": "text/plain"}, trust_env=False).text

@@ -71,11 +71,13 @@ def publisher_notes(config: PublisherConfig) -> PublisherNotes:
 def note_of(table: str, record: TableCheckpoint) -> TableNote | None:
     """Why a table is not part of the cut; None where it is, as far as its record tells."""
     if record.state in _UNREAD:
-        rows = f"{record.snapshot_rows} rows of it are out"
+        rows = f"{record.snapshot_rows} rows"
         if record.snapshot_paused:
-            told = f"The snapshot of {table} is paused ({rows}): tailrace snapshot --resume {table}"
+            told = (
+                f"The snapshot of {table} is paused at {rows}: tailrace snapshot --resume {table}"
+            )
             return TableNote("snapshot paused", f"{told} has it go on")
-        return TableNote("in snapshot", f"The snapshot of {table} goes on: {rows}")
+        return TableNote(f"in snapshot, {rows}")
     if record.state == TableState.HALTED.value:
         told = f"The snapshot of {table} was stopped: tailrace snapshot {table} takes a new one"
         return TableNote("snapshot stopped", told)

@@ -93,7 +93,7 @@ def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe
         assert "tailrace_snapshot_paused 1.0" in client.http.get("/metrics").text
         out = client.orders().snapshot_rows
     told = shown_status(file_of(shop, tmp_path))
-    assert f"The snapshot of dbo.orders is paused ({out} rows of it are out)" in told
+    assert f"The snapshot of dbo.orders is paused at {out} rows: tailrace snapshot --res" in told
     assert "snapshot paused" in told
     shop.source.execute(
         "UPDATE dbo.orders SET note = 1 WHERE id = 7", "DELETE dbo.orders WHERE id = 0"

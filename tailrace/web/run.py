@@ -72,9 +72,7 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
     except ValueError as error:
         raise WebRefused(f"--certificate, --key: {error}") from error
     address = Address(options.port, options.host, token, tls)
-    own = address_of(settings.publisher())
-    if own is not None and settings.name:
-        own = replace(own, url=f"{own.url}{database_path(settings.name)}")
+    own = publisher_of(settings)
     given = [_address(url, own) for url in options.publisher_urls or (None,)]
     publishers = [address for address in given if address is not None]
     sink = None
@@ -98,6 +96,18 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
             yield f"{address.scheme}://{shown}:{service.port}/"
         finally:
             collector.close()
+
+
+def publisher_of(settings: Settings) -> DaemonAddress | None:
+    """Where the publisher of a database answers; None where its options do not tell.
+
+    Args:
+        settings: of one database, which may be one of several of the publisher.
+    """
+    found = address_of(settings.publisher())
+    if found is None or not settings.name:
+        return found
+    return replace(found, url=f"{found.url}{database_path(settings.name)}")
 
 
 def _address(url: str | None, configured: DaemonAddress | None) -> DaemonAddress | None:

@@ -28,7 +28,7 @@ SET 'sql-client.display.print-time-cost' = 'false';
 SET 'table.local-time-zone' = 'UTC';
 """
 _TABLE = """
-CREATE TABLE orders (id INT, price DECIMAL(9, 2), large BIGINT, ratio DOUBLE, ok BOOLEAN,
+CREATE TABLE orders (id INT, price DECIMAL(9, 2), `large` BIGINT, ratio DOUBLE, ok BOOLEAN,
   `day` DATE, note STRING) WITH (
   'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
   'properties.isolation.level' = 'read_committed', 'scan.startup.mode' = 'earliest-offset',
@@ -61,10 +61,13 @@ def selected(pipe: Pipe, folder: Path) -> list[tuple[str, ...]]:
     opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
     client = "org.apache.flink.table.client.SqlClient"
     done = subprocess.run(
-        [java_executable(), "-Xmx1g", *opens, "-cp", class_path, client, "-f", str(script)],
+        [
+            *(java_executable(), "-Xmx1g", *opens, f"-Duser.home={folder}"),
+            *("-cp", class_path, client, "-f", str(script)),
+        ],
         capture_output=True,
         text=True,
-        env={"FLINK_CONF_DIR": str(folder), "HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        env={"FLINK_CONF_DIR": str(folder), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
         timeout=LIMIT_S,
         check=False,
     )

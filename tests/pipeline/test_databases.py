@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run_databases
 from tailrace_publisher.errors import LoginRefused, PublisherError
@@ -73,7 +74,7 @@ def test_one_that_is_broken_leaves_the_other_alone_and_comes_back(pipes: tuple[P
         with httpx.Client(base_url=url, trust_env=False) as client:
 
             def status(name: str) -> DaemonStatus:
-                return DaemonStatus.from_json(client.get(f"{database_path(name)}/status").json())
+                return ask_status(DaemonAddress(f"{url}{database_path(name)}"))
 
             # Change data capture is off: told, and tried again.
             all_of.until(lambda: len(all_of.told_of("database_failed", "bad")) > 1, "it is told")
@@ -88,6 +89,8 @@ def test_one_that_is_broken_leaves_the_other_alone_and_comes_back(pipes: tuple[P
             assert (ready.status_code, "bad is " in ready.text) == (503, True)
             together = client.get("/status").json()["databases"]
             assert together["good"]["state"] == "running"
+            with pytest.raises(DaemonUnavailable, match=r"several databases: .* /databases/bad"):
+                ask_status(DaemonAddress(url))
 
             # It is mended at the source: it begins by itself.
             bad.source.execute("EXEC sys.sp_cdc_enable_db")

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from tailrace.cli import cli
 from tailrace.settings import Settings, SettingsError, load
+from tailrace.web.run import publisher_of
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.apart import problems_of
 
@@ -117,6 +118,14 @@ def test_endpoints_that_differ_are_refused(tmp_path: Path):
     )
     (problem,) = problems_of({"one": configs["Orders"], "two": other})
     assert "differ in metrics_port" in problem
+
+
+def test_the_page_of_one_asks_where_the_publisher_has_it(tmp_path: Path):
+    databases = settings_of(tmp_path, FILE).databases.values()
+    assert [getattr(publisher_of(one), "url", None) for one in databases] == [
+        "http://127.0.0.1:9101/databases/Orders",
+        "http://127.0.0.1:9101/databases/Crm_x0020__x005B_EU_x005D_",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,12 @@ def test_counts_have_their_shard():
     assert 'tailrace_rows_total{shard="0",topic="t"} 1.0' in text
     assert 'tailrace_rows_total{shard="1",topic="t"} 2.0' in text
     assert text.count("# TYPE tailrace_rows_total counter") == 1
+    databases = LabelledMetrics("database")
+    databases.parts.update(shop=metrics, crm=counts.registry)
+    text = generate_latest(databases).decode()
+    assert 'tailrace_rows_total{database="shop",shard="0",topic="t"} 1.0' in text
+    assert 'tailrace_rows_total{database="crm",topic="t"} 2.0' in text
+    assert text.count("# TYPE tailrace_rows_total counter") == 1
 
 
 @pytest.mark.parametrize(

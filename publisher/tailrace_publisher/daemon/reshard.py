@@ -11,7 +11,6 @@ again wherever it was stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -27,26 +26,23 @@ from tailrace_publisher.checkpoint.shard_map import read_map
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import command_producer, wanted_map
 from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.reshard_plan import OldShard, Plan
 from tailrace_publisher.deliver.kafka_errors import translate
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
-from tailrace_publisher.encode.records import CheckpointEncoder, registered
 from tailrace_publisher.errors import KafkaUnavailable, ReshardRefused
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics, kafka_access
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
+from tailrace_schemas.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
-from tailrace_schemas.shards import MAP_KEY, Shard, ShardMap, transactional_id
-from tailrace_schemas.topics import TableName, TopicNames, value_subject
+from tailrace_schemas.shards import Shard, ShardMap, transactional_id
+from tailrace_schemas.topics import TopicNames
 
 _log = structlog.get_logger(__name__)
 
 _DEADLINE_S: Final = 60.0
 _MARGIN_S: Final = 1.0
 _POLL_S: Final = 0.05
-
-_Message = tuple[bytes | None, bytes | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +62,6 @@ class Resharded:
     closed_lsn: Lsn
     tables: tuple[int, ...]
     moved: int
-
-
-@dataclass(frozen=True, slots=True)
-class _OldShard:
-    """What is kept of one shard of the old map."""
-
-    own: DatabaseCheckpoint
-    tables: Mapping[TableName, TableCheckpoint]
-    published: Published
 
 
 def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
@@ -120,7 +107,7 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
         admin.ensure([control_spec(names.control, after.shards)])
         for topic in (names.control, names.offsets, names.progress):
             _grow(config, admin, first, topic, after.shards)
-        plan = _Plan(first, after, old, closed_lsn)
+        plan = Plan(first, after, old, closed_lsn)
         _write(producers[0], names, plan)
     _log.info("resharded", shards=after.shards, map=after.number, closed_lsn=str(closed_lsn))
     return Resharded(before, after, closed_lsn, plan.tables, plan.moved)
@@ -145,7 +132,7 @@ def _check_counts(before: ShardMap, after: ShardMap, names: TopicNames) -> None:
         )
 
 
-def _old_shard(topics: DatabaseTopics) -> _OldShard:
+def _old_shard(topics: DatabaseTopics) -> OldShard:
     """What a shard has published.
 
     Raises:
@@ -161,7 +148,7 @@ def _old_shard(topics: DatabaseTopics) -> _OldShard:
             " publisher.source.database, or let the publisher run until it has begun"
         )
     _check_at_rest(stored, own, published, number)
-    return _OldShard(own, stored.tables, published)
+    return OldShard(own, stored.tables, published)
 
 
 def _check_at_rest(
@@ -202,7 +189,7 @@ def _check_map_is_whole(topics: DatabaseTopics, before: ShardMap, present: int) 
             )
 
 
-def _common_lsn(old: list[_OldShard]) -> Lsn:
+def _common_lsn(old: list[OldShard]) -> Lsn:
     """The closed LSN of all shards.
 
     Raises:
@@ -247,82 +234,7 @@ def _grow(
         clock.wait(_POLL_S)
 
 
-class _Plan:
-    """The records of a new map, from what the old shards have."""
-
-    def __init__(
-        self, topics: DatabaseTopics, after: ShardMap, old: list[_OldShard], closed_lsn: Lsn
-    ) -> None:
-        self._topics = topics
-        self._after = after
-        self._old = old
-        self._closed_lsn = closed_lsn
-        self._now_ms = topics.kafka.clock.now_ms()
-        tables = [0] * after.shards
-        self.moved = 0
-        for number, shard in enumerate(old):
-            for table in shard.tables:
-                tables[self._shard_of(table)] += 1
-                self.moved += self._shard_of(table) != number
-        self.tables = tuple(tables)
-
-    def map_record(self) -> _Message:
-        """Of the control topic."""
-        return MAP_KEY, self._after.to_bytes(), 0
-
-    def checkpoints(self) -> Iterator[_Message]:
-        """The database's record of each shard, and those of tables that move."""
-        encoder = CheckpointEncoder(self._topics.registry, self._topics.names.offsets)
-        server, database = self._topics.server, self._topics.database
-        own_key = encoder.key(CheckpointKey(server, database))
-        for number in range(self._after.shards):
-            yield own_key, encoder.value(self._own(number)), number
-        for number, shard in enumerate(self._old):
-            for table, record in shard.tables.items():
-                new = self._shard_of(table)
-                if new != number:
-                    table_key = encoder.key(CheckpointKey(server, database, table))
-                    yield table_key, encoder.value(record), new
-                    yield table_key, None, number
-
-    def progress(self) -> Iterator[_Message]:
-        """A record of each shard that closes the LSN with the new number of shards."""
-        topics, closed = self._topics, str(self._closed_lsn)
-        subject = value_subject(topics.names.progress)
-        encoder = registered(topics.registry, subject, PROGRESS_SCHEMA)
-        known = [shard.published.closed_commit_ms for shard in self._old]
-        commit_ms = max((ms for ms in known if ms is not None), default=None)
-        for number in range(self._after.shards):
-            record = Progress(
-                shard=number,
-                server=topics.server,
-                database=topics.database,
-                after_lsn=closed,
-                closed_lsn=closed,
-                closed_commit_ms=commit_ms,
-                closed=True,
-                published_ms=self._now_ms,
-                shards=self._after.shards,
-            )
-            yield None, encoder.encode(record.to_record()), number
-
-    def _own(self, number: int) -> DatabaseCheckpoint:
-        """A shard's own record: a new one looks at the signals from the first that any has not."""
-        if number < len(self._old):
-            return replace(self._old[number].own, written_ms=self._now_ms)
-        seen = [shard.own.signals_offset for shard in self._old]
-        known = [offset for offset in seen if offset is not None]
-        offset = min(known) if len(known) == len(seen) else None
-        return replace(self._old[0].own, written_ms=self._now_ms, signals_offset=offset)
-
-    def _shard_of(self, table: TableName) -> int:
-        try:
-            return self._after.shard_of(self._topics.names.data(table))
-        except ValueError:  # it can have no topic
-            return 0
-
-
-def _write(producer: TransactionalProducer, names: TopicNames, plan: _Plan) -> None:
+def _write(producer: TransactionalProducer, names: TopicNames, plan: Plan) -> None:
     checkpoints, progress = list(plan.checkpoints()), list(plan.progress())
     producer.begin()
     producer.produce(names.offsets, checkpoints, {})

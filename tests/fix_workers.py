@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Among workers the longest groups begin first."""
+    """Among workers the longest groups begin first, and in a folder what is marked as slow."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: (begins(item.nodeid), item.get_closest_marker("slow") is None))
 

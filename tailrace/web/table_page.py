@@ -86,7 +86,8 @@ def _explorer(explorer: Explorer) -> str:
         " 8601, UTC without offset): what the first commit at or behind it did to the table.</p>"
     )
     answer = "" if explorer.answer is None else tag("pre", text(explorer.answer))
-    return tag("section", tag("h2", "A row, from source to lake") + forms + told + answer)
+    head = tag("h2", "A row or a commit, from source to lake")
+    return tag("section", head + forms + told + answer)
 
 
 def _versions(versions: Sequence[Version]) -> str:

@@ -30,6 +30,7 @@ def old_source(kafka: str, schema_registry: SchemaRegistry) -> Iterator[Source]:
         made.close()
 
 
+@pytest.mark.slow
 def test_a_lake_without_a_log_is_taken_over(
     spark: SparkSession, old_source: Source, kafka: str, tmp_path: Path
 ):

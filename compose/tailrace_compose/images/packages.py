@@ -23,6 +23,8 @@ ROOTS: dict[str, frozenset[str]] = {
             "fastavro",
             "httpx",
             "mssql-python-odbc",
+            "opentelemetry-exporter-otlp-proto-http",
+            "opentelemetry-sdk",
             "prometheus-client",
             "pydantic",
             "pyodbc",

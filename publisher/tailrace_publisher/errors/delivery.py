@@ -1,0 +1,79 @@
+"""What Kafka did not take."""
+
+from __future__ import annotations
+
+from tailrace_publisher.errors.base import PublisherError
+
+
+class DeliveryError(PublisherError):
+    """Kafka did not take what was sent.
+
+    Attributes:
+        code: Kafka's error code, 0 when there is none.
+    """
+
+    def __init__(self, message: str, *, code: int = 0) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class KafkaUnavailable(DeliveryError):
+    """No broker answers: waiting may help. Nothing was in doubt."""
+
+    retryable = True
+    of_one_table = False
+
+
+class TokenUnavailable(KafkaUnavailable):
+    """The function of kafka.oauth_callback raised: waiting may help, as its service may be away."""
+
+
+class DeliveryTimeout(DeliveryError):
+    """A transaction did not finish in time: abandon the producer and start from the checkpoint."""
+
+    retryable = True
+    of_one_table = False
+
+
+class DeliveryRejected(DeliveryError):
+    """A broker refused records for good: too large, not authorized, a topic of another shape."""
+
+
+class TopicRefused(DeliveryRejected):
+    """A topic takes nothing from us: no authorization, or it is gone.
+
+    Attributes:
+        topic: the data topic, so that its table can be told.
+    """
+
+    def __init__(self, message: str, *, topic: str, code: int) -> None:
+        self.topic = topic
+        super().__init__(message, code=code)
+
+
+class TopicCompacted(TopicRefused):
+    """A data topic is compacted, and the configuration does not say that it may be."""
+
+    def __init__(self, topic: str, policy: str) -> None:
+        super().__init__(
+            f"topic {topic} has cleanup.policy={policy}: compaction takes events away that the"
+            " ledger counts, so neither can be proven that nothing is missing nor can the lake"
+            " follow. Keep all events: kafka-configs --alter --entity-type topics --entity-name"
+            f" {topic} --add-config cleanup.policy=delete, and take a new snapshot of the table;"
+            " or, for subscribers of another kind only, set publisher.kafka.allow_compaction: true",
+            topic=topic,
+            code=0,
+        )
+
+
+class RecordTooLarge(TopicRefused):
+    """An event is larger than the producer or its topic allows."""
+
+    of_events = True
+
+
+class OutcomeUnknown(DeliveryError):
+    """A commit may or may not have happened: only the checkpoint, read back, tells."""
+
+    retryable = True
+    of_one_table = False

@@ -1,0 +1,83 @@
+"""What one table cannot go on for: its columns, its schema, a value, a fault of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace_publisher.errors.base import PublisherError
+from tailrace_schemas.topics import TableName
+
+
+class TableFailed(PublisherError):
+    """One table cannot go on; the others can.
+
+    Attributes:
+        table: the table.
+        cause: what it cannot go on for.
+    """
+
+    of_one_table = False
+
+    def __init__(self, table: TableName, cause: Exception) -> None:
+        self.table = table
+        self.cause = cause
+        super().__init__(f"table {table}: {cause}")
+
+
+class UnexpectedTableError(PublisherError):
+    """Something that nobody foresaw happened while one table was read or encoded.
+
+    Attributes:
+        doing: what was being done, and where.
+        cause: the exception.
+    """
+
+    def __init__(self, doing: str, cause: Exception) -> None:
+        self.doing = doing
+        self.cause = cause
+        super().__init__(
+            f"{doing}: {type(cause).__name__}: {cause}. This is a fault of Tailrace: please report"
+            " it with the log's traceback (unexpected_error). Until then capture the table without"
+            " the column, or leave the table out with tables.exclude"
+        )
+
+
+class ColumnsRefused(PublisherError):
+    """The options of columns cannot be meant for a table as it is now.
+
+    Attributes:
+        problems: one sentence per column: table, column, option and what to do.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class SchemaRefused(PublisherError):
+    """The schema registry refused a schema for good; the text names the subject and the fix."""
+
+    of_events = True
+
+
+class EncodeError(PublisherError):
+    """A value does not fit its Avro type: never a silent NULL.
+
+    Attributes:
+        table: database.schema.table.
+        column: name of the column.
+        position: text form of the change's position.
+        brief: the reason without any value, where it is the value of one event that does not fit;
+            None where the change table is damaged.
+    """
+
+    of_events = True
+
+    def __init__(
+        self, table: str, column: str, position: str, reason: str, brief: str | None = None
+    ) -> None:
+        self.table = table
+        self.column = column
+        self.position = position
+        self.brief = brief
+        super().__init__(f"table {table}, column {column}, position {position}: {reason}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.topics import existing_data_topics
@@ -54,7 +55,9 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
         publisher.until(pipe.is_caught_up, "the change is out")
     answer = invoke(pipe, tmp_path, "audit", kafka=kafka)
     assert (answer.exit_code, "3" in answer.output) == (0, True), answer.output
-    found = list(look_at_brokers(KafkaConfig.model_validate(kafka), pipe.topics.names, [], []))
+    found = list(
+        look_at_brokers(KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities([]))
+    )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
     assert "scope=cdc" in oauth_functions.asked
 
@@ -99,7 +102,7 @@ def test_a_function_that_is_of_no_use_is_told_by_name(
         config.connection()
     assert function in str(raised.value)
     assert "eyJ" not in str(raised.value)  # how a JWT begins
-    (finding,) = look_at_brokers(config, TopicNames("p"), [], [])
+    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities([]))
     assert (finding.level, finding.subject) == (Level.PROBLEM, "kafka.oauth_callback")
 
 

@@ -45,7 +45,7 @@ def table_metadata(
         return None
     if at_version is not None and at_version != version:
         jvm, log = _log(spark, path)
-        none = jvm.scala.Option.empty()
+        none = _classes(jvm).none
         # The last argument: not by the age of the version, which cuts name for longer.
         snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
     metadata = snapshot.metadata()
@@ -97,8 +97,9 @@ def frame_of(spark: SparkSession, path: str, files: tuple[Any, Any]) -> DataFram
         files: as :func:`files_with` found them.
     """
     jvm, log = _log(spark, path)
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
-    return DataFrame(log.createDataFrame(*files, False, jvm.scala.Option.empty()), spark)
+    known = _classes(jvm)
+    known.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as below
+    return DataFrame(log.createDataFrame(*files, False, known.none), spark)
 
 
 def read_text(spark: SparkSession, table: str, path: str) -> str | None:
@@ -110,7 +111,7 @@ def read_text(spark: SparkSession, table: str, path: str) -> str | None:
         path: the file.
     """
     jvm, log = _log(spark, table)
-    settings, file = log.newDeltaHadoopConf(), jvm.org.apache.hadoop.fs.Path(path)
+    settings, file = log.newDeltaHadoopConf(), _classes(jvm).path(path)
     if not file.getFileSystem(settings).exists(file):
         return None
     return str(log.store().read(file, settings).mkString("\n"))
@@ -124,7 +125,7 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
     """
     jvm, log = _log(spark, table)
     lines = jvm.scala.collection.Iterator.single(text)
-    file = jvm.org.apache.hadoop.fs.Path(path)
+    file = _classes(jvm).path(path)
     settings = log.newDeltaHadoopConf()
     file.getFileSystem(settings).mkdirs(file.getParent())
     log.store().write(file, lines, True, settings)
@@ -132,7 +133,7 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
 
 def _snapshot(spark: SparkSession, path: str) -> Any:
     jvm, log = _log(spark, path)
-    none = jvm.scala.Option.empty()
+    none = _classes(jvm).none
     return log.update(False, none, none)
 
 
@@ -141,17 +142,35 @@ def _log(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to a table's version
     if jvm is None:
         raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
-    log = _delta_log(jvm).forTable(
+    log = _classes(jvm).delta_log.forTable(
         spark._jsparkSession,  # noqa: SLF001 - as above
         path,
     )
     return jvm, log
 
 
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """Classes of the JVM that are asked for with every table of every batch.
+
+    Py4J looks for each part of a name, ``org`` and ``org.apache``, as a class in every jar, each
+    time that it is named; so each is named once.
+    """
+
+    delta_log: Any
+    none: Any
+    path: Any
+    session: Any
+
+
 @lru_cache(maxsize=1)
-def _delta_log(jvm: Any) -> Any:
-    """Delta's class: Py4J looks for each part of its name in every jar, each time it is named."""
-    return jvm.org.apache.spark.sql.delta.DeltaLog
+def _classes(jvm: Any) -> _Classes:
+    return _Classes(
+        delta_log=jvm.org.apache.spark.sql.delta.DeltaLog,
+        none=jvm.scala.Option.empty(),
+        path=jvm.org.apache.hadoop.fs.Path,
+        session=jvm.org.apache.spark.sql.SparkSession,
+    )
 
 
 def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | None:
@@ -184,13 +203,13 @@ def delete_folder(spark: SparkSession, table: str, path: str) -> None:
 
 def _delete(spark: SparkSession, table: str, path: str, *, is_folder: bool) -> None:
     jvm, log = _log(spark, table)
-    found = jvm.org.apache.hadoop.fs.Path(path)
+    found = _classes(jvm).path(path)
     found.getFileSystem(log.newDeltaHadoopConf()).delete(found, is_folder)
 
 
 def folders(spark: SparkSession, path: str) -> list[str]:
     """Names of the folders in a table's: of a partitioned one those of its partitions, too."""
     jvm, log = _log(spark, path)
-    root = jvm.org.apache.hadoop.fs.Path(path)
+    root = _classes(jvm).path(path)
     listed = root.getFileSystem(log.newDeltaHadoopConf()).listStatus(root)
     return [str(entry.getPath().getName()) for entry in listed if entry.isDirectory()]

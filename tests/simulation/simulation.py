@@ -57,7 +57,7 @@ from tests.simulation.sqlserver.rows import Column, Instance, Table
 from tests.simulation.sqlserver.view import Features
 from tests.simulation.world import Finding, Killed, World
 
-CATCH_UP_TICKS_MAX: Final = 6_000
+CATCH_UP_TICKS_MAX: Final = 20_000
 """Calls within which a publisher that nothing disturbs must have everything out."""
 _ENDS_MAX: Final = 12
 _ASKINGS_MAX: Final = 4

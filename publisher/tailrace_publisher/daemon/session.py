@@ -117,11 +117,13 @@ class Session:
                 parts.sizes.look()
                 looked_at = clock.monotonic()
             parts.pause.end_if_too_long()
-            more = not parts.pause.is_on and self._publish()
+            has_looked = not parts.pause.is_on
+            more = has_looked and self._publish()
             if is_closed(state.position) and parts.signals.take(committer.finish):
                 committer.commit()
             if is_idle:
-                is_all = not (more or parts.pause.is_on)
+                # A signal may have ended the pause just now: nothing was looked for yet.
+                is_all = has_looked and not (more or parts.pause.is_on)
                 committer.heartbeat(known_ms if is_all else None)
             if state.position != before:
                 pacing.news()

@@ -40,6 +40,7 @@ from tailrace_sink.log_plan import plan_cut
 from tailrace_sink.progress import Bound, SinkState, plan_batch
 from tailrace_sink.topic_ranges import ProgressRecord
 from tests.pipeline.conftest import Pipe
+from tests.pipeline.interrupted_reshard import kill_reshard
 from tests.pipeline.running import Running, live_until_killed, wait_until
 from tests.pipeline.test_endpoint import url_of
 from tests.pipeline.test_shards import (
@@ -205,6 +206,15 @@ def test_what_one_has_published_goes_to_shards_by_reshard(shop: Pipe):  # noqa: 
     before = progress_of(shop, 0)[-1]
     assert before.shards == 1
     source.execute(*(f"UPDATE dbo.{table} SET v = 5 WHERE id = 4" for table in TABLES))
+    # Killed when one topic has its partitions and the other not, and when all is written and
+    # nothing committed: nobody publishes until it is run again.
+    kill_reshard(shop.options(shards=SHARDS), "create_partitions", 2)
+    with Running(shop.config()) as publisher:
+        assert "run tailrace reshard" in str(publisher.ended())
+    kill_reshard(shop.options(shards=SHARDS), "commit_transaction")
+    with Running(sharing) as publisher:
+        assert "run tailrace reshard" in str(publisher.ended())
+    assert progress_of(shop, 0)[-1] == before
     done = reshard(sharing)
     assert (done.tables, done.moved, str(done.closed_lsn)) == ((1, 1, 1), 2, before.closed_lsn)
     closing = [progress_of(shop, number)[-1] for number in range(3)]

@@ -6,6 +6,7 @@ rows; whatever was not committed is forgotten with the session.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -77,6 +78,7 @@ class PublisherState:
     _changed: set[TableName] = field(default_factory=set)
     _named: set[TableName] = field(default_factory=set)
     _begun: set[TableName] = field(default_factory=set)
+    _beginnings: Counter[TableName] = field(default_factory=Counter)
     _out_of_cut: list[TableName] | None = None
     _lacking: set[str] | None = None
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
@@ -195,6 +197,10 @@ class PublisherState:
         """Tables that the last record names, and that have begun anew since."""
         return self._begun & self._named
 
+    def beginning_of(self, table: TableName) -> int:
+        """How often a snapshot of a table was wanted since the start: which one its rows are of."""
+        return self._beginnings[table]
+
     @property
     def has_moved(self) -> bool:
         """Whether a table is not as the checkpoint has it."""
@@ -219,6 +225,7 @@ class PublisherState:
             after = TableRecord()
         elif event is TableEvent.SNAPSHOT_WANTED:
             self._begun.add(table)
+            self._beginnings[table] += 1
         if event is TableEvent.SNAPSHOT_WANTED or after.state not in UNREAD:
             after = replace(after, snapshot_paused=False)  # a pause is of one snapshot
         self.keep(table, after)

@@ -167,6 +167,7 @@ class SnapshotDriver:
                 reading.schema,
                 self._tables.snapshot_of(reading.table),
                 self._runtime.config.snapshot.where_of(reading.table.name),
+                self._state.beginning_of(reading.table.name),
             )
             for reading in self._tables.plan.at(position.increment()).all
             if reading.table.topic in topics and reading.covers_from <= position

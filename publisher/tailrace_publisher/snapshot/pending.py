@@ -20,6 +20,9 @@ class PendingTable:
         schema: the version in force.
         progress: how far the snapshot is.
         where: a condition of the rows that it reads; None for all of them.
+        beginning: which snapshot of the table it is. One that is given up and asked for again at
+            once is another one, though nothing else tells: what was read for the first is older
+            than the changes that are void with it.
     """
 
     topic: str
@@ -27,11 +30,16 @@ class PendingTable:
     schema: TableSchema
     progress: SnapshotProgress
     where: str | None = None
+    beginning: int = 0
 
     @property
     def is_cut(self) -> bool:
         """Whether it is read in chunks: there are columns that tell its rows apart."""
         return bool(self.instance.identity)
+
+    def goes_on_from(self, other: PendingTable) -> bool:
+        """Whether it is the same snapshot at the same place."""
+        return self.progress == other.progress and self.beginning == other.beginning
 
     def reads_like(self, other: PendingTable) -> bool:
         """Whether rows that were read for the one are rows of the other.

@@ -88,7 +88,7 @@ class Snapshots:
         tables = {table.topic: table for table in pending}
         for topic, active in list(self._active.items()):
             table = tables.get(topic)
-            if table is None or table.progress != active.table.progress:
+            if table is None or not table.goes_on_from(active.table):
                 del self._active[topic]
             elif not table.reads_like(active.table):
                 self._read_again(active, "DDL")

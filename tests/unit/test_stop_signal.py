@@ -33,8 +33,9 @@ with StopSignal() as stop:
 """
 
 HANGS_UP = """
-import threading
+import signal, threading
 from tailrace_compose.stop_signal import StopSignal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 asked = threading.Event()
 with StopSignal(asked) as stop:
     for _ in range(2):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -103,7 +104,13 @@ def templates_of(names: Mapping[str, str]) -> tuple[TopicTemplate, ...]:
     Raises:
         ValueError: what is wrong with one of them.
     """
-    return tuple(TopicTemplate(pattern, template) for pattern, template in names.items())
+    return tuple(_template(pattern, template) for pattern, template in names.items())
+
+
+@lru_cache(maxsize=1024)
+def _template(pattern: str, template: str) -> TopicTemplate:
+    """Checked once: the names of a configuration's topics are asked for table by table."""
+    return TopicTemplate(pattern, template)
 
 
 Columns = Annotated[list[str], Field(min_length=1)]

@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from tailrace_schemas.http_service import Address, HttpService, Route, read_token
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from tailrace_schemas.http_service import (
+    Address,
+    HttpService,
+    Request,
+    Response,
+    Route,
+    read_token,
+)
 from tailrace_schemas.http_tls import read_tls
 
 
@@ -74,3 +84,9 @@ def daemon_endpoint(
         ) from error
     with service:
         yield f"{address.scheme}://{host}:{service.port}"
+
+
+def metrics_response(request: Request, metrics: Collector) -> Response:
+    """Counts, in the form that a scraper asks for."""
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    return Response(encode(metrics), content_type)

@@ -44,8 +44,8 @@ def table_metadata(
     if version < 0:
         return None
     if at_version is not None and at_version != version:
-        jvm, log = _log(spark, path)
-        none = _classes(jvm).none
+        classes, log = _log(spark, path)
+        none = classes.none
         # The last argument: not by the age of the version, which cuts name for longer.
         snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
     metadata = snapshot.metadata()
@@ -96,10 +96,9 @@ def frame_of(spark: SparkSession, path: str, files: tuple[Any, Any]) -> DataFram
         path: of the table.
         files: as :func:`files_with` found them.
     """
-    jvm, log = _log(spark, path)
-    known = _classes(jvm)
-    known.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as below
-    return DataFrame(log.createDataFrame(*files, False, known.none), spark)
+    classes, log = _log(spark, path)
+    classes.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as below
+    return DataFrame(log.createDataFrame(*files, False, classes.none), spark)
 
 
 def read_text(spark: SparkSession, table: str, path: str) -> str | None:
@@ -110,8 +109,8 @@ def read_text(spark: SparkSession, table: str, path: str) -> str | None:
         table: path of a Delta table on the same storage, whose way of access is taken.
         path: the file.
     """
-    jvm, log = _log(spark, table)
-    settings, file = log.newDeltaHadoopConf(), _classes(jvm).path(path)
+    classes, log = _log(spark, table)
+    settings, file = log.newDeltaHadoopConf(), classes.path(path)
     if not file.getFileSystem(settings).exists(file):
         return None
     return str(log.store().read(file, settings).mkString("\n"))
@@ -123,30 +122,28 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
     Delta's log store knows how, on every storage: its own pointer to the last checkpoint is written
     in this way.
     """
-    jvm, log = _log(spark, table)
-    lines = jvm.scala.collection.Iterator.single(text)
-    file = _classes(jvm).path(path)
+    classes, log = _log(spark, table)
+    lines, file = classes.iterator.single(text), classes.path(path)
     settings = log.newDeltaHadoopConf()
     file.getFileSystem(settings).mkdirs(file.getParent())
     log.store().write(file, lines, True, settings)
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:
-    jvm, log = _log(spark, path)
-    none = _classes(jvm).none
-    return log.update(False, none, none)
+    classes, log = _log(spark, path)
+    return log.update(False, classes.none, classes.none)
 
 
-def _log(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """The JVM, and Delta's log of a table."""
+def _log(spark: SparkSession, path: str) -> tuple[_Classes, Any]:
+    """The JVM's classes, and Delta's log of a table."""
     jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to a table's version
     if jvm is None:
         raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
-    log = _classes(jvm).delta_log.forTable(
+    classes = _classes(jvm)
+    return classes, classes.delta_log.forTable(
         spark._jsparkSession,  # noqa: SLF001 - as above
         path,
     )
-    return jvm, log
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +155,7 @@ class _Classes:
     """
 
     delta_log: Any
+    iterator: Any
     none: Any
     path: Any
     session: Any
@@ -167,6 +165,7 @@ class _Classes:
 def _classes(jvm: Any) -> _Classes:
     return _Classes(
         delta_log=jvm.org.apache.spark.sql.delta.DeltaLog,
+        iterator=jvm.scala.collection.Iterator,
         none=jvm.scala.Option.empty(),
         path=jvm.org.apache.hadoop.fs.Path,
         session=jvm.org.apache.spark.sql.SparkSession,
@@ -202,14 +201,14 @@ def delete_folder(spark: SparkSession, table: str, path: str) -> None:
 
 
 def _delete(spark: SparkSession, table: str, path: str, *, is_folder: bool) -> None:
-    jvm, log = _log(spark, table)
-    found = _classes(jvm).path(path)
+    classes, log = _log(spark, table)
+    found = classes.path(path)
     found.getFileSystem(log.newDeltaHadoopConf()).delete(found, is_folder)
 
 
 def folders(spark: SparkSession, path: str) -> list[str]:
     """Names of the folders in a table's: of a partitioned one those of its partitions, too."""
-    jvm, log = _log(spark, path)
-    root = _classes(jvm).path(path)
+    classes, log = _log(spark, path)
+    root = classes.path(path)
     listed = root.getFileSystem(log.newDeltaHadoopConf()).listStatus(root)
     return [str(entry.getPath().getName()) for entry in listed if entry.isDirectory()]

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 
 import structlog
-from prometheus_client.exposition import choose_encoder
 
-from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint
+from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint, metrics_response
 from tailrace_schemas.http_service import (
     Request,
     Response,
@@ -64,8 +63,7 @@ class _Pages:
         return Response.of_text(hang or phase, status)
 
     def metrics(self, request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return Response(encode(self._metrics.registry), content_type)
+        return metrics_response(request, self._metrics.registry)
 
     def status(self, request: Request) -> Response:
         status = self._board.status()

@@ -83,8 +83,9 @@ class Steps:
         stages = {}
         for stage, count in ended.items():
             known = before.stages.get(stage)
-            is_still = known is not None and known.ended == count
-            stages[stage] = known if is_still and known is not None else _Stage(count, now)
+            if known is None or known.ended != count:
+                known = _Stage(count, now)
+            stages[stage] = known
         has_ended = before.stages.keys() - stages.keys()
         has_moved = has_ended or any(stage.since == now for stage in stages.values())
         self._seen = _Seen(stages, now if has_moved else before.moved_at)

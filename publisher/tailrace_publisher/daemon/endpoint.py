@@ -14,7 +14,6 @@ from http import HTTPStatus
 from typing import Final
 
 import structlog
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.config import PublisherConfig
@@ -25,7 +24,7 @@ from tailrace_publisher.daemon.table_orders import refusal_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
-from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint
+from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint, metrics_response
 from tailrace_schemas.http_service import (
     Refused,
     Request,
@@ -101,12 +100,6 @@ def routes_of(runtime: Runtime, board: Told, metrics: Collector) -> dict[tuple[s
         ("POST", "/resume"): Route(partial(pages.pause, is_paused=False)),
         **{("POST", path): Route(partial(pages.order, order)) for path, order in _ORDERS.items()},
     }
-
-
-def metrics_response(request: Request, metrics: Collector) -> Response:
-    """Counts, in the form that a scraper asks for."""
-    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-    return Response(encode(metrics), content_type)
 
 
 class _Pages:

@@ -56,12 +56,13 @@ def shards(pipe: Pipe) -> tuple[Shard, Shard]:
 def is_caught_up(pipe: Pipe, shards: int = 2) -> bool:
     pipe.source.scan()
     try:
+        if not has_begun(pipe, shards):  # before the look: it is of the shards that have a record
+            return False
         found = last_record(pipe.topics.bootstrap, pipe.topics.names)
     except KafkaException:  # the topic is being made
         return False
     return (
         found is not None
-        and has_begun(pipe, shards)
         and not found.snapshotting
         and found.closed
         and Lsn.parse(found.closed_lsn) >= pipe.source.max_lsn()

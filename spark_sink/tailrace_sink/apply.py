@@ -1,8 +1,9 @@
-"""Applying one table's changes: an idempotent append, or a MERGE guarded by position.
+"""Applying one table's changes: an idempotent append, or an upsert guarded by position.
 
 Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
-only over an older position) makes a replayed MERGE a no-op, which with deletion vectors does not
-even write a commit; a table small enough to be written anew is written once more, the same.
+only over an older position) makes a replay a MERGE (``upsert``), and that MERGE a no-op, which with
+deletion vectors does not even write a commit; a table small enough to be written anew is written
+once more, the same.
 Appends carry the batch id as Delta's transaction version, which proves a write done only when the
 replay is the same batch (``intent``). It goes by writer options: as session settings they would
 outlive the write and silently drop the next one.
@@ -39,6 +40,7 @@ from tailrace_sink.lake_table import (
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
 from tailrace_sink.progress import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.upsert import Latest, upsert
 from tailrace_sink.writes import Write, fits_driver, way_to_write
 
 _VIEW = "_tailrace_latest"
@@ -177,7 +179,7 @@ def merge_changes(
     *,
     is_local: bool = False,
 ) -> None:
-    """MERGE the last change of each key into the lake table.
+    """Bring the last change of each key into the lake table: by a MERGE where it takes one.
 
     Args:
         spark: a session of this thread's own.
@@ -189,34 +191,53 @@ def merge_changes(
     """
     large = large_columns(table)
     location = f"{config.lake}/{table.path}"
-    with _kept(spark, latest_changes(changes, table, large), table, is_local=is_local) as (
-        latest,
-        bounds,
-    ):
-        latest.createOrReplaceTempView(_VIEW)
+    reduced = latest_changes(changes, table, large)
+    with _kept(spark, reduced, config, table, is_local=is_local) as latest:
+        if whole_at is None:
+
+            def write() -> bool:
+                mode, below = config.delete_mode, config.rewrite_below_bytes
+                return upsert(spark, location, table, latest, mode, below)
+
+            if retried(f"upsert into {table.path}", write):
+                return
+        latest.rows.createOrReplaceTempView(_VIEW)
         statement = merge_statement(
-            location, _VIEW, table, large, config.delete_mode, whole_at, bounds
+            location, _VIEW, table, large, config.delete_mode, whole_at, latest.bounds
         )
         retried(f"MERGE into {table.path}", lambda: spark.sql(statement))
 
 
 @contextmanager
 def _kept(
-    spark: SparkSession, latest: DataFrame, table: LakeTable, *, is_local: bool
-) -> Iterator[tuple[DataFrame, list[str]]]:
-    """Rows that are decoded and reduced once, though a MERGE looks at them three times.
+    spark: SparkSession,
+    reduced: DataFrame,
+    config: SinkConfig,
+    table: LakeTable,
+    *,
+    is_local: bool,
+) -> Iterator[Latest]:
+    """Rows that are decoded and reduced once, though they are looked at two or three times.
 
     What is lost with an executor is decoded again, from the same offsets.
     """
+    flags = [available_flag(index) for index in range(len(large_columns(table)))]
+    kept = f"{OPERATION} <> 'd'" if config.delete_mode is DeleteMode.HARD else "true"
+    lacks = f"{kept} AND NOT ({' AND '.join(flags)})" if flags else "false"
     if is_local:
-        rows = latest.toArrow()
-        yield spark.createDataFrame(rows, latest.schema), bounds_in(rows, table)
+        rows = reduced.toArrow()
+        latest = spark.createDataFrame(rows, reduced.schema)
+        bounds = bounds_in(rows, table)
+        is_whole = not flags or not latest.where(lacks).limit(1).collect()
+        yield Latest(latest, bounds, rows.num_rows, are_few=True, are_whole=is_whole)
         return
-    latest.persist()
+    reduced.persist()
     try:
-        yield latest, bounds_by_spark(latest, table)
+        count, bounds = bounds_by_spark(reduced, table)
+        is_whole = not flags or not reduced.where(lacks).limit(1).collect()
+        yield Latest(reduced, bounds, count, are_few=False, are_whole=is_whole)
     finally:
-        latest.unpersist()
+        reduced.unpersist()
 
 
 def append_changes(config: SinkConfig, table: LakeTable, changes: DataFrame, batch: int) -> None:

@@ -7,10 +7,9 @@ once, in its place, and is not counted as a failure of the batch.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 from py4j.protocol import Py4JError
@@ -35,11 +34,13 @@ _NAMES: Final = frozenset(
     }
 )
 
+_Result = TypeVar("_Result")
+
 _log = structlog.get_logger("tailrace.sink")
 
 
-def retried(step: str, write: Callable[[], object]) -> None:
-    """Carry out a write until nobody else's is in its way.
+def retried(step: str, write: Callable[[], _Result]) -> _Result:
+    """Carry out a write until nobody else's is in its way; what it returned.
 
     Args:
         step: what is written, for the log.
@@ -49,17 +50,17 @@ def retried(step: str, write: Callable[[], object]) -> None:
         PySparkException, Py4JError: another error, or too many conflicts in a row.
     """
     pause_s = _PAUSE_FIRST_S
-    for attempt in itertools.count(1):
+    attempt = 1
+    while True:
         try:
-            write()
+            return write()
         except (PySparkException, Py4JError) as error:
             if attempt >= ATTEMPTS_MAX or not is_conflict(error):
                 raise
             _log.info("write_conflict", step=step, attempt=attempt)
-        else:
-            return
         threading.Event().wait(pause_s)
         pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+        attempt += 1
 
 
 def is_refused(error: PySparkException | Py4JError) -> bool:

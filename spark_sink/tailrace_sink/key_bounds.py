@@ -47,11 +47,9 @@ def bounds_in(rows: pa.Table, table: LakeTable) -> list[str]:
     return _conditions(bounded_columns(table), found)
 
 
-def bounds_by_spark(rows: DataFrame, table: LakeTable) -> list[str]:
-    """The same for rows in a DataFrame: one pass."""
+def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[str]]:
+    """The same for rows in a DataFrame, and how many they are: one pass."""
     columns = bounded_columns(table)
-    if not columns:
-        return []
     aggregates = [F.count(F.lit(1))]
     for column in columns:
         name = quote(column.name)
@@ -62,7 +60,7 @@ def bounds_by_spark(rows: DataFrame, table: LakeTable) -> list[str]:
         least, greatest, counted = values[3 * index : 3 * index + 3]
         if total and counted == total:
             found[column.name] = (least, greatest)
-    return _conditions(columns, found)
+    return total, _conditions(columns, found)
 
 
 def _conditions(

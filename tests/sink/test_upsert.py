@@ -1,0 +1,156 @@
+"""Rows out and rows in by one commit: what it leaves is what a MERGE leaves."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from deltalake import DeltaTable
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.topics import TableName
+from tailrace_sink.apply import merge_statement
+from tailrace_sink.config import DeleteMode
+from tailrace_sink.conflicts import is_conflict
+from tailrace_sink.delta_log import table_version
+from tailrace_sink.delta_transaction import DeltaTransaction
+from tailrace_sink.lake_table import (
+    CDC_COLUMNS,
+    Kind,
+    LakeColumn,
+    LakeTable,
+    create_statement,
+)
+from tailrace_sink.session import small_batch_session
+from tailrace_sink.upsert import Latest, upsert
+from tests.sink.reading import Rows, read_delta
+
+TABLE: Final = LakeTable(
+    TableName("shop", "dbo", "orders"),
+    Kind.MIRROR,
+    (
+        LakeColumn("the id", 1, "INT", "int", 1),
+        LakeColumn("region", 2, "STRING", "nvarchar(20)", 2),
+        LakeColumn("amount", 3, "DECIMAL(9,2)", "decimal(9,2)"),
+    ),
+    str(Lsn(1, 1, 1)),
+)
+VECTORS: Final = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
+NO_VECTORS: Final = {"delta.columnMapping.mode": "name"}
+ALWAYS: Final = 1 << 30
+
+
+@pytest.fixture
+def small(spark: SparkSession) -> SparkSession:
+    return small_batch_session(spark)
+
+
+def create(spark: SparkSession, path: Path, properties: dict[str, str], **layout: Any) -> str:
+    spark.sql(create_statement(TABLE, str(path), properties, **layout))
+    return str(path)
+
+
+def changes(number: int, keys: list[tuple[int | None, str]], operations: str = "ucd") -> list[Any]:
+    """A row of the table for each key, as the number-th change of it."""
+    rng = random.Random(number)
+    position = ChangePosition.of_snapshot(Lsn(number + 1, 1, 1)).to_bytes()
+    at = (bytearray(position), str(Lsn(number + 1, 1, 1)))
+    return [(*key, number, *at, rng.choice(operations), None) for key in keys]
+
+
+def frame(spark: SparkSession, rows: list[Any]) -> DataFrame:
+    types = (f"`{name}` {type_}" for name, (type_, _) in CDC_COLUMNS.items())
+    given = spark.createDataFrame(rows, f"id int, region string, amount int, {', '.join(types)}")
+    amount = "CAST(amount AS DECIMAL(9,2)) AS amount"
+    return given.selectExpr("id AS `the id`", "region", amount, *CDC_COLUMNS)
+
+
+def latest(rows: DataFrame, count: int, *, few: bool, bounds: tuple[str, ...] = ()) -> Latest:
+    return Latest(rows, bounds, count, are_few=few, are_whole=True)
+
+
+def sorted_rows(location: str, spark: SparkSession) -> Rows:
+    rows = read_delta(spark, location)
+    return sorted(rows, key=lambda row: (str(row["the id"]), row["region"]))
+
+
+def ways(location: str) -> list[bool]:
+    """Of every commit with rows, the newest first: whether it was an upsert's."""
+    commits = [c for c in DeltaTable(location).history() if c["operation"] == "MERGE"]
+    return ["numTargetRowsInserted" not in commit["operationMetrics"] for commit in commits]
+
+
+@pytest.mark.parametrize("mode", [DeleteMode.HARD, DeleteMode.SOFT])
+@pytest.mark.parametrize(
+    ("rewrite_below", "layout"), [(0, {}), (ALWAYS, {}), (0, {"partition_by": ["region"]})]
+)
+def test_it_leaves_what_a_merge_leaves(
+    small: SparkSession, tmp_path: Path, mode: DeleteMode, rewrite_below: int, layout: Any
+):
+    rng = random.Random(7)
+    every = [(key, region) for key in [None, *range(40)] for region in ("N'ord", "süd")]
+    upserted = create(small, tmp_path / "upserted", VECTORS, **layout)
+    merged = create(small, tmp_path / "merged", VECTORS, **layout)
+    for number in range(6):
+        keys = rng.sample(every, k=rng.choice([1, 7, 60]))
+        rows = frame(small, changes(number, keys)).persist()
+        bounds = () if None in dict(keys) else ("t.`the id` >= 0", "t.`the id` <= 63")
+        given = latest(rows, len(keys), few=number % 2 == 0, bounds=bounds)
+        assert upsert(small, upserted, TABLE, given, mode, rewrite_below)
+        rows.createOrReplaceTempView("v")
+        small.sql(merge_statement(merged, "v", TABLE, [], mode, None, bounds))
+        assert sorted_rows(upserted, small) == sorted_rows(merged, small)
+    assert all(ways(upserted))
+    has_vectors = any(Path(upserted).rglob("deletion_vector*.bin"))
+    assert has_vectors is (rewrite_below == 0)
+
+
+def test_rows_that_are_newer_and_columns_of_others_are_for_a_merge(
+    small: SparkSession, tmp_path: Path
+):
+    location = create(small, tmp_path / "t", VECTORS)
+    keys: list[tuple[int | None, str]] = [(1, "a"), (2, "a")]
+    new = latest(frame(small, changes(5, keys, "c")), 2, few=True)
+    assert upsert(small, location, TABLE, new, DeleteMode.HARD, 0)
+    version = table_version(small, location)
+    old = latest(frame(small, changes(4, keys[:1], "u")), 1, few=True)
+    for again in (new, old):
+        assert not upsert(small, location, TABLE, again, DeleteMode.HARD, 0)
+    for feature in ("delta.enableChangeDataFeed", "delta.enableRowTracking"):
+        kept = create(small, tmp_path / feature, {**VECTORS, feature: "true"})
+        assert not upsert(small, kept, TABLE, new, DeleteMode.HARD, 0)
+    plain = create(small, tmp_path / "plain", NO_VECTORS)
+    assert not upsert(small, plain, TABLE, new, DeleteMode.HARD, 0)
+    assert table_version(small, location) == version
+    assert upsert(small, plain, TABLE, new, DeleteMode.HARD, ALWAYS)
+    newer = latest(frame(small, changes(6, keys, "d")), 2, few=True)
+    assert upsert(small, plain, TABLE, newer, DeleteMode.HARD, ALWAYS)
+    assert read_delta(small, plain) == []
+
+
+def test_deletes_of_rows_that_are_not_there_write_nothing(small: SparkSession, tmp_path: Path):
+    location = create(small, tmp_path / "t", VECTORS)
+    gone = latest(frame(small, changes(5, [(1, "a"), (2, "a")], "d")), 2, few=True)
+    assert upsert(small, location, TABLE, gone, DeleteMode.HARD, 0)
+    assert read_delta(small, location) == []
+    assert DeltaTable(location).file_uris() == []
+
+
+def test_a_write_in_between_is_a_conflict(small: SparkSession, tmp_path: Path):
+    location = create(small, tmp_path / "t", VECTORS)
+    rows = latest(frame(small, changes(1, [(1, "a"), (2, "a")], "c")), 2, few=True)
+    assert upsert(small, location, TABLE, rows, DeleteMode.HARD, 0)
+    transaction = DeltaTransaction(small, location)
+    with transaction.reading() as there:
+        assert there.count() == 2
+    small.sql(f"DELETE FROM delta.`{location}` WHERE `the id` = 1")
+    transaction.add(frame(small, changes(2, [(1, "a")], "u")))
+    with pytest.raises((PySparkException, Py4JError)) as raised:
+        transaction.commit({"operationNumSourceRows": 1})
+    assert is_conflict(raised.value)

@@ -53,6 +53,8 @@ class DeltaTransaction:
         self._log = classes.delta_log.forTable(session, path)
         self._transaction = self._log.startTransaction(classes.none, classes.none)
         self._snapshot = self._transaction.snapshot()
+        known = self._snapshot.checksumOpt()
+        self._checksum = known.get() if known.isDefined() else None
         self._actions = self._jvm.java.util.ArrayList()
 
     @property
@@ -65,10 +67,9 @@ class DeltaTransaction:
     @property
     def bytes(self) -> int:
         """Of the table's files."""
-        known = self._snapshot.checksumOpt()
+        known = self._checksum
         # The version's checksum file has it; else Delta reads all of its log, which takes a job.
-        found = known.get().tableSizeBytes() if known.isDefined() else self._snapshot.sizeInBytes()
-        return int(found)
+        return int(self._snapshot.sizeInBytes() if known is None else known.tableSizeBytes())
 
     @property
     def has_deletion_vectors(self) -> bool:
@@ -81,8 +82,14 @@ class DeltaTransaction:
         """The table as the transaction sees it.
 
         What is planned in the block is noted as read, so that a commit of somebody else who wrote
-        there in the meantime is a conflict.
+        there in the meantime is a conflict. Of a table of few files all are read, as far as their
+        own statistics do not tell that they need not be: finding fewer of them takes two jobs.
         """
+        every = self._every_file()
+        if every is not None:
+            self._transaction.readWholeTable()
+            yield self._rows_of(every)
+            return
         self._classes.transactions.setActive(self._transaction)
         try:
             yield self._spark.read.format("delta").load(self._path)
@@ -101,20 +108,22 @@ class DeltaTransaction:
         wanted = set(names)
         if not wanted:
             return {}
-        listed = ", ".join(map(literal, sorted(wanted)))
-        condition = f"substring_index(path, '/', -1) IN ({listed})"
-        found = list(self._snapshot.allFiles().filter(condition).collect())
-        by_name = {str(file.path()).rpartition("/")[2]: file for file in found}
+        every = self._every_file()
+        if every is None:
+            listed = ", ".join(map(literal, sorted(wanted)))
+            condition = f"substring_index(path, '/', -1) IN ({listed})"
+            found = list(self._snapshot.allFiles().filter(condition).collect())
+        else:
+            all_files = list(self._classes.collections.asJava(every))
+            found = [file for file in all_files if _name(file) in wanted]
+        by_name = {_name(file): file for file in found}
         if by_name.keys() != wanted or len(found) != len(wanted):
             raise LookupError(f"{len(found)} of {len(wanted)} files of {self._path}")
         return by_name
 
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
         """The rows that some files of the table have."""
-        classes = self._classes
-        chosen = classes.python.toSeq(self._list(files))
-        frame = self._log.createDataFrame(self._snapshot, chosen, False, classes.none)
-        return DataFrame(frame, self._spark)
+        return self._rows_of(self._classes.python.toSeq(self._list(files)))
 
     def add(self, rows: DataFrame) -> None:
         """Write rows into new files.
@@ -190,6 +199,15 @@ class DeltaTransaction:
         operation = classes.merge(none, none, none, none, nothing, nothing, nothing)
         self._transaction.commit(classes.python.toSeq(self._actions), operation)
 
+    def _every_file(self) -> Any | None:
+        """All files of the table, where its checksum file lists them: it does so for a few."""
+        known = None if self._checksum is None else self._checksum.allFiles()
+        return known.get() if known is not None and known.isDefined() else None
+
+    def _rows_of(self, files: Any) -> DataFrame:
+        frame = self._log.createDataFrame(self._snapshot, files, False, self._classes.none)
+        return DataFrame(frame, self._spark)
+
     def _list(self, items: Iterable[Any]) -> Any:
         listed = self._jvm.java.util.ArrayList()
         for item in items:
@@ -205,6 +223,10 @@ class DeltaTransaction:
         buffer = self._jvm.java.nio.ByteBuffer.wrap(packed.tobytes()).order(order).asLongBuffer()
         longs = self._jvm.java.nio.LongBuffer.allocate(len(packed)).put(buffer)
         return self._classes.sequence.unsafeWrapArray(longs.array())
+
+
+def _name(file: Any) -> str:
+    return str(file.path()).rpartition("/")[2]
 
 
 _IS_BIG_ENDIAN: Final = array("H", b"\x00\x01")[0] == 1

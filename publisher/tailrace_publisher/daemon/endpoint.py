@@ -25,7 +25,12 @@ from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
 from tailrace_publisher.sql_condition import check_condition
-from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint, metrics_response
+from tailrace_schemas.daemon_endpoint import (
+    EndpointRefused,
+    daemon_endpoint,
+    metrics_response,
+    status_response,
+)
 from tailrace_schemas.http_service import (
     Refused,
     Request,
@@ -140,10 +145,7 @@ class _Pages:
         return metrics_response(request, self._metrics)
 
     def status(self, request: Request) -> Response:
-        status = self._board.status()
-        if request.wants_text:
-            return Response.of_text(status.to_text())
-        return Response.of_json(status.to_json())
+        return status_response(request, self._board.status())
 
     def snapshot(self, request: Request) -> Response:
         known = self._known(request.body)

@@ -23,7 +23,8 @@ from tests.fix_kafka import SharedBroker
 from tests.pipeline import oauth_functions
 from tests.pipeline.commands import assert_carries
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import wait_until
+from tests.pipeline.running import Running, wait_until
+from tests.pipeline.test_shards import is_caught_up
 
 HERE = "tests.pipeline.oauth_functions"
 
@@ -52,6 +53,22 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
     assert "scope=cdc" in oauth_functions.asked
+
+
+@pytest.mark.kafka
+def test_a_member_of_a_group_comes_with_the_function_s_token(
+    pipe: Pipe, shared_broker: SharedBroker
+):
+    for table in ("here", "there"):
+        pipe.source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
+        pipe.source.enable(table)
+        pipe.source.execute(f"INSERT dbo.{table} VALUES (1), (2)")
+    shards = {"count": 2, "pinned": {"dbo.here": 0, "dbo.there": 1}}
+    kafka = kafka_of(shared_broker.oauth_bootstrap)
+    with Running(pipe.config(kafka=kafka, shards=shards)) as publisher:
+        publisher.until(lambda: is_caught_up(pipe), "the group has given it both shards")
+    for table in ("here", "there"):
+        assert len(pipe.topics.snapshot(pipe.source.name, table)) == 2
 
 
 @pytest.mark.kafka

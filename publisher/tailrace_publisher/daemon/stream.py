@@ -185,7 +185,7 @@ class Stream:
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
         # A snapshot must know which rows changed, so its table is read row by row until it is out.
-        self._snapshotting = {table.topic for table in self._tables.snapshotting()}
+        self._snapshotting = {table.topic for table in self._tables.beside()}
         lanes = self._source.lanes
         pages = [
             self._pages(window, reading, limit, lanes.lane(number))

@@ -7,14 +7,19 @@ frontiers of ``merge``, so it does not matter which lane is faster.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
+from typing import Final
 
 from tailrace_publisher.change.page import ChangePage
+from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_publisher.source.pages import ChangePages
+from tailrace_publisher.source.pages import ChangePages, ComingPage
+
+_AHEAD_IN_BLOCKS: Final = 2
 
 
 class PageLane:
@@ -69,21 +74,20 @@ class PageLane:
         return self._blocks
 
     def read_ahead(self, pages: Callable[[], ChangePages]) -> Iterator[ChangePage | EncodedRows]:
-        """Pages; the first is on its way at once, from then on always the next one.
+        """Pages; the first is on its way at once, from then on always the next ones.
+
+        Of blocks those are two: one is fetched while the other is encoded.
 
         Args:
             pages: makes what to read, on the lane's thread.
         """
         made: list[ChangePages] = []
 
-        def first() -> ChangePage | EncodedRows | None:
+        def first() -> ChangePage | ComingPage | None:
             made.append(pages())
-            return following()
+            return made[0].fetch()
 
-        def following() -> ChangePage | EncodedRows | None:
-            return made[0].read()
-
-        return self._following(self._executor.submit(first), following)
+        return self._following(self._executor.submit(first), made)
 
     def close(self) -> None:
         """End the thread, what waits in it unread, then its connections."""
@@ -94,13 +98,23 @@ class PageLane:
             self._blocks.close()
 
     def _following(
-        self,
-        coming: Future[ChangePage | EncodedRows | None],
-        read: Callable[[], ChangePage | EncodedRows | None],
+        self, first: Future[ChangePage | ComingPage | None], made: list[ChangePages]
     ) -> Iterator[ChangePage | EncodedRows]:
-        while (page := coming.result()) is not None:
-            coming = self._executor.submit(read)
-            yield page
+        coming = deque([first])
+        while (page := coming.popleft().result()) is not None:
+            is_coming = isinstance(page, ComingPage)
+            while len(coming) < (_AHEAD_IN_BLOCKS if is_coming else 1):
+                coming.append(self._executor.submit(made[0].fetch))
+            if not isinstance(page, ComingPage):
+                yield page
+                continue
+            try:
+                encoded = page.rows.result()
+            except Declined as reason:
+                wait(coming)  # they use what is about to change
+                coming = deque([self._executor.submit(made[0].read_again, page, reason)])
+            else:
+                yield encoded
 
 
 class PageLanes:

@@ -24,7 +24,7 @@ class Pages:
         self._found = [*found, None]
         self._when_read = when_read
 
-    def read(self) -> Any:
+    def fetch(self) -> Any:
         self._when_read()
         found = self._found.pop(0)
         if isinstance(found, Exception):

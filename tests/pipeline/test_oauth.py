@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.topics import existing_data_topics
+from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.oauth_tokens import OAuthTokens
@@ -23,8 +26,7 @@ from tests.fix_kafka import SharedBroker
 from tests.pipeline import oauth_functions
 from tests.pipeline.commands import assert_carries
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import Running, wait_until
-from tests.pipeline.test_shards import is_caught_up
+from tests.pipeline.running import wait_until
 
 HERE = "tests.pipeline.oauth_functions"
 
@@ -56,19 +58,23 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
 
 
 @pytest.mark.kafka
-def test_a_member_of_a_group_comes_with_the_function_s_token(
-    pipe: Pipe, shared_broker: SharedBroker
-):
-    for table in ("here", "there"):
-        pipe.source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
-        pipe.source.enable(table)
-        pipe.source.execute(f"INSERT dbo.{table} VALUES (1), (2)")
-    shards = {"count": 2, "pinned": {"dbo.here": 0, "dbo.there": 1}}
-    kafka = kafka_of(shared_broker.oauth_bootstrap)
-    with Running(pipe.config(kafka=kafka, shards=shards)) as publisher:
-        publisher.until(lambda: is_caught_up(pipe), "the group has given it both shards")
-    for table in ("here", "there"):
-        assert len(pipe.topics.snapshot(pipe.source.name, table)) == 2
+def test_a_member_of_a_group_comes_with_the_function_s_token(shared_broker: SharedBroker):
+    topic = "of-members-with-tokens"
+    admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    kafka = KafkaConfig.model_validate(kafka_of(shared_broker.oauth_bootstrap))
+    member = Consumer(member_options(kafka.connection(), topic, 6))
+    taken: list[int] = []
+    group = ShardGroup(member, topic, taken.extend, taken.extend)
+
+    def has_a_shard() -> bool:
+        group.look(0.1)
+        return taken == [0]
+
+    try:
+        wait_until(has_a_shard, "it is let in")
+    finally:
+        group.close()
 
 
 @pytest.mark.kafka

@@ -298,7 +298,7 @@ def _produce(bootstrap: str, topic: str, events: list[tuple[bytes | None, bytes]
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": topic,
-            "linger.ms": 5,
+            "linger.ms": 30,
             "compression.type": "lz4",
             "queue.buffering.max.messages": 100_000,
             "queue.buffering.max.kbytes": 131_072,

@@ -17,6 +17,34 @@ from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.pages import ChangePages
 
 
+class Places:
+    """Counts the pages in memory, so that reading ahead does not add to those that there may be.
+
+    Used by the thread that takes the pages.
+
+    Args:
+        count: how many there may be; the first pages take theirs at once.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def take(self) -> bool:
+        """Take a place for a page that is not needed yet; False where none is left."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
+    def take_first(self) -> None:
+        """Take the place of an instance's first page, or of one that is waited for."""
+        self._left -= 1
+
+    def give(self) -> None:
+        """A page is used up."""
+        self._left += 1
+
+
 class PageLane:
     """One thread with a connection for rows, and one for blocks where those can be read.
 
@@ -68,11 +96,14 @@ class PageLane:
             self._is_open = True
         return self._blocks
 
-    def read_ahead(self, pages: Callable[[], ChangePages]) -> Iterator[ChangePage | EncodedRows]:
-        """Pages; the first is on its way at once, from then on always the next one.
+    def read_ahead(
+        self, pages: Callable[[], ChangePages], places: Places
+    ) -> Iterator[ChangePage | EncodedRows]:
+        """Pages; the first is on its way at once, from then on the next one where it has a place.
 
         Args:
             pages: makes what to read, on the lane's thread.
+            places: of the pages of all instances that are read together.
         """
         made: list[ChangePages] = []
 
@@ -83,7 +114,8 @@ class PageLane:
         def following() -> ChangePage | EncodedRows | None:
             return made[0].read()
 
-        return self._following(self._executor.submit(first), following)
+        places.take_first()
+        return self._following(self._executor.submit(first), following, places)
 
     def close(self) -> None:
         """End the thread, what waits in it unread, then its connections."""
@@ -97,10 +129,18 @@ class PageLane:
         self,
         coming: Future[ChangePage | EncodedRows | None],
         read: Callable[[], ChangePage | EncodedRows | None],
+        places: Places,
     ) -> Iterator[ChangePage | EncodedRows]:
         while (page := coming.result()) is not None:
-            coming = self._executor.submit(read)
+            is_ahead = places.take()
+            if is_ahead:
+                coming = self._executor.submit(read)
             yield page
+            if is_ahead:
+                places.give()  # of the page that is used up; the next one has its own
+            else:
+                coming = self._executor.submit(read)
+        places.give()
 
 
 class PageLanes:

@@ -192,7 +192,7 @@ class Stream:
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
         # A snapshot must know which rows changed, so its table is read row by row until it is out.
-        self._snapshotting = {table.topic for table in self._tables.snapshotting()}
+        self._snapshotting = {table.topic for table in self._tables.beside()}
         self._reads_few = len(readings) <= AHEAD_MAX
         lanes, places = self._source.lanes, Places(pages_held(len(readings)))
         pages = [

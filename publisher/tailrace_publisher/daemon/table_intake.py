@@ -22,7 +22,7 @@ from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.renames import Renames
 from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableState
+from tailrace_publisher.daemon.table_state import PUBLISHED, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import (
@@ -179,7 +179,7 @@ class TableIntake:
                 continue
             record, is_selected = self._state.of(name), self._selects(name)
             left += record.instances
-            is_whole = record.state is TableState.FOLLOWED and not is_selected
+            is_whole = record.state in WHOLE and not is_selected
             if is_whole or self._renames.was_in_passing(record):
                 self._state.happened(name, TableEvent.GONE)
                 continue

@@ -127,7 +127,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             kept.fencing,
         )
         pause = Pause(runtime, state)
-        signals = Signals(topics, delivery, tables, TableOrders(tables, state), pause)
+        signals = Signals(topics, delivery, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)
         snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)

@@ -79,14 +79,13 @@ class PageLimit:
 def pages_held(instances: int) -> int:
     """How many pages may be in memory while several capture instances are read.
 
-    One of each is at hand, encoded. One more is read meanwhile, of as many as there are, but of
-    :data:`AHEAD_MAX` at most: of many instances most have one page, and half as large it would be
-    two.
+    One of each is at hand, encoded. Two more are read meanwhile, but :data:`AHEAD_MAX` of all
+    instances at most: of many instances most have one page, and a third as large it would be three.
 
     Args:
         instances: number of capture instances with news, at least 1.
     """
-    return instances + min(instances, AHEAD_MAX)
+    return instances + min(2 * instances, AHEAD_MAX)
 
 
 class RowSize:

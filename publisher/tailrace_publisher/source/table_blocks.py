@@ -9,7 +9,8 @@ from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.blocks.pieces import as_list
 from tailrace_publisher.encode.blocks.values import value_of
 from tailrace_publisher.encode.forms import TEXT_OF_TIME, Declined
-from tailrace_publisher.source.block_cursor import ROWS_MIN, BlockConnection, RowRefused, rows_of
+from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
+from tailrace_publisher.source.block_memory import ROWS_MIN, rows_of
 from tailrace_publisher.source.odbc import OdbcError
 from tailrace_publisher.source.page_readers import TableRows
 from tailrace_publisher.source.page_size import PageLimit, RowSize

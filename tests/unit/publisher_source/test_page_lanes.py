@@ -24,7 +24,7 @@ class Pages:
         self._found = [*found, None]
         self._when_read = when_read
 
-    def read(self) -> Any:
+    def fetch(self) -> Any:
         self._when_read()
         found = self._found.pop(0)
         if isinstance(found, Exception):
@@ -137,6 +137,6 @@ def test_no_more_pages_are_read_ahead_than_have_a_place() -> None:
         assert len(executor.futures) == 3  # the first pages, and the second one of the first
         assert [next(pages) for pages in coming] == ["second", "second"]
         assert [list(pages) for pages in coming] == [[], []]
-        assert [places.take() for _ in range(4)] == [True, True, True, False]
+        assert [places.take_if_free() for _ in range(4)] == [True, True, True, False]
     finally:
         one.close()

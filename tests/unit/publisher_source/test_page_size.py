@@ -79,10 +79,10 @@ def test_all_pages_together_share_the_bytes():
 
     assert one.rows == 2000
     assert 6 * one.size <= 128 * MB
-    assert many.rows == 200_000 // 1064  # one of each, and 64 that are read meanwhile
+    assert many.rows == 200_000 // 1064  # one of each, and 64 that are read ahead
     assert 1068 * many.size <= 128 * MB
     assert PageLimit.of_each(2000, 1, 200_000, 1000) == PageLimit(187, 1)
-    assert [pages_held(instances) for instances in (1, 64, 65, 1000)] == [2, 128, 129, 1064]
+    assert [pages_held(instances) for instances in (1, 32, 33, 1000)] == [3, 96, 97, 1064]
 
 
 class LargeRows:

@@ -40,7 +40,7 @@ from tailrace_publisher.source.page_size import (
 )
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages
 from tailrace_publisher.source.probe import Probe
-from tailrace_publisher.source.windows import Window, plan_window
+from tailrace_publisher.source.windows import Window, WindowSize, plan_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class Stream:
         self._observe = observe
         self._encode = encoding_of(runtime.config.on_bad_event)
         self._row_sizes: dict[str, RowSize] = {}
+        self._window_size = WindowSize(runtime.config.window_transactions)
         self._snapshotting: set[str] = set()
         self._reads_few = True
 
@@ -117,7 +118,7 @@ class Stream:
             metrics.queries_per_poll.observe(sent)
 
     def _poll(self) -> bool:
-        limit = self._runtime.config.window_transactions
+        limit = self._window_size.transactions
         control, time = self._source.control, self._source.time
         first = first_lsn_after(self._state.position)
         commits = commits_from(control, first, limit, time.zone)
@@ -199,12 +200,15 @@ class Stream:
             self._pages(window, reading, limit, lanes.lane(number), places)
             for number, reading in enumerate(readings)
         ]
+        rows = 0
         for block in merge(pages):
+            rows += len(block)
             self._committer.add(block)
             if self._runtime.stop.is_set():
                 return
         self._committer.pass_to(window.span.up_to, is_last=window.is_last)
         self._runtime.metrics.transactions.inc(len(window.commit_ms))
+        self._window_size.learn(len(window.commits), rows)
 
     def _pages(
         self, window: Window, reading: Reading, limit: PageLimit, lane: PageLane, places: Places

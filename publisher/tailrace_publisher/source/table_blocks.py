@@ -15,8 +15,9 @@ from tailrace_publisher.source.odbc import OdbcError
 from tailrace_publisher.source.page_readers import TableRows
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 
-BLOCK_ROWS_MAX: Final = 2000
-"""More rows at a time do not fit the processor's caches."""
+BLOCK_ROWS_MAX: Final = 5000
+"""Half of a page, so that one half is encoded while the other is fetched. Fewer rows cost more: the
+kernels of a block of 12 columns have a fixed price of 0.6 ms."""
 VALUE_CLASS: Final = "22"
 """SQLSTATE of data exceptions: a value does not go into its cell."""
 

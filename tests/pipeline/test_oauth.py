@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.topics import existing_data_topics
+from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.oauth_tokens import OAuthTokens
@@ -52,6 +55,26 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
     assert "scope=cdc" in oauth_functions.asked
+
+
+@pytest.mark.kafka
+def test_a_member_of_a_group_comes_with_the_function_s_token(shared_broker: SharedBroker):
+    topic = "of-members-with-tokens"
+    admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    kafka = KafkaConfig.model_validate(kafka_of(shared_broker.oauth_bootstrap))
+    member = Consumer(member_options(kafka.connection(), topic, 6))
+    taken: list[int] = []
+    group = ShardGroup(member, topic, taken.extend, taken.extend)
+
+    def has_a_shard() -> bool:
+        group.look(0.1)
+        return taken == [0]
+
+    try:
+        wait_until(has_a_shard, "it is let in")
+    finally:
+        group.close()
 
 
 @pytest.mark.kafka

@@ -34,6 +34,19 @@ def test_every_wrong_option_is_told_at_once():
     assert "s3cret" not in told
 
 
+def test_a_value_where_more_belongs_is_told_in_words_of_the_file():
+    wrong = LEAST | {"kafka": "b:9092", "message_keys": "id", "tables": {"include": "dbo.*"}}
+
+    with pytest.raises(ConfigError) as raised:
+        PublisherConfig.load(wrong)
+
+    assert sorted(raised.value.problems) == [
+        "kafka = 'b:9092': it is a section: write its options below it, each as name: value",
+        "message_keys = 'id': write what belongs to it below it, each as name: value",
+        "tables.include = 'dbo.*': write a list, as in [one, two]",
+    ]
+
+
 def test_a_password_is_given_once():
     source = {"host": "h", "database": "db", "user": "u"}
 

@@ -117,6 +117,8 @@ class TableIntake:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         self.refreshed += 1
+        for refused in self._versions.refused(is_to_wait=True).values():
+            self._stopped.add(refused.table, refused.cause)
         catalog = self._read(self._renames.names())
         self._renames.tell(catalog.instances)
         captured = by_table(catalog.instances)
@@ -222,6 +224,16 @@ class TableIntake:
         for topic, error in refused.items():
             self._stopped.add(error.table, error.cause)
             self._stop(tables[topic])
+
+    def check_registered(self) -> None:
+        """Check what became of the versions that are registered beside the stream.
+
+        Raises:
+            TableFailed: those of a table were refused.
+            RegistryError: the registry did not answer.
+        """
+        for error in self._versions.refused().values():
+            raise error
 
     def stop(self, table: PublishedTable, error: Exception) -> None:
         """Stop a table for what it cannot go on for."""

@@ -168,6 +168,14 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
+    def check_registered(self) -> None:
+        """Check what became of the versions that are registered beside the stream.
+
+        Raises:
+            TableFailed, RegistryError: as :meth:`TableIntake.check_registered`.
+        """
+        self._intake.check_registered()
+
     @property
     def plan(self) -> ReadingPlan:
         """From where each table is read, as the tables are now."""

@@ -67,8 +67,9 @@ _DESC_DATA_PTR: Final = 1010
 _CLOSE: Final = 0
 _UNBIND: Final = 2
 _RESET_PARAMETERS: Final = 3
-_ROW_OK: Final = (0, 6)
-"""SQL_ROW_SUCCESS, SQL_ROW_SUCCESS_WITH_INFO; what was cut is seen by its length."""
+_ROW_SUCCESS: Final = 0
+_ROW_SUCCESS_WITH_INFO: Final = 6
+"""What was cut is seen by its length."""
 
 
 class RowRefused(OdbcError):
@@ -261,7 +262,8 @@ class BlockConnection:
         if self._call("SQLFetch") == NO_DATA:
             return None
         count = int(self._fetched.value)
-        if not np.isin(self._status[:count], _ROW_OK).all():
+        status = self._status[:count]
+        if not ((status == _ROW_SUCCESS) | (status == _ROW_SUCCESS_WITH_INFO)).all():
             raise RowRefused([("01S01", 0, "a row did not go into its cells")])
         return count
 

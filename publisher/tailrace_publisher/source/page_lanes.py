@@ -22,6 +22,35 @@ from tailrace_publisher.source.pages import ChangePages, ComingPage
 _AHEAD_IN_BLOCKS: Final = 2
 
 
+class Places:
+    """Counts the pages in memory, so that reading ahead does not add to those that there may be.
+
+    A page has its place from when it is asked for until it is used up. Counted by the thread that
+    takes the pages.
+
+    Args:
+        count: how many there may be, at least one for each instance.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def take_if_free(self) -> bool:
+        """Take a place for a page that is not needed yet; False where none is left."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
+    def take(self) -> None:
+        """Take the place of a page that is waited for: each instance has one."""
+        self._left -= 1
+
+    def give(self, count: int = 1) -> None:
+        """Pages are used up."""
+        self._left += count
+
+
 class PageLane:
     """One thread with a connection for rows, and one for blocks where those can be read.
 
@@ -73,13 +102,16 @@ class PageLane:
             self._is_open = True
         return self._blocks
 
-    def read_ahead(self, pages: Callable[[], ChangePages]) -> Iterator[ChangePage | EncodedRows]:
-        """Pages; the first is on its way at once, from then on always the next ones.
+    def read_ahead(
+        self, pages: Callable[[], ChangePages], places: Places
+    ) -> Iterator[ChangePage | EncodedRows]:
+        """Pages; the first is on its way at once, from then on the next ones as they have places.
 
         Of blocks those are two: one is fetched while the other is encoded.
 
         Args:
             pages: makes what to read, on the lane's thread.
+            places: of the pages of all instances that are read together.
         """
         made: list[ChangePages] = []
 
@@ -87,7 +119,8 @@ class PageLane:
             made.append(pages())
             return made[0].fetch()
 
-        return self._following(self._executor.submit(first), made)
+        places.take()
+        return self._following(self._executor.submit(first), made, places)
 
     def close(self) -> None:
         """End the thread, what waits in it unread, then its connections."""
@@ -98,23 +131,32 @@ class PageLane:
             self._blocks.close()
 
     def _following(
-        self, first: Future[ChangePage | ComingPage | None], made: list[ChangePages]
+        self,
+        first: Future[ChangePage | ComingPage | None],
+        made: list[ChangePages],
+        places: Places,
     ) -> Iterator[ChangePage | EncodedRows]:
         coming = deque([first])
         while (page := coming.popleft().result()) is not None:
             is_coming = isinstance(page, ComingPage)
-            while len(coming) < (_AHEAD_IN_BLOCKS if is_coming else 1):
+            while len(coming) < (_AHEAD_IN_BLOCKS if is_coming else 1) and places.take_if_free():
                 coming.append(self._executor.submit(made[0].fetch))
             if not isinstance(page, ComingPage):
                 yield page
-                continue
-            try:
-                encoded = page.rows.result()
-            except Declined as reason:
-                wait(coming)  # they use what is about to change
-                coming = deque([self._executor.submit(made[0].read_again, page, reason)])
             else:
+                try:
+                    encoded = page.rows.result()
+                except Declined as reason:
+                    wait(coming)  # they use what is about to change
+                    places.give(len(coming))
+                    coming = deque([self._executor.submit(made[0].read_again, page, reason)])
+                    continue
                 yield encoded
+            places.give()
+            if not coming:
+                places.take()
+                coming.append(self._executor.submit(made[0].fetch))
+        places.give(1 + len(coming))
 
 
 class PageLanes:

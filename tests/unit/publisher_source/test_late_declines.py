@@ -13,7 +13,7 @@ from tailrace_publisher.change.page import ChangePage, ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.source.page_lanes import PageLane
+from tailrace_publisher.source.page_lanes import PageLane, Places
 from tailrace_publisher.source.page_readers import Fetched, RowReader
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
@@ -86,8 +86,9 @@ class Encoding:
         self._executor.shutdown()
 
 
+@pytest.mark.parametrize("free", [2, 3])
 @pytest.mark.parametrize("declined", range(len(ROWS) + 1))
-def test_every_row_comes_once_whichever_page_is_declined(declined: int):
+def test_every_row_comes_once_whichever_page_is_declined(declined: int, free: int):
     connection: Any = ChangeTable(ROWS, has_id=True)
     capture = instance(ordered_by_command_id=True)
     schema = TableSchema(TABLE, "t", FIRST, current_columns(capture))
@@ -104,8 +105,9 @@ def test_every_row_comes_once_whichever_page_is_declined(declined: int):
 
     positions: list[bytes] = []
     by_row = 0
+    places = Places(free)
     try:
-        for page in lane.read_ahead(change_pages):
+        for page in lane.read_ahead(change_pages, places):
             if isinstance(page, ChangePage):
                 by_row += 1
                 positions += [position_of(row).to_bytes() for row in page.rows]
@@ -120,3 +122,4 @@ def test_every_row_comes_once_whichever_page_is_declined(declined: int):
         for lsn, command, seqval, _ in ROWS
     ]
     assert (by_row > 0) == (declined < len(ROWS))
+    assert [places.take_if_free() for _ in range(free + 1)] == [True] * free + [False]

@@ -121,7 +121,6 @@ class BlockReader:
             connection.execute(LOW_WATERMARK, [name])
         minimum = lsn_or_none(connection.values(LSN_BYTES)[0])
         connection.end()
-        page.learn()
         return Fetched(newest, sets, minimum, page.is_cut)
 
     def _fetched(self, connection: BlockConnection) -> Iterator[FetchedBlock]:
@@ -148,6 +147,10 @@ class BlockReader:
         if not rows:
             return EncodedRows(self._encoder.topic, self._encoder.schema_id)
         blocks = [block.encoded() for block in rows.blocks]
+        if self._row_size.needs_measuring(self._limit):
+            # Here, since the reading thread would have to wait; it may ask for a page meanwhile.
+            size = sum(int(block.images.nbytes) for block in blocks)
+            self._row_size.learn(len(rows), self._row_size.of_block(len(rows), size))
         return self._encoder.encode(blocks, self._stamps.commit_ms, self._stamps.now_ms())
 
 
@@ -159,29 +162,17 @@ class _Measured:
         self._row_size = row_size
         self._limit = limit
         self._is_wanted = row_size.needs_measuring(limit)
-        self._rows = self._taken = 0
+        self._taken = 0
         self._last: FetchedBlock | None = None
 
     def is_full(self, block: FetchedBlock) -> bool:
         """Take in a fetched block; what it takes is known when the next one is fetched."""
         if self._is_wanted:
-            self._count()
-            self._last = block
+            last, self._last = self._last, block
+            if last is not None:
+                self._taken += self._row_size.of_block(len(last), last.size)
             self.is_cut = self._taken >= self._limit.size
         return self.is_cut
-
-    def learn(self) -> None:
-        """Tell what the rows took."""
-        self._count()
-        if self._rows:
-            self._row_size.learn(self._rows, self._taken)
-
-    def _count(self) -> None:
-        if self._last is not None:
-            rows = len(self._last)
-            self._rows += rows
-            self._taken += self._row_size.of_block(rows, self._last.size)
-            self._last = None
 
 
 class BlockPaths:

@@ -66,6 +66,8 @@ def partial_refusal_of(record: TableRecord) -> str | None:
             return "one is being read: wait, or stop it (tailrace snapshot --stop)"
         case TableState.PENDING | TableState.SNAPSHOTTING:
             return "its snapshot is being read: ask again when that is over"
+        case TableState.MISSING | TableState.FOUND:
+            return "nothing of it is published yet: ask again when its snapshot is out"
         case state:
             return f"it is {state.value}: ask for a whole snapshot, without a condition"
 

@@ -51,6 +51,7 @@ def test_it_says_why(order: TableOrder, record: TableRecord, refusal: str | None
         (S.REREADING, "one is being read"),
         (S.PENDING, "its snapshot is being read"),
         (S.SNAPSHOTTING, "its snapshot is being read"),
+        (S.FOUND, "nothing of it is published yet"),
         (S.HALTED, "it is halted: ask for a whole snapshot"),
         (S.LOST, "it is lost: ask for a whole snapshot"),
         (S.STOPPED, "it is stopped: ask for a whole snapshot"),

@@ -1,7 +1,7 @@
 """Change table to committed topic, beside the two ceilings that it cannot pass, in one run.
 
-The rows are inserted into the embedded SQL Server in transactions of ten and captured before
-anything is measured. Then, on the same machine at the same time of day:
+The changes are made in the embedded SQL Server, in transactions of ten unless asked otherwise, and
+captured before anything is measured. Then, on the same machine at the same time of day:
 
 raw fetch     pyodbc reads the same change rows in order, and nothing else
 raw produce   the same events, encoded before, are produced in transactions of 10,000
@@ -12,7 +12,8 @@ debezium      its connector in Kafka Connect, JSON, in both query modes, with it
               and with larger ones, from its first event to its last (--debezium)
 
 They take turns, several times, and the best of each counts; Debezium's legs run once each. Broker,
-SQL Server and publisher share the cores.
+SQL Server and publisher share the cores: what each takes of them bounds the rate of all, which is
+reported as ``ceiling_of_cores_rows_per_s``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import logging
-import random
+import os
 import resource
 import sys
 import tempfile
@@ -28,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +38,7 @@ import structlog
 from confluent_kafka import Producer
 
 from bench import workload
+from bench.change_load import ChangeLoad
 from bench.debezium import MODES, DebeziumRun
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
@@ -51,8 +54,6 @@ _DATABASE: Final = "shop"
 _PAGE: Final = 2000
 _PARTITIONS: Final = 4
 _KAFKA_TRANSACTION: Final = 10_000
-_LIMIT_S: Final = 600.0
-_SEED_ROWS: Final = 1000
 _LEGS: Final[dict[str, dict[str, Any]]] = {
     "blocks": {},
     "rows": {"blocks": False},
@@ -66,8 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="publisher: change rows")
     parser.add_argument("--repeats", type=int, default=3, help="publisher: runs; the best counts")
     parser.add_argument(
-        "--window-transactions", type=int, default=500, help="publisher: the option of that name"
+        "--window-transactions", type=int, help="publisher: the option of that name"
     )
+    parser.add_argument("--wide", action="store_true", help="publisher: 100 columns, 2 kB a row")
+    parser.add_argument("--updates", action="store_true", help="publisher: updates, not inserts")
     parser.add_argument(
         "--debezium", action="store_true", help="publisher: run Debezium's connector beside it"
     )
@@ -75,13 +78,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--transaction-rows",
         type=int,
         default=workload.ROWS_PER_TRANSACTION,
-        help="publisher: rows of a source transaction; at most 1000, a divisor of it",
+        help="publisher: events of a source transaction; a divisor or a multiple of 1000",
     )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure."""
     rows, repeats = arguments.rows, arguments.repeats
+    load = ChangeLoad(rows, arguments.transaction_rows, arguments.wide, arguments.updates)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -89,7 +93,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="tailrace-bench-") as directory,
         LocalStack(Path(directory)) as stack,
-        _source(stack.emulator) as source,
+        _source(stack.emulator, load) as source,
     ):
         window = arguments.window_transactions
         configs = {
@@ -99,25 +103,30 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         peers = _peers(stack, Path(directory), source) if arguments.debezium else {}
         for config in itertools.chain(*configs.values()):
             _publish(config, lambda _: True)  # so that its checkpoint is before the rows
-        _load(source, rows, arguments.transaction_rows)
-        events = _encoded(stack.emulator)
+        load.make(source)
+        events = _encoded(stack.emulator, load)
         bootstrap = stack.broker.bootstrap_servers
         fetches: list[float] = []
         produces: list[float] = []
-        runs: dict[str, list[tuple[float, float]]] = {name: [] for name in _LEGS}
+        runs: dict[str, list[_Used]] = {name: [] for name in _LEGS}
         for turn in range(repeats):
-            fetches.append(_fetch(stack.emulator, rows))
+            fetches.append(_fetch(stack.emulator, load))
             for name, ran in runs.items():
-                ran.append(_publish(configs[name][turn], lambda sent: sent >= rows))
+                ran.append(_publish(configs[name][turn], lambda sent: sent >= rows, stack))
             produces.append(_produce(bootstrap, f"raw{turn}", events))
         debezium = {name: rows / peer.seconds(rows) for name, peer in peers.items()}
     fetched, produced = rows / min(fetches), rows / min(produces)
     published, by_row, by_function = (
-        rows / min(elapsed for elapsed, _ in ran) for ran in runs.values()
+        rows / min(used.elapsed for used in ran) for ran in runs.values()
     )
-    on_core, on_core_by_row, _ = (min(cpu for _, cpu in ran) for ran in runs.values())
+    on_core, on_core_by_row, _ = (min(used.publisher for used in ran) for ran in runs.values())
+    server = min(used.server for used in runs["blocks"])
+    broker = min(used.broker for used in runs["blocks"])
+    cores = os.cpu_count() or 1
     return {
         "rows": rows,
+        "columns": len(load.schema().columns),
+        "kind": "updates" if load.is_updates else "inserts",
         "rows_per_transaction": arguments.transaction_rows,
         "bytes_per_event": round(sum(len(value) for _, value in events) / rows),
         "publisher_rows_per_s": round(published),
@@ -132,6 +141,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "ratio_to_function": round(published / by_function, 2),
         "publisher_cpu_us_per_row": round(on_core / rows * 1e6, 1),
         "by_row_cpu_us_per_row": round(on_core_by_row / rows * 1e6, 1),
+        "server_cpu_us_per_row": round(server / rows * 1e6, 1),
+        "broker_cpu_us_per_row": round(broker / rows * 1e6, 1),
+        "ceiling_of_cores_rows_per_s": round(rows * cores / (on_core + server + broker)),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **{f"debezium_{name}_rows_per_s": round(rate) for name, rate in debezium.items()},
         **{f"ratio_to_debezium_{name}": round(published / r, 1) for name, r in debezium.items()},
@@ -155,54 +167,22 @@ def _peers(stack: LocalStack, directory: Path, source: pyodbc.Connection) -> dic
 
 
 @contextmanager
-def _source(server: EmulatorProcess) -> Iterator[pyodbc.Connection]:
+def _source(server: EmulatorProcess, load: ChangeLoad) -> Iterator[pyodbc.Connection]:
     """A database with the table, captured; the capture job runs when the loading says so."""
     with pyodbc.connect(server.connection_string(), autocommit=True) as master:
         master.execute(f"CREATE DATABASE [{_DATABASE}]")
     connection = pyodbc.connect(server.connection_string(_DATABASE), autocommit=True)
     try:
         connection.execute("EXEC sys.sp_cdc_enable_db")
-        connection.execute(workload.ddl())
-        connection.execute(
-            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'orders',"
-            " @role_name = NULL, @supports_net_changes = 0"
-        )
+        load.prepare(connection)
         yield connection
     finally:
         connection.close()
 
 
-def _load(connection: pyodbc.Connection, rows: int, transaction: int) -> None:
-    """Insert the rows in transactions of so many and wait until all are captured.
-
-    A table of rows as the workload makes them is copied from, part by part, by a loop on the
-    server: a client that sends every row would take most of the benchmark's time.
-    """
-    randomness = random.Random(7)  # noqa: S311 - the same rows in every run
-    names = [column.name for column in workload.table_schema().columns]
-    connection.execute(workload.ddl().replace("dbo.orders", "dbo.seed"))
-    marks = ", ".join("?" * len(names))
-    seed = [workload.values(number, randomness) for number in range(_SEED_ROWS)]
-    with connection.cursor() as cursor:
-        cursor.fast_executemany = True
-        cursor.executemany(f"INSERT INTO dbo.seed VALUES ({marks})", seed)
-    connection.execute(
-        f"SET NOCOUNT ON; DECLARE @base bigint = 0; DECLARE @low bigint;"
-        f" WHILE @base < {rows} BEGIN"
-        f" SET @low = @base % {_SEED_ROWS};"
-        f" INSERT INTO dbo.orders SELECT id - @low + @base, {', '.join(names[1:])} FROM dbo.seed"
-        f" WHERE id >= @low AND id < @low + {transaction};"
-        f" SET @base = @base + {transaction}; END"
-    )
-    deadline = time.monotonic() + _LIMIT_S
-    ticks = threading.Event()
-    while connection.execute("SELECT COUNT(*) FROM cdc.dbo_orders_CT").fetchval() < rows:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the capture job did not capture {rows} rows in {_LIMIT_S:g} s")
-        ticks.wait(0.5)
-
-
-def _config(stack: LocalStack, prefix: str, window: int, source: dict[str, Any]) -> PublisherConfig:
+def _config(
+    stack: LocalStack, prefix: str, window: int | None, source: dict[str, Any]
+) -> PublisherConfig:
     return PublisherConfig.load(
         {
             "source": {
@@ -221,8 +201,7 @@ def _config(stack: LocalStack, prefix: str, window: int, source: dict[str, Any])
             "registry": {"url": stack.registry.url},
             "prefix": prefix,
             "snapshot": {"mode": "no_data"},
-            "page_rows": _PAGE,
-            "window_transactions": window,
+            **({} if window is None else {"window_transactions": window}),
             "rows_per_transaction": _KAFKA_TRANSACTION,
             "poll_interval_ms": 20,
             "heartbeat_s": 0.5,
@@ -230,26 +209,45 @@ def _config(stack: LocalStack, prefix: str, window: int, source: dict[str, Any])
     )
 
 
-def _publish(config: PublisherConfig, is_enough: Callable[[float], bool]) -> tuple[float, float]:
-    """Run the daemon until enough events are committed.
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """Seconds by the clock, and of each process on a core, from first window to last commit."""
 
-    Returns:
-        Seconds, and seconds of this process on a core, from its first window to the last commit.
-    """
+    elapsed: float
+    publisher: float
+    server: float
+    broker: float
+
+
+def _publish(
+    config: PublisherConfig, is_enough: Callable[[float], bool], stack: LocalStack | None = None
+) -> _Used:
+    """Run the daemon until enough events are committed."""
     stop = threading.Event()
     metrics = Metrics()
-    times: dict[str, tuple[float, float]] = {}
+    others = [] if stack is None else [stack.emulator.pid, stack.broker.pid]
+    times: dict[str, tuple[float, ...]] = {}
+
+    def now() -> tuple[float, ...]:
+        return (time.perf_counter(), time.process_time(), *map(_cpu_s, others))
 
     def on_step(step: str) -> None:
         if step == "window":
-            times.setdefault("began", (time.perf_counter(), time.process_time()))
+            times.setdefault("began", now())
         elif step in {"committed", "heartbeat"} and is_enough(_sent(metrics)):
-            times.setdefault("ended", (time.perf_counter(), time.process_time()))
+            times.setdefault("ended", now())
             stop.set()
 
     run_publisher(config, stop, metrics=metrics, on_step=on_step)
     began, ended = times.get("began", times["ended"]), times["ended"]
-    return ended[0] - began[0], ended[1] - began[1]
+    used = [after - before for before, after in zip(began, ended, strict=True)]
+    return _Used(*used, *[0.0] * (4 - len(used)))
+
+
+def _cpu_s(pid: int | None) -> float:
+    """Seconds that a process has spent on cores."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _sent(metrics: Metrics) -> float:
@@ -261,8 +259,8 @@ def _sent(metrics: Metrics) -> float:
     )
 
 
-def _change_rows(server: EmulatorProcess) -> Iterator[list[Any]]:
-    columns = ", ".join(column.name for column in workload.table_schema().columns)
+def _change_rows(server: EmulatorProcess, load: ChangeLoad) -> Iterator[list[Any]]:
+    columns = ", ".join(column.name for column in load.schema().columns)
     with pyodbc.connect(server.connection_string(_DATABASE), autocommit=True) as connection:
         cursor = connection.execute(
             f"SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation],"
@@ -273,19 +271,19 @@ def _change_rows(server: EmulatorProcess) -> Iterator[list[Any]]:
             yield page
 
 
-def _fetch(server: EmulatorProcess, rows: int) -> float:
+def _fetch(server: EmulatorProcess, load: ChangeLoad) -> float:
     started = time.perf_counter()
-    fetched = sum(map(len, _change_rows(server)))
+    fetched = sum(map(len, _change_rows(server, load)))
     elapsed = time.perf_counter() - started
-    if fetched != rows:
-        raise AssertionError(f"{fetched} change rows, not {rows}")
+    if fetched != load.change_rows:
+        raise AssertionError(f"{fetched} change rows, not {load.change_rows}")
     return elapsed
 
 
-def _encoded(server: EmulatorProcess) -> list[tuple[bytes | None, bytes]]:
-    encoder = EnvelopeEncoder("bench", workload.table_schema(), "topic", 1, 2)
+def _encoded(server: EmulatorProcess, load: ChangeLoad) -> list[tuple[bytes | None, bytes]]:
+    encoder = EnvelopeEncoder("bench", load.schema(), "topic", 1, 2)
     events: list[tuple[bytes | None, bytes]] = []
-    for page in _change_rows(server):
+    for page in _change_rows(server, load):
         encoded = encoder.encode(page, {row[0]: 1_760_000_000_000 for row in page})
         events += zip(encoded.keys, encoded.values, strict=True)
     return events
@@ -298,7 +296,7 @@ def _produce(bootstrap: str, topic: str, events: list[tuple[bytes | None, bytes]
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": topic,
-            "linger.ms": 5,
+            "linger.ms": 30,
             "compression.type": "lz4",
             "queue.buffering.max.messages": 100_000,
             "queue.buffering.max.kbytes": 131_072,

@@ -1,8 +1,11 @@
 """The publisher with one capture instance, two hundred and a thousand: one busy, and all busy.
 
 The same number of change rows is published each time: by one table while the others are quiet, and
-in equal parts by all. What is told is the rate beside that of one instance, the publisher's time on
-a core per row, its statements, and the seconds of a start and of a restart.
+in equal parts by all. They are counted in the progress topic, as any subscriber would: a look at
+the publisher's own figures costs it more than a poll does, with a thousand tables. What is told is
+the rate beside that of one instance, the time that publisher, embedded server and broker spend on a
+core per row, the publisher's statements (each is one round trip) and polls with news, and the
+seconds of a start and of a restart.
 """
 
 from __future__ import annotations
@@ -16,11 +19,13 @@ from typing import Any, Final
 import pyodbc
 
 from bench import workload
+from bench.progress_count import ProgressCount, counted_progress
 from bench.published_orders import (
     NAMES,
     SEED_ROWS,
     PublisherProcess,
     captured_orders,
+    cpu_s_of,
     running_publisher,
     settings_of,
 )
@@ -77,16 +82,21 @@ def _capture_more(source: pyodbc.Connection, numbers: range) -> None:
 def _measured(
     stack: LocalStack, source: pyodbc.Connection, count: int, rows: int, folder: Path
 ) -> dict[str, Any]:
-    settings = settings_of(stack, f"tables{count}", heartbeat_s=0.5)
+    prefix = f"tables{count}"
+    settings = settings_of(stack, prefix, heartbeat_s=0.5)
     begun = time.perf_counter()
     with running_publisher(settings, folder):
         start_s = time.perf_counter() - begun
     begun = time.perf_counter()
-    with running_publisher(settings, folder) as publisher:
+    with (
+        running_publisher(settings, folder) as publisher,
+        counted_progress(stack.broker.bootstrap_servers, prefix) as progress,
+    ):
         restart_s = time.perf_counter() - begun
-        one = _leg(source, publisher, ["orders"], rows)
+        legs = _Legs(stack, source, publisher, progress)
+        one = legs.run(["orders"], rows)
         names = ["orders", *(f"orders_{number}" for number in range(1, count))]
-        every = _leg(source, publisher, names, rows)
+        every = legs.run(names, rows)
     return {
         "start_s": round(start_s, 1),
         "restart_s": round(restart_s, 1),
@@ -95,34 +105,75 @@ def _measured(
     }
 
 
-def _leg(
-    source: pyodbc.Connection, publisher: PublisherProcess, names: list[str], rows: int
-) -> dict[str, Any]:
-    """Publish that many rows of these tables, which are captured before it is let to see them."""
-    source.execute("EXEC sys.sp_cdc_stop_job N'capture'")
-    before = publisher.counted("rows"), publisher.counted("source_queries"), publisher.cpu_s()
-    part = min(SEED_ROWS, max(1, rows // len(names)))
-    sent = 0
-    base = _next_id(source, names[0])
-    while sent < rows:
-        for name in names:
-            source.execute(
-                f"INSERT INTO dbo.{name} SELECT id + {base}, {', '.join(NAMES[1:])}"
-                f" FROM dbo.seed WHERE id < {part}"
-            )
-            sent += part
-            if sent >= rows:
-                break
-        base += part
-    begun = time.perf_counter()
-    source.execute("EXEC sys.sp_cdc_start_job N'capture'")
-    publisher.wait_until_ready(lambda: publisher.counted("rows") >= before[0] + sent, _LIMIT_S)
-    elapsed = time.perf_counter() - begun
-    return {
-        "rows_per_s_with_capture": round(sent / elapsed),
-        "cpu_us_per_row": round((publisher.cpu_s() - before[2]) / sent * 1e6, 1),
-        "statements": round(publisher.counted("source_queries") - before[1]),
-    }
+class _Legs:
+    """Has rows of some tables published, and measures that.
+
+    Args:
+        stack: source and broker.
+        source: writes the rows.
+        publisher: publishes them.
+        progress: counts what is out.
+    """
+
+    def __init__(
+        self,
+        stack: LocalStack,
+        source: pyodbc.Connection,
+        publisher: PublisherProcess,
+        progress: ProgressCount,
+    ) -> None:
+        self._stack = stack
+        self._source = source
+        self._publisher = publisher
+        self._progress = progress
+
+    def run(self, names: list[str], rows: int) -> dict[str, Any]:
+        """Publish that many rows of these tables, captured before it is let to see them."""
+        self._source.execute("EXEC sys.sp_cdc_stop_job N'capture'")
+        sent = self._write(names, rows)
+        before, out = self._figures(), self._progress.rows
+        begun = time.perf_counter()
+        self._source.execute("EXEC sys.sp_cdc_start_job N'capture'")
+        self._progress.wait_for(out + sent, _LIMIT_S)
+        elapsed = time.perf_counter() - begun
+        spent = {name: value - before[name] for name, value in self._figures().items()}
+        return {
+            "rows_per_s_with_capture": round(sent / elapsed),
+            **{
+                f"{part}_us_per_row": round(spent[part] / sent * 1e6, 1)
+                for part in ("cpu", "server_cpu", "broker_cpu")
+            },
+            "statements": round(spent["statements"]),
+            "polls_with_news": round(spent["polls_with_news"]),
+        }
+
+    def _write(self, names: list[str], rows: int) -> int:
+        part = min(SEED_ROWS, max(1, rows // len(names)))
+        base, sent = _next_id(self._source, names[0]), 0
+        while sent < rows:
+            for name in names:
+                self._source.execute(
+                    f"INSERT INTO dbo.{name} SELECT id + {base}, {', '.join(NAMES[1:])}"
+                    f" FROM dbo.seed WHERE id < {part}"
+                )
+                sent += part
+                if sent >= rows:
+                    break
+            base += part
+        return sent
+
+    def _figures(self) -> dict[str, float]:
+        publisher, stack = self._publisher, self._stack
+        statements, polls, idle = publisher.figures(
+            "source_queries_total", "queries_per_poll_count", 'queries_per_poll_bucket{le="1.0"}'
+        )
+        return {
+            "cpu": publisher.cpu_s(),
+            "server_cpu": cpu_s_of(stack.emulator.pid),
+            "broker_cpu": cpu_s_of(stack.broker.pid),
+            "statements": statements,
+            "polls_with_news": polls - idle,
+        }
 
 
 def _next_id(source: pyodbc.Connection, name: str) -> int:

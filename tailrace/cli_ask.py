@@ -42,25 +42,39 @@ _WAIT = click.option(
     help="Give it up; the table's changes go on, and the lake has the table as it was before the"
     " snapshot until a new one is out.",
 )
+@click.option(
+    "--where",
+    metavar="CONDITION",
+    callback=lambda _context, _option, text: _condition(text),
+    help="Only rows that meet this T-SQL condition are published again; the tables stay part of the"
+    " lake's cuts, and keep their other rows.",
+)
 @_WAIT
 def snapshot(
     config: Path | None,
     flags: tuple[str, ...],
     tables: tuple[str, ...],
     order: str | None,
+    where: str | None,
     wait_s: float,
 ) -> None:
     """Ask the publisher for a new snapshot of tables, e.g. of those that were stopped.
 
-    The lake's tables are replaced by it. The publisher need not be restarted; one that does not run
-    takes it up when it starts. With --pause, --resume or --stop: about snapshots that are not over;
-    of all tables where none is named.
+    The lake's tables are replaced by it. With --where, rows of it are published again, and nothing
+    is taken away: of tables with a key that are whole. The publisher need not be restarted; one
+    that does not run takes it up when it starts. With --pause, --resume or --stop: about snapshots
+    that are not over; of all tables where none is named.
     """
     from tailrace_schemas.signals import SnapshotSignal, TableOrder
 
+    if order is not None and where is not None:
+        raise click.UsageError(f"--where goes with a new snapshot, not with --{order}.")
     if order is None:
         if not tables:
             raise click.UsageError("Missing argument 'SCHEMA.TABLE...'.")
+        if where is not None:
+            _ask_of_tables(config, flags, tables, wait_s, _partial(where), "a partial snapshot")
+            return
         _ask_of_tables(config, flags, tables, wait_s, SnapshotSignal, "a new snapshot")
     else:
         wanted = TableOrder(f"{order}_snapshot")
@@ -107,6 +121,23 @@ def stop_table(
     from tailrace_schemas.signals import TableOrder
 
     _ask_of_tables(config, flags, tables, wait_s, _of(TableOrder.STOP_TABLE), "a stop")
+
+
+def _condition(text: str | None) -> str | None:
+    from tailrace_publisher.sql_condition import check_condition
+
+    if text is not None:
+        try:
+            check_condition(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+    return text
+
+
+def _partial(where: str) -> Callable[[tuple[str, ...]], Signal]:
+    from tailrace_schemas.signals import SnapshotSignal
+
+    return lambda tables: SnapshotSignal(tables, dict.fromkeys(tables, where))
 
 
 def _of(order: TableOrder) -> Callable[[tuple[str, ...]], Signal]:

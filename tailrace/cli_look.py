@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+from tailrace.cli_options import CONFIG, SET, check_options, fail, failing_with, settings_of
 from tailrace.terminal import shown, shown_json
 
 if TYPE_CHECKING:
@@ -56,15 +56,14 @@ def tail(
     with open_registry(checked.registry) as registry:
         events = EventTail(kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options())
         try:
-            begin = Moment.parse(from_lsn, from_time)
-            wanted = _topics(checked, tables)
-            for event in events.events(list(wanted), begin, follow=follow):
-                click.echo(show(event, wanted[event.topic]))
-                shown += 1
-                if shown == limit:
-                    break
-        except (MomentError, RegistryError, KafkaException, TimeoutError) as error:
-            fail(str(error))
+            with failing_with(MomentError, RegistryError, KafkaException, TimeoutError):
+                begin = Moment.parse(from_lsn, from_time)
+                wanted = _topics(checked, tables)
+                for event in events.events(list(wanted), begin, follow=follow):
+                    click.echo(show(event, wanted[event.topic]))
+                    shown += 1
+                    if shown == limit:
+                        break
         except KeyboardInterrupt:
             sys.exit(130)
     if events.removed:
@@ -87,20 +86,15 @@ def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: boo
     from tailrace_schemas.registry import RegistryError
     from tailrace_schemas.registry_access import open_registry
 
-    try:
+    with failing_with(KafkaException):
         ((topic, name),) = _topics(checked, (table,)).items()
-    except KafkaException as error:
-        fail(str(error))
     try:
         ddl = ddl_of(checked.source, name)
     except PublisherError as error:
         click.echo(f"Without the DDL, which the source has: {error}", err=True)
         ddl = {}
-    try:
-        with open_registry(checked.registry) as registry:
-            versions = versions_of(registry, topic, ddl)
-    except (RegistryError, ValueError) as error:
-        fail(str(error))
+    with failing_with(RegistryError, ValueError), open_registry(checked.registry) as registry:
+        versions = versions_of(registry, topic, ddl)
     if as_json:
         click.echo(
             shown_json(
@@ -161,7 +155,7 @@ def seek(
 
     kafka = checked.kafka
     extra = kafka.librdkafka_options()
-    try:
+    with failing_with(MomentError, SeekRefused, KafkaException):
         cut = cut_at(kafka.bootstrap, checked.topics, Moment.parse(lsn, time), extra)
         click.echo(
             "The cut is before the first closed LSN: all partitions from their beginning."
@@ -176,8 +170,6 @@ def seek(
             click.echo("Nothing was set: add --run.")
             return
         set_group(kafka.bootstrap, group, cut, extra)
-    except (MomentError, SeekRefused, KafkaException) as error:
-        fail(str(error))
     click.echo(f"Group {group} reads on behind the cut.")
 
 
@@ -226,14 +218,10 @@ def explain(
     from tailrace_publisher.errors import PublisherError
     from tailrace_schemas.registry import RegistryError
 
-    try:
+    errors = (MomentError, TableNameError, NotThere, PublisherError, RegistryError)
+    with failing_with(*errors, KafkaException, TimeoutError):
         asked = Moment.parse(lsn, time) if key is None else key
         found = explain_key_or_moment(checked, lake, parse_table(table), asked, changes)
-    except (
-        *(MomentError, TableNameError, NotThere, PublisherError, RegistryError),
-        *(KafkaException, TimeoutError),
-    ) as error:
-        fail(str(error))
     if as_json:
         click.echo(explanation_json(found, has_lake=lake is not None))
         return
@@ -258,10 +246,8 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
         return known
     found: dict[str, TableName] = {}
     for name in names:
-        try:
+        with failing_with(TableNameError):
             wanted = ".".join(parse_table(name)).casefold()
-        except TableNameError as error:
-            fail(str(error))
         of_name = {t: n for t, n in known.items() if f"{n.schema}.{n.table}".casefold() == wanted}
         if not of_name:
             there = ", ".join(sorted(f"{n.schema}.{n.table}" for n in known.values()))

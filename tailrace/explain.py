@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tailrace.change_rows import (
     ChangeRow,
@@ -25,12 +25,16 @@ from tailrace.tail import EventTail
 from tailrace.topics import Event
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection, quote_name
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import topic_part
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName, TopicNames
+
+_DATA_EXCEPTION: Final = "22"
+"""Class of SQLSTATEs: a value is none of the type that it should be of."""
 
 Key = Mapping[str, Any]
 
@@ -66,24 +70,25 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
 
     Args:
         columns: the key's columns, in order.
-        text: the value of a key of one column; of several a JSON object or array.
+        text: the value of a key of one column; of several, a JSON object or array; a JSON object
+            with its name is taken of one column, too.
 
     Raises:
         NotThere: the text does not fit the key.
     """
     wanted = ", ".join(columns)
-    if len(columns) == 1:
-        return {columns[0]: text}
     try:
         given = json.loads(text)
     except ValueError:
         given = None
-    if isinstance(given, list) and len(given) == len(columns):
-        return dict(zip(columns, given, strict=True))
     if isinstance(given, dict):
         by_name = {name.casefold(): value for name, value in given.items()}
         if by_name.keys() == {column.casefold() for column in columns}:
             return {column: by_name[column.casefold()] for column in columns}
+    if len(columns) == 1:
+        return {columns[0]: text}
+    if isinstance(given, list) and len(given) == len(columns):
+        return dict(zip(columns, given, strict=True))
     raise NotThere(f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}")
 
 
@@ -103,7 +108,7 @@ def explain(
 
     Raises:
         NotThere: the table is not captured, has no key, or the key is none.
-        SourceError: the server did not answer, or refuses the key's value.
+        SourceError: the server did not answer.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
     with OdbcConnection(config.source) as connection:
@@ -117,7 +122,13 @@ def explain(
             )
         found = Explanation(newest.table, parse_key(columns, key))
         hidden = hidden_columns(config, instances)
-        found.now = _now(connection, newest.table, found.key, hidden)
+        try:
+            found.now = _now(connection, newest.table, found.key, hidden)
+        except SourceError as error:
+            if not error.sqlstate.startswith(_DATA_EXCEPTION):
+                raise
+            types = ", ".join(f"{c.name} {c.type}" for c in newest.columns if c.name in columns)
+            raise NotThere(f"{key!r} is no value of the key ({types}): {error}") from error
         for instance in instances:
             found.changes += _changes(connection, instance, found.key, changes_max, hidden)
     unique = {change.position: change for change in found.changes}

@@ -33,7 +33,7 @@ def explain_key_or_moment(
 
     Raises:
         NotThere: the table is not captured, the key is none, or there is no such commit.
-        SourceError: the source does not answer, or refuses the key's value.
+        SourceError: the source does not answer.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
     kafka = config.kafka

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from tailrace_schemas.daemon_status import TableStatus
-
-_UNREAD = frozenset({"pending", "snapshotting"})
+from tailrace_schemas.daemon_status import UNREAD_STATES, TableStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class DebeziumMetrics:
         self._show_snapshots([t for t in tables if t.state != "missing"])
 
     def _show_snapshots(self, tables: list[TableStatus]) -> None:
-        unread = [table for table in tables if table.state in _UNREAD]
+        unread = [table for table in tables if table.state in UNREAD_STATES]
         halted = any(table.state == "halted" for table in tables)
         self._captured.set(sum(table.state not in {"lost", "stopped"} for table in tables))
         self._total.set(len(tables))

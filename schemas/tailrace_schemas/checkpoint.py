@@ -146,8 +146,8 @@ class TableCheckpoint:
     """A table's record.
 
     Attributes:
-        state: pending, running, halted, done, lost or stopped; skipped in records of earlier
-            releases.
+        state: pending, running, halted, done, rereading, lost or stopped; skipped in records of
+            earlier releases.
         position: where the stream was when this was written: a table that is stopped has what is
             before it.
         covers_from: LSN from which on the table's changes are held; None where nothing has held
@@ -165,6 +165,7 @@ class TableCheckpoint:
         snapshot_paused: whether an operator paused its snapshot.
         lacks_changes: whether a change that is no creation went to the dead letters since its last
             snapshot began: a key may be in the lake that the source does not have.
+        snapshot_where: the condition of a partial snapshot that is not over.
     """
 
     state: str
@@ -181,6 +182,7 @@ class TableCheckpoint:
     snapshot_bytes: int = 0
     snapshot_paused: bool = False
     lacks_changes: bool = False
+    snapshot_where: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -199,6 +201,7 @@ class TableCheckpoint:
             "snapshot_bytes": self.snapshot_bytes,
             "snapshot_paused": self.snapshot_paused,
             "lacks_changes": self.lacks_changes,
+            "snapshot_where": self.snapshot_where,
         }
 
     @classmethod
@@ -223,6 +226,7 @@ class TableCheckpoint:
             snapshot_bytes=record["snapshot_bytes"],
             snapshot_paused=record["snapshot_paused"],
             lacks_changes=record["lacks_changes"],
+            snapshot_where=record["snapshot_where"],
         )
 
 

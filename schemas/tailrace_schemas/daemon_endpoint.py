@@ -10,6 +10,7 @@ from typing import Protocol
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.http_service import (
     Address,
     HttpService,
@@ -84,6 +85,13 @@ def daemon_endpoint(
         ) from error
     with service:
         yield f"{address.scheme}://{host}:{service.port}"
+
+
+def status_response(request: Request, status: DaemonStatus) -> Response:
+    """What a daemon tells of itself, as text or as JSON."""
+    if request.wants_text:
+        return Response.of_text(status.to_text())
+    return Response.of_json(status.to_json())
 
 
 def metrics_response(request: Request, metrics: Collector) -> Response:

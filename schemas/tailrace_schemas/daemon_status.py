@@ -20,6 +20,8 @@ _SUMS: Final = frozenset(
 """Figures that are added up over shards; of others the largest counts."""
 _STATES: Final = ("retrying", "starting", "running")
 """The state of several publishers is the first of these that one of them is in."""
+UNREAD_STATES: Final = frozenset({"pending", "snapshotting", "rereading"})
+"""States of a table at the publisher in which rows of its snapshot are still to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class TableStatus:
         table: schema.table.
         topic: where its events are; empty where there can be none.
         state: publisher: pending, snapshotting, halted (its snapshot was stopped, its changes go
-            on), followed, lost, stopped, missing; sink: followed, held (its snapshot is not over),
+            on), followed, rereading (the same, beside a partial snapshot), lost, stopped, missing;
+            sink: followed, held (its snapshot is not over),
             stopped, excluded.
         lsn: up to which it is published, or folded into the lake's table.
         log_lsn: of the sink: up to which the lake's log has it.
@@ -163,7 +166,7 @@ def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _table_line(table: TableStatus) -> str:
     told = f"{table.table}: {table.state}"
-    if table.state in {"pending", "snapshotting"}:
+    if table.state in UNREAD_STATES:
         told += f", {snapshot_text(table)}"
     return told + (f", {table.reason}" if table.reason else "")
 

@@ -28,6 +28,12 @@ from tailrace_schemas.topics import TableName
 _SECRET: Final = frozenset(
     {"password", "extra", "token", "client_key_password", "odbc", "salt", "headers"}
 )
+_WANTED: Final = {
+    "model_type": "it is a section: write its options below it, each as name: value",
+    "dict_type": "write what belongs to it below it, each as name: value",
+    "list_type": "write a list, as in [one, two]",
+}
+"""By type of the problem, where pydantic speaks of Python."""
 
 HttpCertificate = Annotated[
     Path | None,
@@ -233,6 +239,7 @@ def _problem(detail: Any) -> str:
     if detail["type"] == "extra_forbidden":
         return f"{option} is not an option: check its spelling"
     value = detail.get("input")
+    message = _WANTED.get(detail["type"], message)
     if isinstance(value, dict | list) or _SECRET.intersection(path):
         return f"{option}: {message}"
     return f"{option} = {value!r}: {message}"

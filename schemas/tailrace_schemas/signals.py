@@ -4,13 +4,15 @@ Topic ``<prefix>.signals``, one partition, a JSON object per record, so that any
 write one. The checkpoint holds the offset behind the last signal that was taken, so each is taken
 exactly once.
 
-- ``{"type": "snapshot", "tables": ["dbo.orders"]}`` asks for a new snapshot of tables.
+- ``{"type": "snapshot", "tables": ["dbo.orders"]}`` asks for a new snapshot of tables. With
+  ``"where": {"dbo.orders": "status = 'open'"}`` for a partial one: the rows that meet a condition
+  are published again, and the table stays in the cut (ADR 0042).
 - ``pause_snapshot``, ``resume_snapshot`` and ``stop_snapshot`` are about snapshots that are not
   over; without ``tables``, about all of them.
 - ``{"type": "stop_table", "tables": [...]}`` stops tables until a snapshot is asked for.
 - ``{"type": "pause"}`` and ``{"type": "resume"}`` are about the publisher as a whole.
 - Debezium's ``execute-snapshot``, ``pause-snapshot``, ``resume-snapshot`` and ``stop-snapshot`` are
-  taken as well, with their ``data-collections``
+  taken as well, with their ``data-collections`` and ``additional-conditions``
   (https://debezium.io/documentation/reference/stable/configuration/signalling.html).
 
 ``{"type": "accept_checkpoint_loss", "server": ..., "database": ..., "progress_offset": ...,
@@ -23,11 +25,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 _EXPECTED: Final = 'expected {"type": "snapshot", "tables": ["schema.table", ...]}'
+_CONDITION: Final = frozenset({"data-collection", "filter"})
 
 
 class TableOrder(StrEnum):
@@ -60,13 +63,21 @@ class SnapshotSignal:
 
     Attributes:
         tables: each ``schema.table``, or ``database.schema.table``; compared without case.
+        where: by such a name, the T-SQL condition of the rows that a partial snapshot reads; a
+            table without one is read whole.
     """
 
     tables: tuple[str, ...]
+    where: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def condition_of(self, table: str) -> str | None:
+        """The condition of a table, by its name among :attr:`tables`; None where it has none."""
+        return next((w for n, w in self.where.items() if n.casefold() == table.casefold()), None)
 
     def to_bytes(self) -> bytes:
         """The record's value."""
-        return json.dumps({"type": "snapshot", "tables": list(self.tables)}).encode()
+        where = {"where": dict(self.where)} if self.where else {}
+        return json.dumps({"type": "snapshot", "tables": list(self.tables), **where}).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,7 @@ def read_signal(value: bytes | None) -> Signal:
         signal = _of_debezium(signal)
     match signal:
         case {"type": "snapshot", "tables": tables} if _are_names(tables):
-            return SnapshotSignal(tuple(tables))
+            return SnapshotSignal(tuple(tables), _conditions(signal.get("where"), tables))
         case {"type": str(kind), "tables": tables} if kind in list(TableOrder):
             if _are_names(tables):
                 return TableSignal(TableOrder(kind), tuple(tables))
@@ -165,6 +176,27 @@ def _are_names(tables: Any) -> bool:
     )
 
 
+def _conditions(where: Any, tables: list[str]) -> Mapping[str, str]:
+    """The conditions of a signal.
+
+    Raises:
+        ValueError: they are none, or of a table that the signal is not about.
+    """
+    if where is None:
+        return {}
+    if not isinstance(where, dict) or not all(isinstance(text, str) for text in where.values()):
+        raise ValueError('where is no object of conditions: expected {"schema.table": "id > 7"}')
+    named = {name.casefold() for name in tables}
+    if len({name.casefold() for name in where}) < len(where):
+        raise ValueError("where names a table twice: put the two conditions together with OR")
+    unknown = [name for name in where if name.casefold() not in named]
+    if unknown:
+        raise ValueError(
+            f"where names {', '.join(unknown)}, which is not among the signal's tables"
+        )
+    return where
+
+
 def _of_debezium(signal: Mapping[str, Any]) -> Mapping[str, Any]:
     """A signal in Debezium's form in ours; any other as it is.
 
@@ -179,10 +211,37 @@ def _of_debezium(signal: Mapping[str, Any]) -> Mapping[str, Any]:
             pass
         case _:
             raise ValueError(f"data of {kind} is no object: {_EXPECTED}")
-    unknown = sorted(data.keys() - {"type", "data-collections"})
+    known = {"type", "data-collections"}
+    if kind == "execute-snapshot":
+        known.add("additional-conditions")
+    unknown = sorted(data.keys() - known)
     if unknown:
         raise ValueError(f"{', '.join(unknown)} of {kind} is not supported: {_EXPECTED}")
     if str(data.get("type", "incremental")).casefold() != "incremental":
         raise ValueError(f"{kind} of type {data['type']} is not supported: leave the type out")
     tables = {"tables": data["data-collections"]} if "data-collections" in data else {}
-    return {"type": _DEBEZIUM[kind], **tables}
+    where = _where_of(data["additional-conditions"]) if data.get("additional-conditions") else {}
+    return {"type": _DEBEZIUM[kind], **tables, **where}
+
+
+def _where_of(conditions: Any) -> Mapping[str, Any]:
+    """``additional-conditions`` in our form.
+
+    Raises:
+        ValueError: they have another form than Debezium's.
+    """
+    pairs: list[tuple[str, str]] = []
+    for condition in conditions if isinstance(conditions, list) else [conditions]:
+        match condition:
+            case {"data-collection": str(table), "filter": str(text)} if (
+                condition.keys() == _CONDITION
+            ):
+                pairs.append((table, text))
+            case _:
+                raise ValueError(
+                    "additional-conditions has another form: expected"
+                    ' [{"data-collection": "schema.table", "filter": "id > 7"}]'
+                )
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("additional-conditions names a table twice: put them together with OR")
+    return {"where": dict(pairs)}

@@ -8,7 +8,12 @@ from http import HTTPStatus
 
 import structlog
 
-from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint, metrics_response
+from tailrace_schemas.daemon_endpoint import (
+    EndpointRefused,
+    daemon_endpoint,
+    metrics_response,
+    status_response,
+)
 from tailrace_schemas.http_service import (
     Request,
     Response,
@@ -66,7 +71,4 @@ class _Pages:
         return metrics_response(request, self._metrics.registry)
 
     def status(self, request: Request) -> Response:
-        status = self._board.status()
-        if request.wants_text:
-            return Response.of_text(status.to_text())
-        return Response.of_json(status.to_json())
+        return status_response(request, self._board.status())

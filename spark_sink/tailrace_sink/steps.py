@@ -1,20 +1,22 @@
 """Whether the sink still gets on: a job that hangs raises nothing, and waits for ever.
 
 The log's thread and the fold's say when they work and when they take a step. Between two steps may
-be one long job of Spark, so its tasks count, too: a stage of which one ends gets on.
+be one long job of Spark, so its tasks count, too: a stage of which one ends gets on. What the
+stream's jobs do explains nothing of the fold, which may hang without a job of its own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from py4j.protocol import Py4JError
+from pyspark import StatusTracker
 from pyspark.sql import SparkSession
 
 _LOOK_S: Final = 5.0
@@ -43,6 +45,23 @@ class _Seen:
     stages: dict[int, _Stage] = field(default_factory=dict)
     moved_at: float = float("-inf")
 
+    def then(self, ended: Mapping[int, int], now: float) -> _Seen:
+        """What is seen next, given how many tasks have ended of each stage that runs."""
+        stages = {}
+        for stage, count in ended.items():
+            known = self.stages.get(stage)
+            if known is None or known.ended != count:
+                known = _Stage(count, now)
+            stages[stage] = known
+        has_ended = self.stages.keys() - stages.keys()
+        has_moved = has_ended or any(stage.since == now for stage in stages.values())
+        return _Seen(stages, now if has_moved else self.moved_at)
+
+    def gets_on(self, now: float, hang_s: float) -> bool:
+        """Whether a task has ended in time, and no stage stands."""
+        since = max((now - stage.since for stage in self.stages.values()), default=0.0)
+        return now - self.moved_at <= hang_s and since <= hang_s
+
 
 class Steps:
     """The steps that the sink's threads take; asked by those of its endpoint.
@@ -50,13 +69,17 @@ class Steps:
     Args:
         hang_s: seconds without a step from which on working is hanging.
         monotonic: clock, seconds.
+
+    Attributes:
+        stream_group: the group of the jobs that the stream runs; None while there is none.
     """
 
     def __init__(self, hang_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._hang_s = hang_s
         self._monotonic = monotonic
         self._stepped_at: dict[Part, float] = {}
-        self._seen = _Seen()
+        self._seen = {Part.LOG: _Seen(), Part.FOLD: _Seen()}
+        self.stream_group: str | None = None
 
     @contextmanager
     def working(self, part: Part) -> Iterator[None]:
@@ -73,33 +96,28 @@ class Steps:
             if part in self._stepped_at:
                 self._stepped_at[part] = self._monotonic()
 
-    def saw_tasks(self, ended: Mapping[int, int]) -> None:
+    def saw_tasks(self, ended: Mapping[int, int], of_stream: Collection[int] = ()) -> None:
         """Tasks of Spark, as they are now.
 
         Args:
             ended: how many tasks have ended of each stage that runs, by its number.
+            of_stream: the stages of the stream's jobs.
         """
-        now, before = self._monotonic(), self._seen
-        stages = {}
-        for stage, count in ended.items():
-            known = before.stages.get(stage)
-            if known is None or known.ended != count:
-                known = _Stage(count, now)
-            stages[stage] = known
-        has_ended = before.stages.keys() - stages.keys()
-        has_moved = has_ended or any(stage.since == now for stage in stages.values())
-        self._seen = _Seen(stages, now if has_moved else before.moved_at)
+        now, seen = self._monotonic(), self._seen
+        of_others = {stage: count for stage, count in ended.items() if stage not in of_stream}
+        self._seen = {
+            Part.LOG: seen[Part.LOG].then(ended, now),
+            Part.FOLD: seen[Part.FOLD].then(of_others, now),
+        }
 
     def hang(self) -> str | None:
         """What hangs, in a sentence; None while all that works gets on."""
         now, seen = self._monotonic(), self._seen
-        since = max((now - stage.since for stage in seen.stages.values()), default=0.0)
-        if now - seen.moved_at <= self._hang_s and since <= self._hang_s:
-            # Spark gets on; only what asks it all the time must answer.
-            parts = [Part.STREAM]
-        else:
-            parts = list(Part)
-        still = {part: now - at for part, at in self._stepped_at.copy().items() if part in parts}
+        # What asks Spark all the time must answer, whether Spark gets on or not.
+        explained = {part for part, of in seen.items() if of.gets_on(now, self._hang_s)}
+        still = {
+            part: now - at for part, at in self._stepped_at.copy().items() if part not in explained
+        }
         part = max(still, key=lambda part: still[part], default=None)
         if part is None or still[part] <= self._hang_s:
             return None
@@ -108,6 +126,22 @@ class Steps:
             f" would explain it (sink.hang_s is {self._hang_s:g}): it hangs; see Spark's own page"
             " for the job that runs, and restart the sink, which loses nothing"
         )
+
+
+def look_at_tasks(tracker: StatusTracker, steps: Steps) -> None:
+    """See which tasks of Spark have ended, and whose they are.
+
+    Raises:
+        Py4JError, OSError: the session is stopped.
+    """
+    infos = [(n, tracker.getStageInfo(n)) for n in tracker.getActiveStageIds()]
+    ended = {n: info.numCompletedTasks for n, info in infos if info is not None}
+    of_stream: set[int] = set()
+    if ended and steps.stream_group is not None:
+        of_group = set(tracker.getJobIdsForGroup(steps.stream_group))
+        jobs = [tracker.getJobInfo(n) for n in tracker.getActiveJobsIds() if n in of_group]
+        of_stream = {stage for job in jobs if job is not None for stage in job.stageIds}
+    steps.saw_tasks(ended, of_stream)
 
 
 @contextmanager
@@ -122,10 +156,9 @@ def watched_tasks(spark: SparkSession, steps: Steps) -> Iterator[None]:
     def look() -> None:
         while not over.wait(_LOOK_S):
             try:
-                infos = [(n, tracker.getStageInfo(n)) for n in tracker.getActiveStageIds()]
+                look_at_tasks(tracker, steps)
             except (Py4JError, OSError):
                 return  # the session is stopped
-            steps.saw_tasks({n: info.numCompletedTasks for n, info in infos if info is not None})
 
     threading.Thread(target=look, name="tasks", daemon=True).start()
     try:

@@ -106,6 +106,7 @@ class ProgressStream:
             query = self._start(stop)
         except (PySparkException, Py4JError) as error:
             raise translated(f"stream of {self._config.topics.progress}", error) from error
+        self._steps.stream_group = str(query.runId)  # by which Spark groups its jobs
         try:
             with self._steps.working(Part.STREAM):
                 while not stop.is_set() and query.isActive:

@@ -13,6 +13,8 @@ from rich.live import Live
 
 from tailrace.demo.view import Picture
 
+DAY_LINES: Final = 12
+"""From the beginning of the replay on, as many lines are told."""
 QUIET_S: Final = 4.0
 """A log file gets a line at least this often."""
 
@@ -70,7 +72,8 @@ class Screen:
             self._shown = len(self._picture.log)
 
     def save_svg(self, path: Path) -> None:
-        """Write the last picture as an SVG of 100 columns."""
+        """Write the last picture as an SVG of 100 columns, with the log of the whole day."""
+        self._picture.log_lines = DAY_LINES
         recorder = Console(record=True, width=100, file=io.StringIO())
         recorder.print(self._picture)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -49,6 +49,7 @@ class Picture:
     published: Published | None = None
     lake: LakeState = field(default_factory=LakeState)
     log: list[str] = field(default_factory=list)
+    log_lines: int = LOG_LINES
 
     def say(self, text: str) -> None:
         """Add a line to the log at the foot."""
@@ -79,7 +80,10 @@ class Picture:
             Text(f"{self.page}  {elapsed:.0f} s", style="dim"),
         )
         log = Text(
-            "\n".join(self.log[-LOG_LINES:]) or " ", style="dim", no_wrap=True, overflow="ellipsis"
+            "\n".join(self.log[-self.log_lines :]) or " ",
+            style="dim",
+            no_wrap=True,
+            overflow="ellipsis",
         )
         return Panel(
             Group(head, Text(""), self._journey(), Text(""), self._tables(), Text(""), log),

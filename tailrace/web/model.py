@@ -8,10 +8,16 @@ from typing import Any
 
 from tailrace.freshness import Freshness, TableFreshness
 from tailrace.web.strip import Bucket
-from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus, snapshot_text
+from tailrace_schemas.daemon_status import (
+    UNREAD_STATES,
+    DaemonStatus,
+    Failure,
+    TableStatus,
+    snapshot_text,
+)
 
 _BAD = frozenset({"stopped", "halted", "lost", "missing"})
-_UNREAD = frozenset({"pending", "snapshotting", "held"})
+_UNREAD = UNREAD_STATES | {"held"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from tailrace_schemas.names import avro_name
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
 from tests.clients.jvm import jvm_with
+from tests.least_options import LEAST
 
 pytestmark = pytest.mark.slow
 
@@ -82,15 +83,7 @@ def change_rows() -> list[tuple[Any, ...]]:
 
 def published(**options: Any) -> tuple[dict[str, Any], list[bytes | None], list[bytes]]:
     """The registered schema of the events, and keys and values as they are sent."""
-    config = PublisherConfig.load(
-        {
-            "source": {"host": "h", "database": "db", "user": "u", "password": "p"},
-            "kafka": {"bootstrap": "b:9092"},
-            "registry": {"url": "http://r"},
-            "prefix": "shop",
-            **options,
-        }
-    )
+    config = PublisherConfig.load({**LEAST, "prefix": "shop", **options})
     schemas = VersionSchemas.of(config, SCHEMA)
     treatment = Treatment(form=config.event_form, serializer=schemas.serializer(1, 2))
     encoder = EnvelopeEncoder("shop", SCHEMA, TOPIC, 1, 2, treatment)

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,18 @@ from typing import Any
 import pyodbc
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 
 from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.lake import CommitRow, CommitRows
+from tailrace.settings import load
 from tailrace.topics import Event, existing_data_topics, read_all
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
+from tailrace_sink.application import serve
 from tests.fix_spark import SPARK_JAVA
 from tests.fix_sqlserver import SourceServer
 from tests.sink.reading import query_delta
@@ -112,6 +115,31 @@ class Pipeline:
         child = ChildProcess(f"tailrace {command}", arguments, self.folder / f"{command}.log")
         self.children[command] = child.start()
         return child
+
+    @contextmanager
+    def sink_here(self, spark: SparkSession) -> Iterator[None]:
+        """A sink in this process while the block runs, in the session that all tests share.
+
+        For where its process is not the point: one costs half a minute on a processor.
+        """
+        config = load(self.config(), {}).sink()
+        stop, failures = threading.Event(), list[BaseException]()
+
+        def run() -> None:
+            try:
+                serve(spark, config, stop)
+            except Exception as error:  # noqa: BLE001 - shown by the test's own thread
+                failures.append(error)
+
+        thread = threading.Thread(target=run, name="sink")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(REACHED_WITHIN_S)
+        assert not thread.is_alive()
+        assert not failures, failures
 
     def stop(self) -> None:
         for child in self.children.values():

@@ -154,19 +154,19 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monke
         assert spans["commit"].began_ns <= spans["log"].ended_ns <= spans["fold"].ended_ns
 
 
-def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, monkeypatch):
+def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, spark, monkeypatch):
     pipeline.publisher_options |= {"page_rows": 1, "rows_per_transaction": 3, "linger_ms": 0}
     create_bank(pipeline)
     publisher = pipeline.start("publish")
-    pipeline.start("sink")
-    pipeline.lake_has("accounts")
-    with pipeline.server.connect(pipeline.database) as connection:
-        connection.execute("UPDATE dbo.accounts SET account_id = account_id + 1")
-        connection.execute("DELETE FROM dbo.accounts WHERE account_id % 7 = 0")
-    pipeline.scan()
-    publisher.kill()
-    pipeline.start("publish")
-    pipeline.lake_reaches_source()
+    with pipeline.sink_here(spark):
+        pipeline.lake_has("accounts")
+        with pipeline.server.connect(pipeline.database) as connection:
+            connection.execute("UPDATE dbo.accounts SET account_id = account_id + 1")
+            connection.execute("DELETE FROM dbo.accounts WHERE account_id % 7 = 0")
+        pipeline.scan()
+        publisher.kill()
+        pipeline.start("publish")
+        pipeline.lake_reaches_source()
     pipeline.stop()
 
     events = pipeline.events()

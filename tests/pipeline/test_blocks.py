@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.column_options import ColumnsConfig
+from tailrace_publisher.encode.blocks.kernels import Cells
+from tailrace_publisher.encode.blocks.values import value_of
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.forms import Cell, Form
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
@@ -362,3 +366,26 @@ def test_a_disabled_instance_is_gone(source: Source):
 
         with pytest.raises(CaptureInstanceGone):
             pages.read()
+
+
+def test_a_block_holds_until_the_next_but_one_is_fetched(source: Source):
+    cells = (Cell(Form.LONG, 8), Cell(Form.TEXT, 22), numeric := Cell(Form.NUMERIC, 19, 9, 2))
+    rows = [f"SELECT {n}, N'é{n}', CAST({n}.25 AS decimal(9,2))" for n in range(6)]
+    with BlockPaths(source.config) as paths:
+        connection = paths.connection
+        connection.execute(" UNION ALL ".join(rows))
+        held: list[list[Cells]] = []
+        for block in connection.blocks(cells, 2):
+            held.append(block)
+            for number, columns in enumerate(held[-2:], len(held) - len(held[-2:])):
+                assert columns[0].data.view("<i8")[:, 0].tolist() == [2 * number, 2 * number + 1]
+                assert value_of(cells[1], columns[1], 1) == f"é{2 * number + 1}"
+                assert value_of(numeric, columns[2], 0) == Decimal(f"{2 * number}.25")
+        assert len(held) == 3
+        connection.execute("SELECT N'aside'")
+        assert connection.values(20) == ["aside".encode("utf-16-le")]
+        connection.execute("SELECT 7, N'behind', 7.25")
+        (behind,) = connection.blocks(cells, 2)
+
+        assert behind[0].data.view("<i8").tolist() == [[7]]
+        assert held[2][0].data.view("<i8").tolist() == [[4], [5]]

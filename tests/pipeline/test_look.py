@@ -144,7 +144,7 @@ def test_a_group_is_put_exactly_at_a_cut(shop: Pipe, tmp_path: Path):
 
 
 def test_a_row_is_followed_from_the_source_to_its_events(shop: Pipe, tmp_path: Path):
-    answer = invoke(shop, tmp_path, "explain", "dbo.orders", "10", "--json")
+    answer = invoke(shop, tmp_path, "explain", "dbo.orders", '{"ID": 10}', "--json")
     assert answer.exit_code == 0, answer.output
     found = json.loads(answer.output)
 
@@ -208,7 +208,11 @@ def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
         (["tail", "--from-time", "2026-01-01", "--from-lsn", "0x" + "0" * 20], "not both"),
         (["schema", "orders"], "write schema.table"),
         (["explain", "dbo.nosuch", "1"], "there are dbo.items, dbo.orders"),
-        (["explain", "dbo.items", "one"], "nvarchar value 'one' to data type int"),
+        (["explain", "dbo.items", "one"], "'one' is no value of the key (id int): "),
+        (
+            ["explain", "dbo.items", "99999999999"],
+            "'99999999999' is no value of the key (id int): ",
+        ),
         (["explain", "dbo.items", "--lsn", "x"], "is not an LSN"),
         (["explain", "dbo.items", "--time", "2099-01-01"], "nothing was committed at 2099"),
         (["explain", "dbo.items", "--lsn", "0x" + "f" * 20], "hold no change at LSN ffffffff"),

@@ -10,20 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.topics import existing_data_topics
+from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.oauth_tokens import OAuthTokens
 from tailrace_schemas.topics import TopicNames
 from tests.fix_kafka import SharedBroker
 from tests.pipeline import oauth_functions
-from tests.pipeline.commands import invoke
+from tests.pipeline.commands import assert_carries
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import Running, wait_until
+from tests.pipeline.running import wait_until
 
 HERE = "tests.pipeline.oauth_functions"
 
@@ -45,21 +48,33 @@ def kafka_of(bootstrap: str, function: str = "token", **extra: str) -> dict[str,
 def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     pipe: Pipe, shared_broker: SharedBroker, tmp_path: Path
 ):
-    pipe.source.execute("CREATE TABLE dbo.orders (id int PRIMARY KEY)")
-    pipe.source.enable("orders")
-    pipe.source.execute("INSERT dbo.orders VALUES (1), (2)")
     kafka = kafka_of(shared_broker.oauth_bootstrap, **{"sasl.oauthbearer.config": "scope=cdc"})
-    with Running(pipe.config(kafka=kafka)) as publisher:
-        publisher.until(pipe.is_caught_up, "the snapshot is out")
-        pipe.source.execute("DELETE dbo.orders WHERE id = 2")
-        publisher.until(pipe.is_caught_up, "the change is out")
-    answer = invoke(pipe, tmp_path, "audit", kafka=kafka)
-    assert (answer.exit_code, "3" in answer.output) == (0, True), answer.output
+    assert_carries(pipe, tmp_path, kafka)
     found = list(
         look_at_brokers(KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities([]))
     )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
     assert "scope=cdc" in oauth_functions.asked
+
+
+@pytest.mark.kafka
+def test_a_member_of_a_group_comes_with_the_function_s_token(shared_broker: SharedBroker):
+    topic = "of-members-with-tokens"
+    admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    kafka = KafkaConfig.model_validate(kafka_of(shared_broker.oauth_bootstrap))
+    member = Consumer(member_options(kafka.connection(), topic, 6))
+    taken: list[int] = []
+    group = ShardGroup(member, topic, taken.extend, taken.extend)
+
+    def has_a_shard() -> bool:
+        group.look(0.1)
+        return taken == [0]
+
+    try:
+        wait_until(has_a_shard, "it is let in")
+    finally:
+        group.close()
 
 
 @pytest.mark.kafka

@@ -159,6 +159,42 @@ def test_a_wrong_signal_is_told_and_passed_over(shop: Pipe, value: bytes | None,
         assert reason in told["reason"]
 
 
+def test_debezium_s_conditions_are_taken_and_what_cannot_be_read_by_one_costs_nothing(
+    shop: Pipe,
+):
+    shop.source.execute("CREATE TABLE dbo.keyless (id int)", "INSERT dbo.keyless VALUES (1)")
+    shop.source.enable("keyless")
+
+    def executing(table: str, condition: str) -> bytes:
+        conditions = [{"data-collection": table, "filter": condition}]
+        data = {"data-collections": [table], "additional-conditions": conditions}
+        return json.dumps({"type": "execute-snapshot", "data": data}).encode()
+
+    with Running(shop.config()) as publisher:
+        publisher.until(shop.is_caught_up, "all snapshots are out")
+        write(shop, executing("dbo.orders", "1 = 1) OR (1 = 1"))
+        write(shop, executing("dbo.orders", "nosuch = 1"))
+        write(shop, executing("dbo.keyless", "id = 1"))
+        write(shop, executing("dbo.orders", "1 / (id - 2) < 7"))
+        publisher.until(
+            lambda: shop.source.scan() or bool(publisher.told("partial_snapshot_given_up")),
+            "a row that the condition cannot be asked of ends it",
+        )
+        shop.source.execute("INSERT dbo.orders VALUES (3, 3)")
+        write(shop, executing("dbo.orders", "id = 2"))
+        publisher.until(lambda: snapshot_keys(shop, "orders") == [1, 2, 2], "one row came again")
+        publisher.until(shop.is_caught_up, "it is over")
+    told = [event["reason"] for event in publisher.told("signal_refused")]
+    assert len(told) == 3
+    assert "closes what was not opened" in told[0]
+    assert "the server refuses condition 'nosuch = 1'" in told[1]
+    assert "it has no key" in told[2]
+    (given_up,) = publisher.told("partial_snapshot_given_up")
+    assert "1 / (id - 2) < 7" in given_up["reason"]
+    assert not publisher.told("table_stopped")
+    shop.assert_exactly_once("orders")
+
+
 def test_only_published_tables_can_be_asked_for(shop: Pipe):
     with pytest.raises(SnapshotNotAsked, match=r"dbo\.nosuch") as refused:
         ask(shop.config(), ["dbo.orders", "dbo.nosuch"], 0)
@@ -176,6 +212,10 @@ def test_the_command_line_asks_and_says_what_is_wrong(shop: Pipe, tmp_path: Path
 
     asked = run("--wait", "0", "dbo.orders")
     assert (asked.exit_code, "Asked for a new snapshot" in asked.output) == (0, True)
+    asked = run("--wait", "0", "--where", "id = 1", "dbo.orders")
+    assert (asked.exit_code, "Asked for a partial snapshot" in asked.output) == (0, True)
+    for wrong in (["--where", "id = 1;"], ["--where", "id = 1", "--pause"]):
+        assert run(*wrong, "dbo.orders").exit_code == 2
     refused = run("dbo.nosuch")
     assert (refused.exit_code, "not published" in refused.output) == (1, True)
     assert run().exit_code == 2

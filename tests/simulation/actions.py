@@ -390,6 +390,13 @@ def signal(sim: Simulation, rng: random.Random) -> None:
 
 
 @action
+def signal_part(sim: Simulation, rng: random.Random) -> None:
+    """An operator asks for some rows of a table again."""
+    table = rng.choice(_tables(sim)).name
+    sim.ask_for(table, rng.choice(("1 = 1", "1 = 0", "[id] > 3", "[id] <= 3")))
+
+
+@action
 def pause_snapshot(sim: Simulation, rng: random.Random) -> None:
     sim.order(TableOrder.PAUSE_SNAPSHOT, _one_or_all(sim, rng))
 

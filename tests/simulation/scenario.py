@@ -164,6 +164,10 @@ _ORDERS: Final = (
     ("pause_snapshot", "resume_snapshot"),
     ("stop_snapshot", "signal"),
     ("stop_table", "signal"),
+    ("signal_part",),
+    ("signal_part", "kill", "pause_snapshot", "resume_snapshot"),
+    ("signal_part", "stop_snapshot"),
+    ("signal_part", "signal"),
     ("pause", "resume"),
     ("pause",),
 )

@@ -420,9 +420,10 @@ class Simulation:
         )
         self.group.write(record)
 
-    def ask_for(self, table: str) -> None:
-        """An operator asks for a new snapshot of a table, by its signal."""
-        self.send(SnapshotSignal((f"dbo.{table}",)))
+    def ask_for(self, table: str, where: str | None = None) -> None:
+        """An operator asks for a new snapshot of a table, or of some of its rows, by its signal."""
+        name = f"dbo.{table}"
+        self.send(SnapshotSignal((name,), {} if where is None else {name: where}))
 
     def order(self, order: TableOrder, table: str | None) -> None:
         """An operator asks for something to become of a table, or of all in their snapshots."""

@@ -18,13 +18,7 @@ from tests.fix_connect_offsets import (
     UNFINISHED_KEY,
     VALUE,
 )
-
-OPTIONS = {
-    "source": {"host": "h", "database": "d", "user": "u", "password": "p"},
-    "kafka": {"bootstrap": "b:1"},
-    "registry": {"url": "http://r"},
-    "prefix": "p",
-}
+from tests.least_options import LEAST
 
 
 def lsn(number: int) -> Lsn:
@@ -124,26 +118,26 @@ def test_offsets_of_other_connectors_and_foreign_records_are_left_out():
 )
 def test_bad_starts_are_told_at_once(start: dict[str, str], told: str):
     with pytest.raises(ConfigError, match=told):
-        PublisherConfig.load({**OPTIONS, "start": start})
+        PublisherConfig.load({**LEAST, "start": start})
 
 
 def test_an_lsn_may_be_written_as_management_tools_print_it():
-    config = PublisherConfig.load({**OPTIONS, "start": {"lsn": "0x00000027000007580005"}})
+    config = PublisherConfig.load({**LEAST, "start": {"lsn": "0x00000027000007580005"}})
     assert config.start.lsn == COMMIT_LSN
 
 
 @pytest.mark.parametrize("mode", ["always", "initial_only"])
 def test_a_start_is_without_a_snapshot(mode: str):
-    options = {**OPTIONS, "start": {"lsn": COMMIT_LSN}, "snapshot": {"mode": mode}}
+    options = {**LEAST, "start": {"lsn": COMMIT_LSN}, "snapshot": {"mode": mode}}
     with pytest.raises(ConfigError, match=f"snapshot.mode: {mode}"):
         PublisherConfig.load(options)
 
 
 def test_when_needed_fills_gaps_and_cannot_stop_at_them():
-    config = PublisherConfig.load({**OPTIONS, "snapshot": {"mode": "when_needed"}})
+    config = PublisherConfig.load({**LEAST, "snapshot": {"mode": "when_needed"}})
     assert config.snapshot.fills_gaps
     with pytest.raises(ConfigError, match="on_gap: stop does not"):
-        PublisherConfig.load({**OPTIONS, "snapshot": {"mode": "when_needed", "on_gap": "stop"}})
+        PublisherConfig.load({**LEAST, "snapshot": {"mode": "when_needed", "on_gap": "stop"}})
 
 
 # -- what is held ----------------------------------------------------------------------------------

@@ -79,6 +79,22 @@ def test_one_stage_that_stands_is_not_hidden_by_others():
     assert told.startswith("a batch of the tables has not got on for 100 s")
 
 
+def test_what_the_stream_s_jobs_do_explains_nothing_of_the_fold():
+    clock = Clock()
+    steps = steps_at(clock)
+    with steps.working(Part.LOG), steps.working(Part.FOLD):
+        for ended in range(3):
+            steps.saw_tasks({7: ended}, of_stream={7})
+            clock.now += 21
+        told = steps.hang()
+        assert told is not None
+        assert told.startswith("a batch of the tables has not got on for 63 s")
+        steps.saw_tasks({7: 3, 9: 0}, of_stream={7})
+        assert steps.hang() is None  # a job of its own has begun
+        steps.saw_tasks({7: 4}, of_stream={7})
+        assert steps.hang() is None  # and ended
+
+
 def test_a_jvm_that_does_not_answer_is_noticed_though_tasks_ended_before():
     clock = Clock()
     steps = steps_at(clock)

@@ -8,7 +8,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.sql_condition import check_condition
 from tailrace_schemas.topics import TableName
-from tests.unit.publisher_daemon.test_config import GOOD
+from tests.least_options import LEAST
 
 ORDERS = TableName("db", "dbo", "orders")
 
@@ -49,7 +49,7 @@ def test_a_condition_that_ends_where_its_text_does_is_taken(text: str):
 )
 def test_one_that_does_not_is_refused_by_name(text: str, why: str):
     with pytest.raises(ConfigError) as raised:
-        PublisherConfig.load(GOOD | {"snapshot": {"where": {r"dbo\.orders": text}}})
+        PublisherConfig.load(LEAST | {"snapshot": {"where": {r"dbo\.orders": text}}})
 
     (problem,) = raised.value.problems
     assert problem.startswith(r"snapshot.where: the condition of 'dbo\\.orders': ")
@@ -58,7 +58,7 @@ def test_one_that_does_not_is_refused_by_name(text: str, why: str):
 
 def test_the_first_pattern_that_matches_counts():
     where = {r"DBO\.orders": "n > 1", r".*\.ord.*": "n > 2"}
-    options = PublisherConfig.load(GOOD | {"snapshot": {"where": where}}).snapshot
+    options = PublisherConfig.load(LEAST | {"snapshot": {"where": where}}).snapshot
 
     assert options.where_of(ORDERS) == "n > 1"
     assert options.where_of(TableName("db", "sales", "orders")) == "n > 2"
@@ -67,4 +67,4 @@ def test_the_first_pattern_that_matches_counts():
 
 def test_a_pattern_is_a_regular_expression():
     with pytest.raises(ConfigError, match="not a regular expression"):
-        PublisherConfig.load(GOOD | {"snapshot": {"where": {"(": "n > 1"}}})
+        PublisherConfig.load(LEAST | {"snapshot": {"where": {"(": "n > 1"}}})

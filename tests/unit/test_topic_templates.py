@@ -15,8 +15,8 @@ from tailrace_schemas.types import ColumnType
 from tailrace_sink.errors import SNAPSHOT_HELPS, TopicNameUnread
 from tailrace_sink.table_batch import TableBatches
 from tailrace_sink.topic_ranges import TopicRange
+from tests.least_options import LEAST
 from tests.property.test_names_property import IDENTIFIERS
-from tests.unit.publisher_daemon.test_config import GOOD
 
 
 def names(**templates: str) -> TopicNames:
@@ -111,7 +111,7 @@ def test_a_template_that_cannot_be_meant_is_told_with_the_options(
     pattern: str, template: str, told: str
 ):
     with pytest.raises(ConfigError, match=told) as raised:
-        PublisherConfig.load(GOOD | {"topic_names": {pattern: template}})
+        PublisherConfig.load(LEAST | {"topic_names": {pattern: template}})
     (problem,) = raised.value.problems
     assert problem.startswith("topic_names")
 
@@ -142,7 +142,7 @@ def test_the_sink_stops_a_table_by_the_options_name():
 
 def test_shards_are_of_the_names_by_template():
     config = PublisherConfig.load(
-        GOOD
+        LEAST
         | {
             "topic_names": {".*": "{prefix}.{schema}.{table}"},
             "shards": {"count": 2, "pinned": {"dbo.orders": 1}},

@@ -10,6 +10,7 @@ from tailrace_emulator.cdc.metadata_tables import (
     CAPTURED_COLUMNS,
     CHANGE_TABLES,
     INDEX_COLUMNS,
+    TableDefinition,
     column_list,
     metadata_table,
     sqlite_column,
@@ -82,25 +83,52 @@ def capture_instances(connection: apsw.Connection, database: Database) -> list[C
         connection: what to read with; inside a write transaction it sees that transaction.
         database: the database; an empty list where it is not enabled.
     """
+    return _read(connection, database) if is_enabled(database) else []
+
+
+def find_instance(
+    connection: apsw.Connection, database: Database, name: str
+) -> CaptureInstance | None:
+    """The capture instance of that name, case-insensitively, or None."""
     if not is_enabled(database):
-        return []
-    columns: dict[int, list[CapturedColumn]] = {}
-    table = metadata_table(database, CAPTURED_COLUMNS)
-    for object_id, name, column_id, column_type, ordinal, is_computed in connection.execute(
-        f'SELECT {column_list(table)} FROM "{table.sqlite_name}"'
-        f" ORDER BY {sqlite_column(table, 'object_id')}, {sqlite_column(table, 'column_ordinal')}"
+        return None
+    folded = name.rstrip().casefold()
+    table = metadata_table(database, CHANGE_TABLES)
+    # The columns are read of the one that is found: of a thousand they would take 20 ms.
+    object_id: int | None = None
+    for found, named in connection.execute(
+        f"SELECT {column_list(table, ('object_id', 'capture_instance'))}"
+        f' FROM "{table.sqlite_name}" ORDER BY {sqlite_column(table, "object_id")}'
     ):
-        columns.setdefault(object_id, []).append(
+        if object_id is None and named.casefold() == folded:
+            object_id = found
+    return None if object_id is None else _read(connection, database, object_id)[0]
+
+
+def _read(
+    connection: apsw.Connection, database: Database, object_id: int | None = None
+) -> list[CaptureInstance]:
+    """All capture instances, or the one whose change table has an id."""
+
+    def rows(definition: TableDefinition, names: tuple[str, ...] | None, order: str) -> apsw.Cursor:
+        table = metadata_table(database, definition)
+        of_one = "" if object_id is None else f" WHERE {sqlite_column(table, 'object_id')} = ?"
+        return connection.execute(
+            f'SELECT {column_list(table, names)} FROM "{table.sqlite_name}"{of_one}'
+            f" ORDER BY {sqlite_column(table, 'object_id')}, {sqlite_column(table, order)}",
+            () if object_id is None else (object_id,),
+        )
+
+    columns: dict[int, list[CapturedColumn]] = {}
+    for found, name, column_id, column_type, ordinal, is_computed in rows(
+        CAPTURED_COLUMNS, None, "column_ordinal"
+    ):
+        columns.setdefault(found, []).append(
             CapturedColumn(name, column_id, column_type, ordinal, bool(is_computed))
         )
     index_columns: dict[int, list[str]] = {}
-    table = metadata_table(database, INDEX_COLUMNS)
-    for object_id, name in connection.execute(
-        f'SELECT {column_list(table, ("object_id", "column_name"))} FROM "{table.sqlite_name}"'
-        f" ORDER BY {sqlite_column(table, 'object_id')}, {sqlite_column(table, 'index_ordinal')}"
-    ):
-        index_columns.setdefault(object_id, []).append(name)
-    table = metadata_table(database, CHANGE_TABLES)
+    for found, name in rows(INDEX_COLUMNS, ("object_id", "column_name"), "index_ordinal"):
+        index_columns.setdefault(found, []).append(name)
     return [
         CaptureInstance(
             name=row[3],
@@ -117,21 +145,8 @@ def capture_instances(connection: apsw.Connection, database: Database) -> list[C
             columns=tuple(columns.get(row[0], ())),
             index_columns=tuple(index_columns.get(row[0], ())),
         )
-        for row in connection.execute(
-            f'SELECT {column_list(table)} FROM "{table.sqlite_name}"'
-            f" ORDER BY {sqlite_column(table, 'object_id')}"
-        )
+        for row in rows(CHANGE_TABLES, None, "object_id")
     ]
-
-
-def find_instance(
-    connection: apsw.Connection, database: Database, name: str
-) -> CaptureInstance | None:
-    """The capture instance of that name, case-insensitively, or None."""
-    folded = name.rstrip().casefold()
-    return next(
-        (i for i in capture_instances(connection, database) if i.name.casefold() == folded), None
-    )
 
 
 def source_instances(

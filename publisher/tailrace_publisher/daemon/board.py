@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import UNREAD, TableState
+from tailrace_publisher.daemon.table_state import UNREAD, WHOLE, TableState
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
 from tailrace_schemas.topics import TableName
@@ -193,7 +193,7 @@ class Board:
             topic = ""
         is_unread = record.state in UNREAD
         is_carried = is_unread or record.state is TableState.HALTED
-        is_in_cut = record.state is TableState.FOLLOWED and missing is None
+        is_in_cut = record.state in WHOLE and missing is None
         closed = None if self._state is None else str(self._state.closed_lsn)
         told = _STATES.get(record.state, record.state.value)
         estimate = self.estimates.get(name)

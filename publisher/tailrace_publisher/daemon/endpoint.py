@@ -7,7 +7,7 @@ nobody can want is refused before: a table that is not published, what is so alr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
@@ -20,11 +20,17 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.board import Told
 from tailrace_publisher.daemon.pause import refusal_of as is_so_already
-from tailrace_publisher.daemon.table_orders import refusal_of
+from tailrace_publisher.daemon.table_orders import partial_refusal_of, refusal_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
-from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint, metrics_response
+from tailrace_publisher.sql_condition import check_condition
+from tailrace_schemas.daemon_endpoint import (
+    EndpointRefused,
+    daemon_endpoint,
+    metrics_response,
+    status_response,
+)
 from tailrace_schemas.http_service import (
     Refused,
     Request,
@@ -139,24 +145,19 @@ class _Pages:
         return metrics_response(request, self._metrics)
 
     def status(self, request: Request) -> Response:
-        status = self._board.status()
-        if request.wants_text:
-            return Response.of_text(status.to_text())
-        return Response.of_json(status.to_json())
+        return status_response(request, self._board.status())
 
     def snapshot(self, request: Request) -> Response:
-        wanted = tuple(name for name, _ in self._known(request.body))
-        return self._asked(SnapshotSignal(wanted), list(wanted))
+        known = self._known(request.body)
+        wanted, where = tuple(name for name, _ in known), _where_of(request.body)
+        signal = SnapshotSignal(wanted, dict.fromkeys(wanted, where) if where is not None else {})
+        if where is not None:
+            _refuse_any((name, partial_refusal_of(record)) for name, record in known)
+        return self._asked(signal, list(wanted))
 
     def order(self, order: TableOrder, request: Request) -> Response:
         known = self._known(request.body)
-        refused = [
-            f"{name}: {reason}"
-            for name, record in known
-            if (reason := refusal_of(order, record)) is not None
-        ]
-        if refused:
-            raise Refused(HTTPStatus.CONFLICT, "; ".join(refused))
+        _refuse_any((name, refusal_of(order, record)) for name, record in known)
         wanted = tuple(name for name, _ in known)
         return self._asked(TableSignal(order, wanted), list(wanted))
 
@@ -198,6 +199,26 @@ class _Pages:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error)) from error
         _log.info("signal_sent", signal=signal.to_bytes().decode(), offset=offset)
         return Response.of_json({"asked": tables, "signal_offset": offset}, HTTPStatus.ACCEPTED)
+
+
+def _refuse_any(refusals: Iterable[tuple[str, str | None]]) -> None:
+    told = [f"{name}: {reason}" for name, reason in refusals if reason is not None]
+    if told:
+        raise Refused(HTTPStatus.CONFLICT, "; ".join(told))
+
+
+def _where_of(body: bytes) -> str | None:
+    """The condition of the rows that a snapshot is to read; the body is known to be an object."""
+    where = json.loads(body).get("where")
+    if where is None:
+        return None
+    if not isinstance(where, str):
+        raise Refused(HTTPStatus.BAD_REQUEST, 'send {"tables": [...], "where": "id > 7"}')
+    try:
+        check_condition(where)
+    except ValueError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"where = {where!r}: {error}") from error
+    return where
 
 
 def _tables_of(body: bytes) -> list[str]:

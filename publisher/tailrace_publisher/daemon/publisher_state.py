@@ -21,6 +21,7 @@ from tailrace_publisher.daemon.table_state import (
     PUBLISHED,
     UNREAD,
     TableEvent,
+    TableState,
     state_after,
 )
 from tailrace_publisher.deliver.delivery import Checkpoints
@@ -80,6 +81,7 @@ class PublisherState:
     _begun: set[TableName] = field(default_factory=set)
     _beginnings: Counter[TableName] = field(default_factory=Counter)
     _out_of_cut: list[TableName] | None = None
+    _unread: list[TableName] | None = None
     _lacking: set[str] | None = None
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
     _older_keys: list[bytes] = field(default_factory=list)
@@ -193,6 +195,12 @@ class PublisherState:
             self._out_of_cut = [n for n, r in self._tables.items() if r.state in OUT_OF_CUT]
         return self._out_of_cut
 
+    def unread(self) -> Sequence[TableName]:
+        """The tables of whose snapshots a part is still to be read."""
+        if self._unread is None:
+            self._unread = [n for n, r in self._tables.items() if r.state in UNREAD]
+        return self._unread
+
     def begun_again(self) -> set[TableName]:
         """Tables that the last record names, and that have begun anew since."""
         return self._begun & self._named
@@ -225,9 +233,12 @@ class PublisherState:
             after = TableRecord()
         elif event is TableEvent.SNAPSHOT_WANTED:
             self._begun.add(table)
-            self._beginnings[table] += 1
-        if event is TableEvent.SNAPSHOT_WANTED or after.state not in UNREAD:
+        is_beginning = event in {TableEvent.SNAPSHOT_WANTED, TableEvent.PART_WANTED}
+        self._beginnings[table] += is_beginning
+        if is_beginning or after.state not in UNREAD:
             after = replace(after, snapshot_paused=False)  # a pause is of one snapshot
+        if after.state is not TableState.REREADING:
+            after = replace(after, snapshot_where=None)
         self.keep(table, after)
         return after
 
@@ -238,7 +249,7 @@ class PublisherState:
             self._tables[table] = record
             self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
             if before.state is not record.state:
-                self._out_of_cut = None
+                self._out_of_cut = self._unread = None
             if before.lacks_changes != record.lacks_changes:
                 self._lacking = None
             if record.state in KEPT or before.state in KEPT:

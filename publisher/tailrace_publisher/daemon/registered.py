@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
@@ -22,6 +23,11 @@ from tailrace_schemas.event_forms import EventShape
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import key_subject, value_subject
+
+AT_ONCE_MAX: Final = 64
+"""Tables whose schemas a start waits for; those of others are registered beside the stream."""
+
+_Refused = dict[str, TableFailed]
 
 
 @dataclass(slots=True)
@@ -73,6 +79,8 @@ class RegisteredVersions:
         self._hashes = ValueHash.of_options(runtime.config.columns)
         self._known = known
         self._refused: dict[str, SchemaRefused] = {}
+        self._threads: Executor | None = None
+        self._coming: dict[str, Future[TableFailed | None]] = {}
 
     def fetch(self, topics: Iterable[str]) -> None:
         """Ask for the versions of many topics at once.
@@ -120,8 +128,10 @@ class RegisteredVersions:
             return refused
         return found
 
-    def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> dict[str, TableFailed]:
+    def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> _Refused:
         """Register versions of many tables at once, and make their encoders.
+
+        Of very many, the first are waited for; what becomes of the others :meth:`refused` says.
 
         Args:
             of_topics: the versions by topic; those of one topic are registered in this order.
@@ -132,25 +142,56 @@ class RegisteredVersions:
         Raises:
             RegistryError: the registry did not answer.
         """
-        wanted = {
-            topic: schemas
+        failed = self.refused(is_to_wait=True)
+        wanted = [
+            (topic, schemas)
             for topic, schemas in of_topics.items()
             if any(self._known_encoder(schema) is None for schema in schemas)
-        }
+        ]
+        now, later = wanted[:AT_ONCE_MAX], wanted[AT_ONCE_MAX:]
+        refused = self._registered(now)
+        if later and len(refused) == len(now):  # perhaps no table can go on: that ends a start
+            return failed | refused | self._registered(later)
+        if later:
+            self._threads = self._threads or self._executor("registry")
+            for item in later:
+                self._coming[item[0]] = self._threads.submit(self._register, item)
+        return failed | refused
 
-        def register(item: tuple[str, Sequence[TableSchema]]) -> TableFailed | None:
-            topic, schemas = item
-            try:
-                for schema in schemas:
-                    with of_one_table(schema.table, "registering its schema versions"):
-                        self.encoder(topic, schema)
-            except TableFailed as error:
-                return error
-            return None
-
+    def _registered(self, wanted: Sequence[tuple[str, Sequence[TableSchema]]]) -> _Refused:
         with self._executor("registry") as threads:
-            failures = threads.map(register, wanted.items())
-            return {t: error for t, error in zip(wanted, failures, strict=True) if error}
+            failures = threads.map(self._register, wanted)
+            return {item[0]: e for item, e in zip(wanted, failures, strict=True) if e}
+
+    def refused(self, *, is_to_wait: bool = False) -> _Refused:
+        """What tables cannot go on for whose schemas were registered beside the stream, by topic.
+
+        Each is told once.
+
+        Args:
+            is_to_wait: for those that are not registered yet.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        done = [topic for topic, future in self._coming.items() if is_to_wait or future.done()]
+        results = [(topic, self._coming.pop(topic).result()) for topic in done]
+        return {topic: error for topic, error in results if error is not None}
+
+    def close(self) -> None:
+        """Register nothing more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _register(self, item: tuple[str, Sequence[TableSchema]]) -> TableFailed | None:
+        topic, schemas = item
+        try:
+            for schema in schemas:
+                with of_one_table(schema.table, "registering its schema versions"):
+                    self._made(topic, schema)
+        except TableFailed as error:
+            return error
+        return None
 
     def _known_encoder(self, schema: TableSchema) -> EnvelopeEncoder | None:
         known = self._known.encoders.get((schema.capture_instance, schema.schema_lsn))
@@ -164,6 +205,15 @@ class RegisteredVersions:
             SchemaRefused: it refused a schema for good.
             UnsupportedType: a column has a type that events cannot carry.
         """
+        coming = self._coming.get(topic)
+        if coming is not None and coming.cancel():
+            del self._coming[topic]
+        elif coming is not None:
+            coming.exception()  # one thread at a time; what went wrong goes wrong again below
+        return self._made(topic, schema)
+
+    def _made(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
+        """The encoder of a version, for one thread for each topic."""
         ready = self._known_encoder(schema)
         if ready is not None:
             return ready

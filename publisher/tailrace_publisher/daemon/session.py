@@ -106,6 +106,7 @@ class Session:
         looked_at = clock.monotonic()
         while not stop.is_set() and not parts.modes.is_over():
             self._end_if_none_goes_on()
+            parts.tables.check_registered()
             parts.time.refresh()
             known_ms, before = None, state.position
             is_idle = committer.idle_s >= config.heartbeat_s

@@ -133,22 +133,30 @@ class Signals:
                 if refusal is not None:
                     self._refuse(offset, refusal)
             case SnapshotSignal():
-                for table in self._named(offset, signal.tables):
-                    self._tables.begin_again(table)
+                for name, table in self._named(offset, signal.tables):
+                    self._read(offset, table, signal.condition_of(name))
             case TableSignal(order, ()):
                 self._orders.carry_out_of_all(order)
             case TableSignal(order, names):
-                for table in self._named(offset, names):
+                for _, table in self._named(offset, names):
                     refusal = self._orders.carry_out(order, table)
                     if refusal is not None:
                         self._refuse(offset, f"{order.value}: {refusal}", str(table.name))
 
-    def _named(self, offset: int, names: Iterable[str]) -> Iterator[PublishedTable]:
+    def _read(self, offset: int, table: PublishedTable, where: str | None) -> None:
+        if where is None:
+            self._tables.begin_again(table)
+            return
+        refusal = self._orders.read_part(table, where)
+        if refusal is not None:
+            self._refuse(offset, f"partial snapshot: {refusal}", str(table.name))
+
+    def _named(self, offset: int, names: Iterable[str]) -> Iterator[tuple[str, PublishedTable]]:
         """The tables with these names that are published here; what nobody publishes is told."""
         for name in names:
             found = self._tables.find(name)
             if found is not None:
-                yield found
+                yield name, found
             elif not self._tables.is_elsewhere(name):
                 self._refuse(
                     offset,

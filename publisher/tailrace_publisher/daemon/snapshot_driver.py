@@ -8,6 +8,7 @@ from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.errors import TableFailed
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.snapshots import Snapshots
@@ -62,8 +63,11 @@ class SnapshotDriver:
         """
         position = self._state.position.commit_lsn
         self._settled(position)
-        if self._snapshots.look(position):
-            self._runtime.on_step(Step.SNAPSHOT_READ)
+        try:
+            if self._snapshots.look(position):
+                self._runtime.on_step(Step.SNAPSHOT_READ)
+        except TableFailed as failure:
+            self._give_up_part(failure)
         return self._snapshots.is_due(position)
 
     def advance(self, *, is_caught_up: bool) -> bool:
@@ -87,9 +91,13 @@ class SnapshotDriver:
             self._committer.finish()
             self._tables.refresh()  # it may have other columns by now
             pending = self._settled(position)
-        parts = list(
-            self._snapshots.take(position, self._time.utc_offset_minutes, self._encoder_of)
-        )
+        try:
+            parts = list(
+                self._snapshots.take(position, self._time.utc_offset_minutes, self._encoder_of)
+            )
+        except TableFailed as failure:
+            self._give_up_part(failure)
+            pending, parts = self._settled(position), []
         if parts:
             self._publish(parts)
             pending = self._settled(position)
@@ -100,6 +108,24 @@ class SnapshotDriver:
             self._has_rested = True
             self._note_begun([])
         return bool(parts)
+
+    def _give_up_part(self, failure: TableFailed) -> None:
+        """Give a partial snapshot up that cannot be read: its table is whole without it.
+
+        What was read of other tables and not published is read again.
+
+        Raises:
+            TableFailed: the failure is no partial snapshot's.
+        """
+        if not self._tables.end_part(failure.table):
+            raise failure
+        _log.error(
+            "partial_snapshot_given_up",
+            table=str(failure.table),
+            reason=str(failure.cause),
+            effect="some of its rows are out, others not; its changes go on",
+            fix="mend the condition, or what the reason says, and ask again",
+        )
 
     def _settled(self, position: Lsn) -> list[PendingTable]:
         pending = self._pending_tables(position)
@@ -166,7 +192,7 @@ class SnapshotDriver:
                 reading.instance,
                 reading.schema,
                 self._tables.snapshot_of(reading.table),
-                self._runtime.config.snapshot.where_of(reading.table.name),
+                self._tables.condition_of(reading.table),
                 self._state.beginning_of(reading.table.name),
             )
             for reading in self._tables.plan.at(position.increment()).all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from tailrace_publisher.daemon.committer import Committer
-from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.daemon.table_state import WHOLE, TableState
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.errors import SnapshotsIncomplete
 from tailrace_publisher.snapshot_options import SnapshotMode
@@ -49,7 +49,7 @@ class SnapshotModes:
         if self._mode is not SnapshotMode.ALWAYS or _ANEW in self._once:
             return
         for table in list(self._tables):
-            if self._committer.state.of(table.name).state is TableState.FOLLOWED:
+            if self._committer.state.of(table.name).state in WHOLE:
                 self._tables.begin_again(table)
         self._committer.commit()
         self._once.add(_ANEW)

@@ -29,12 +29,18 @@ from tailrace_publisher.snapshot.reselect import Reselection
 from tailrace_publisher.source.catalog_state import CatalogState, catalog_state
 from tailrace_publisher.source.commit_times import commits_from
 from tailrace_publisher.source.merge import merge
-from tailrace_publisher.source.page_lanes import PageLane, PageLanes
+from tailrace_publisher.source.page_lanes import PageLane, PageLanes, Places
 from tailrace_publisher.source.page_readers import Stamps
-from tailrace_publisher.source.page_size import PageLimit, RowSize
+from tailrace_publisher.source.page_size import (
+    AHEAD_MAX,
+    FEW_ROWS,
+    PageLimit,
+    RowSize,
+    pages_held,
+)
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages
 from tailrace_publisher.source.probe import Probe
-from tailrace_publisher.source.windows import Window, plan_window
+from tailrace_publisher.source.windows import Window, WindowSize, plan_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,9 @@ class Stream:
         self._observe = observe
         self._encode = encoding_of(runtime.config.on_bad_event)
         self._row_sizes: dict[str, RowSize] = {}
+        self._window_size = WindowSize(runtime.config.window_transactions)
         self._snapshotting: set[str] = set()
+        self._reads_few = True
 
     def poll(self) -> bool:
         """Publish the next window.
@@ -110,7 +118,7 @@ class Stream:
             metrics.queries_per_poll.observe(sent)
 
     def _poll(self) -> bool:
-        limit = self._runtime.config.window_transactions
+        limit = self._window_size.transactions
         control, time = self._source.control, self._source.time
         first = first_lsn_after(self._state.position)
         commits = commits_from(control, first, limit, time.zone)
@@ -185,21 +193,25 @@ class Stream:
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
         # A snapshot must know which rows changed, so its table is read row by row until it is out.
-        self._snapshotting = {table.topic for table in self._tables.snapshotting()}
-        lanes = self._source.lanes
+        self._snapshotting = {table.topic for table in self._tables.beside()}
+        self._reads_few = len(readings) <= AHEAD_MAX
+        lanes, places = self._source.lanes, Places(pages_held(len(readings)))
         pages = [
-            self._pages(window, reading, limit, lanes.lane(number))
+            self._pages(window, reading, limit, lanes.lane(number), places)
             for number, reading in enumerate(readings)
         ]
+        rows = 0
         for block in merge(pages):
+            rows += len(block)
             self._committer.add(block)
             if self._runtime.stop.is_set():
                 return
         self._committer.pass_to(window.span.up_to, is_last=window.is_last)
         self._runtime.metrics.transactions.inc(len(window.commit_ms))
+        self._window_size.learn(len(window.commits), rows)
 
     def _pages(
-        self, window: Window, reading: Reading, limit: PageLimit, lane: PageLane
+        self, window: Window, reading: Reading, limit: PageLimit, lane: PageLane, places: Places
     ) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; the first is on its way before it is asked for.
 
@@ -213,7 +225,7 @@ class Stream:
         with of_one_table(reading.table.name, doing):
             encoder = self._tables.encoder(reading.table, reading.schema)
             change_pages = partial(self._change_pages, window, reading, limit, lane, encoder)
-            coming = lane.read_ahead(change_pages)
+            coming = lane.read_ahead(change_pages, places)
         return self._encoded(window, reading, doing, encoder, coming)
 
     def _encoded(
@@ -304,5 +316,8 @@ class Stream:
         """What is known of the rows of an instance in its version."""
         known = self._row_sizes.get(reading.instance.name)
         if known is None or known.schema is not reading.schema:
-            known = self._row_sizes[reading.instance.name] = RowSize(reading.schema)
+            # Where many have news, most have little of it.
+            guess = FEW_ROWS if self._reads_few else 0
+            known = RowSize(reading.schema, in_last_range=guess)
+            self._row_sizes[reading.instance.name] = known
         return known

@@ -22,7 +22,7 @@ from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.renames import Renames
 from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableState
+from tailrace_publisher.daemon.table_state import PUBLISHED, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import (
@@ -117,6 +117,8 @@ class TableIntake:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         self.refreshed += 1
+        for refused in self._versions.refused(is_to_wait=True).values():
+            self._stopped.add(refused.table, refused.cause)
         catalog = self._read(self._renames.names())
         self._renames.tell(catalog.instances)
         captured = by_table(catalog.instances)
@@ -177,7 +179,7 @@ class TableIntake:
                 continue
             record, is_selected = self._state.of(name), self._selects(name)
             left += record.instances
-            is_whole = record.state is TableState.FOLLOWED and not is_selected
+            is_whole = record.state in WHOLE and not is_selected
             if is_whole or self._renames.was_in_passing(record):
                 self._state.happened(name, TableEvent.GONE)
                 continue
@@ -222,6 +224,16 @@ class TableIntake:
         for topic, error in refused.items():
             self._stopped.add(error.table, error.cause)
             self._stop(tables[topic])
+
+    def check_registered(self) -> None:
+        """Check what became of the versions that are registered beside the stream.
+
+        Raises:
+            TableFailed: those of a table were refused.
+            RegistryError: the registry did not answer.
+        """
+        for error in self._versions.refused().values():
+            raise error
 
     def stop(self, table: PublishedTable, error: Exception) -> None:
         """Stop a table for what it cannot go on for."""

@@ -11,11 +11,16 @@ from dataclasses import replace
 
 import structlog
 
+from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.coverage import PublishedTable
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import UNREAD, TableEvent, TableState
 from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot.statements import check_statement
+from tailrace_publisher.sql_condition import check_condition
 from tailrace_schemas.signals import TableOrder
 
 _log = structlog.get_logger(__name__)
@@ -45,17 +50,74 @@ def refusal_of(order: TableOrder, record: TableRecord) -> str | None:
     return None
 
 
+def partial_refusal_of(record: TableRecord) -> str | None:
+    """Why no partial snapshot of a table can be taken; None where one can.
+
+    A partial snapshot adds to what is out. Where that is not the whole table, only a whole one can
+    make it so: a reader takes what a table that is named brings for all of it.
+
+    Args:
+        record: what is known of the table.
+    """
+    match record.state:
+        case TableState.FOLLOWED:
+            return None
+        case TableState.REREADING:
+            return "one is being read: wait, or stop it (tailrace snapshot --stop)"
+        case TableState.PENDING | TableState.SNAPSHOTTING:
+            return "its snapshot is being read: ask again when that is over"
+        case TableState.MISSING | TableState.FOUND:
+            return "nothing of it is published yet: ask again when its snapshot is out"
+        case state:
+            return f"it is {state.value}: ask for a whole snapshot, without a condition"
+
+
 class TableOrders:
     """Carries out orders; what they change goes into the publisher's state.
 
     Args:
         tables: what is published.
         state: what is out.
+        control: where conditions are checked.
     """
 
-    def __init__(self, tables: PublishedTables, state: PublisherState) -> None:
+    def __init__(self, tables: PublishedTables, state: PublisherState, control: Connection) -> None:
         self._tables = tables
         self._state = state
+        self._control = control
+
+    def read_part(self, table: PublishedTable, where: str) -> str | None:
+        """Publish the rows of a table again that meet a condition; at a closed position.
+
+        Returns:
+            Why not; None when it is begun.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        newest = table.instances[-1]
+        refusal = partial_refusal_of(self._state.of(table.name))
+        if refusal is None and not (newest.identity and newest.key):
+            refusal = (
+                "it has no key, so its rows would stand twice: take a whole snapshot, or name its"
+                " key columns in message_keys"
+            )
+        refusal = refusal or self._condition_refusal(newest, where)
+        if refusal is None:
+            self._tables.begin_part(table, where)
+        return refusal
+
+    def _condition_refusal(self, instance: CaptureInstance, where: str) -> str | None:
+        try:
+            check_condition(where)
+            self._control.query(check_statement(instance, where), 0)
+        except ValueError as error:
+            return f"condition {where!r}: {error}"
+        except SourceError as error:
+            if error.retryable:
+                raise
+            return f"the server refuses condition {where!r}: {error}"
+        return None
 
     def carry_out(self, order: TableOrder, table: PublishedTable) -> str | None:
         """Carry out an order for a table; to be called at a closed position.
@@ -75,6 +137,14 @@ class TableOrders:
                     _log.info("snapshot_paused", table=str(table.name), rows=record.snapshot_rows)
                 else:
                     _log.info("snapshot_resumed", table=str(table.name), rows=record.snapshot_rows)
+            case TableOrder.STOP_SNAPSHOT if self._tables.end_part(table.name):
+                _log.warning(
+                    "partial_snapshot_stopped",
+                    table=str(table.name),
+                    rows=record.snapshot_rows,
+                    effect="some of its rows are out, others not; its changes go on, and it stays"
+                    " part of the lake's cuts",
+                )
             case TableOrder.STOP_SNAPSHOT:
                 given_up = replace(record, snapshot_fence=None, resume_key=None)
                 self._state.happened(table.name, TableEvent.SNAPSHOT_STOPPED, given_up)

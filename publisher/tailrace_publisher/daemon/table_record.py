@@ -35,6 +35,7 @@ class TableRecord:
         snapshot_paused: whether an operator paused its snapshot.
         lacks_changes: whether a change that is no creation went to the dead letters since its last
             snapshot began.
+        snapshot_where: the condition of a partial snapshot that is not over.
     """
 
     state: TableState = TableState.MISSING
@@ -49,6 +50,7 @@ class TableRecord:
     snapshot_bytes: int = 0
     snapshot_paused: bool = False
     lacks_changes: bool = False
+    snapshot_where: str | None = None
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
@@ -71,6 +73,7 @@ class TableRecord:
             snapshot_bytes=record.snapshot_bytes,
             snapshot_paused=record.snapshot_paused,
             lacks_changes=record.lacks_changes,
+            snapshot_where=record.snapshot_where,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -95,6 +98,7 @@ class TableRecord:
             snapshot_bytes=self.snapshot_bytes,
             snapshot_paused=self.snapshot_paused,
             lacks_changes=self.lacks_changes,
+            snapshot_where=self.snapshot_where,
         )
 
 

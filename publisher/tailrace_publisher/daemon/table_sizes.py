@@ -42,7 +42,7 @@ class TableSizes:
         if not self._board.is_read:
             return
         estimates = self._board.estimates
-        unread = self._tables.snapshotting()
+        unread = self._tables.beside()
         new = [table for table in unread if table.name not in self._asked]
         self._asked = {table.name for table in unread}
         if not new:
@@ -50,5 +50,5 @@ class TableSizes:
         rows = estimated_rows(self._connection)
         for table in new:
             ids = [instance.source_object_id for instance in table.instances]
-            is_known = ids and self._options.where_of(table.name) is None
+            is_known = ids and self._tables.condition_of(table) is None
             estimates[table.name] = rows.get(ids[-1]) if is_known else None

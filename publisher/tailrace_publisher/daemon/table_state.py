@@ -28,6 +28,8 @@ class TableState(StrEnum):
     """Its changes are published; an operator stopped its snapshot, so it is not part of the cut."""
     FOLLOWED = "done"
     """Its changes are published, and it is part of the cut."""
+    REREADING = "rereading"
+    """The same, and rows of it are published again beside the changes: a partial snapshot."""
     LOST = "lost"
     """Changes are gone that were not published; it waits for a capture instance to begin anew."""
     STOPPED = "stopped"
@@ -45,6 +47,8 @@ class TableEvent(StrEnum):
     """It is to begin with a snapshot, or to have a new one."""
     CHANGES_WANTED = "changes wanted"
     """It is new, and to begin with its changes from now on."""
+    PART_WANTED = "part wanted"
+    """An operator has some of its rows published again."""
     ROWS_OUT = "rows out"
     """A part of its snapshot is published, and not the last one."""
     SNAPSHOT_OUT = "snapshot out"
@@ -91,8 +95,17 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
         (_S.FOLLOWED, _E.CAPTURED): _S.FOLLOWED,
         (_S.FOLLOWED, _E.GONE): _S.MISSING,
         (_S.FOLLOWED, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.FOLLOWED, _E.PART_WANTED): _S.REREADING,
         (_S.FOLLOWED, _E.PLACE_LOST): _S.LOST,
         (_S.FOLLOWED, _E.FAILED): _S.STOPPED,
+        (_S.REREADING, _E.CAPTURED): _S.REREADING,
+        (_S.REREADING, _E.GONE): _S.MISSING,
+        (_S.REREADING, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.REREADING, _E.ROWS_OUT): _S.REREADING,
+        (_S.REREADING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.REREADING, _E.SNAPSHOT_STOPPED): _S.FOLLOWED,
+        (_S.REREADING, _E.PLACE_LOST): _S.LOST,
+        (_S.REREADING, _E.FAILED): _S.STOPPED,
         (_S.LOST, _E.CAPTURED): _S.LOST,
         (_S.LOST, _E.GONE): _S.MISSING,
         (_S.LOST, _E.SNAPSHOT_WANTED): _S.PENDING,
@@ -107,16 +120,19 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
 )
 """The next state by state and event; a pair that is not here does not happen."""
 
-KEPT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.HALTED, _S.FOLLOWED, _S.LOST, _S.STOPPED})
-"""States that have a checkpoint record."""
+WHOLE: Final = frozenset({_S.FOLLOWED, _S.REREADING})
+"""States in which a table is part of the cut."""
 
-PUBLISHED: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.HALTED, _S.FOLLOWED})
-"""States in which a table's changes are published."""
-
-UNREAD: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING})
+UNREAD: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.REREADING})
 """States in which a part of a table's snapshot is still to be read."""
 
-OUT_OF_CUT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.HALTED, _S.LOST, _S.STOPPED})
+PUBLISHED: Final = WHOLE | UNREAD | {_S.HALTED}
+"""States in which a table's changes are published."""
+
+KEPT: Final = PUBLISHED | {_S.LOST, _S.STOPPED}
+"""States that have a checkpoint record."""
+
+OUT_OF_CUT: Final = KEPT - WHOLE
 """States in which a table is named in every progress record: no reader may take it for whole."""
 
 

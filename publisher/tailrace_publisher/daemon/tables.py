@@ -19,6 +19,7 @@ from tailrace_publisher.daemon.table_intake import TableIntake
 from tailrace_publisher.daemon.table_state import (
     PUBLISHED,
     UNREAD,
+    WHOLE,
     TableEvent,
     TableState,
 )
@@ -42,6 +43,7 @@ _PROGRESS: Final = {
     TableState.PENDING: SnapshotState.PENDING,
     TableState.SNAPSHOTTING: SnapshotState.RUNNING,
     TableState.FOLLOWED: SnapshotState.DONE,
+    TableState.REREADING: SnapshotState.RUNNING,
 }
 
 
@@ -64,11 +66,13 @@ class PublishedTables:
     ) -> None:
         self._metrics = runtime.metrics
         self._topics = runtime.config.topics
+        self._snapshot = runtime.config.snapshot
         self._intake = intake
         self._versions = versions
         self._state = state
         self._plan: tuple[tuple[int, int], ReadingPlan] | None = None
         self._unfinished: tuple[object, list[PublishedTable]] = (None, [])
+        self._watched: tuple[object, list[PublishedTable]] = (None, [])
 
     def __iter__(self) -> Iterator[PublishedTable]:
         return iter(self._intake.tables.values())
@@ -120,7 +124,7 @@ class PublishedTables:
         if self._intake.is_stopped(table):  # for what keeps it from going on, which was told
             self._count()
             return
-        if not table.versions or self._state.of(table.name).state in UNREAD:
+        if not table.versions or self._state.of(table.name).state in UNREAD - WHOLE:
             is_paused = self._state.of(table.name).snapshot_paused
             _log.info("snapshot_running_already", table=str(table.name), is_paused=is_paused)
             self._count()
@@ -128,6 +132,28 @@ class PublishedTables:
         _log.info("snapshot_requested", table=str(table.name))
         anew = SnapshotProgress(SnapshotState.PENDING)
         self._change_snapshot(table, TableEvent.SNAPSHOT_WANTED, anew)
+
+    def begin_part(self, table: PublishedTable, where: str) -> None:
+        """Publish some rows of a followed table again, beside its changes; it stays in the cut.
+
+        Args:
+            table: the table.
+            where: the condition of the rows, which the server can read by.
+        """
+        _log.info("partial_snapshot_requested", table=str(table.name), condition=where)
+        self._state.keep(table.name, replace(self._state.of(table.name), snapshot_where=where))
+        anew = SnapshotProgress(SnapshotState.RUNNING)
+        self._change_snapshot(table, TableEvent.PART_WANTED, anew)
+
+    def end_part(self, table: TableName) -> bool:
+        """Read nothing more of a partial snapshot; whether there was one."""
+        record = self._state.of(table)
+        if record.state is not TableState.REREADING:
+            return False
+        given_up = replace(record, snapshot_fence=None, resume_key=None)
+        self._state.happened(table, TableEvent.SNAPSHOT_STOPPED, given_up)
+        self._count()
+        return True
 
     def stop(self, table: PublishedTable) -> None:
         """Publish nothing more of a table, until an operator asks for a snapshot of it."""
@@ -141,6 +167,14 @@ class PublishedTables:
             RegistryError, SchemaRefused, UnsupportedType: as :meth:`RegisteredVersions.encoder`.
         """
         return self._versions.encoder(table.topic, schema)
+
+    def check_registered(self) -> None:
+        """Check what became of the versions that are registered beside the stream.
+
+        Raises:
+            TableFailed, RegistryError: as :meth:`TableIntake.check_registered`.
+        """
+        self._intake.check_registered()
 
     @property
     def plan(self) -> ReadingPlan:
@@ -181,6 +215,20 @@ class PublishedTables:
             self._unfinished = made_of, [table for table in self if table.name in names]
         return self._unfinished[1]
 
+    def beside(self) -> list[PublishedTable]:
+        """Tables whose snapshot may be read beside their changes, partial snapshots included."""
+        unfinished = self.snapshotting()
+        made_of = self._unfinished[0], self._state.unread()
+        if self._watched[0] != made_of:
+            names = {*made_of[1], *(table.name for table in unfinished)}
+            self._watched = made_of, [table for table in self if table.name in names]
+        return self._watched[1]
+
+    def condition_of(self, table: PublishedTable) -> str | None:
+        """The condition of the rows that a table's snapshot reads; None for all of them."""
+        record = self._state.of(table.name)
+        return record.snapshot_where or self._snapshot.where_of(table.name)
+
     def out_of_cut(self) -> OutOfCut:
         """What progress records name: tables that are gone or renamed are named as well.
 
@@ -205,7 +253,7 @@ class PublishedTables:
 
     def unread(self) -> list[PublishedTable]:
         """Tables of whose snapshots more is to be read now: those that are paused are left out."""
-        records = ((table, self._state.of(table.name)) for table in self.snapshotting())
+        records = ((table, self._state.of(table.name)) for table in self.beside())
         return [t for t, r in records if r.state in UNREAD and not r.snapshot_paused]
 
     def snapshot_of(self, table: PublishedTable) -> SnapshotProgress:

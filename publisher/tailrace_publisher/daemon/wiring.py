@@ -99,6 +99,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         state = _opened_state(config, control, topics, kept)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)
+        resources.callback(versions.close)
 
         def read(names: Mapping[int, TableName]) -> Catalog:
             return read_catalog(control, topics.database, config.message_keys, kept.catalog, names)
@@ -126,7 +127,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             kept.fencing,
         )
         pause = Pause(runtime, state)
-        signals = Signals(topics, delivery, tables, TableOrders(tables, state), pause)
+        signals = Signals(topics, delivery, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)
         snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)

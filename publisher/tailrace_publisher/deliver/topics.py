@@ -115,8 +115,8 @@ class TopicAdmin:
             present = self._partitions()
             missing = [spec for spec in missing if spec.name not in present]
             waited_s = self._clock.monotonic() - began
-            for spec in missing:
-                self._check_usable(spec, waited_s)
+            if missing:
+                self._check_usable(missing, waited_s)
             if missing and waited_s > self._timeout_s:
                 names = ", ".join(spec.name for spec in missing)
                 raise KafkaUnavailable(f"no leader for topics within time: {names}")
@@ -124,28 +124,29 @@ class TopicAdmin:
                 self._clock.wait(_POLL_S)
         return {spec.name: present[spec.name] for spec in specs}
 
-    def _check_usable(self, spec: TopicSpec, waited_s: float) -> None:
-        """Tell a topic that waits for a leader from one that we may not see, or that is gone.
+    def _check_usable(self, specs: Sequence[TopicSpec], waited_s: float) -> None:
+        """Tell topics that wait for a leader from those that we may not see, or that are gone.
 
         Raises:
-            TopicRefused: it may not be used, or it held events and the brokers do not know it.
+            TopicRefused: one may not be used, or it held events and the brokers do not know it.
         """
         asked = self._admin.describe_topics(  # unlike list_topics it never creates one
-            TopicCollection([spec.name]), request_timeout=self._timeout_s
+            TopicCollection([spec.name for spec in specs]), request_timeout=self._timeout_s
         )
-        try:
-            asked[spec.name].result(self._timeout_s + _MARGIN_S)
-        except TimeoutError as error:
-            raise KafkaUnavailable(f"describing topic {spec.name}: no answer") from error
-        except KafkaException as error:
-            inner = kafka_error(error)
-            code = None if inner is None else inner.code()
-            # A new topic, or any topic on a broker that has just started, is unknown for a moment.
-            if code == KafkaError.UNKNOWN_TOPIC_OR_PART and (
-                not spec.holds_events or waited_s < min(_GONE_S, self._timeout_s / 2)
-            ):
-                return
-            raise translate(f"describing topic {spec.name}", error, spec.name) from error
+        for spec in specs:
+            try:
+                asked[spec.name].result(self._timeout_s + _MARGIN_S)
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"describing topic {spec.name}: no answer") from error
+            except KafkaException as error:
+                inner = kafka_error(error)
+                code = None if inner is None else inner.code()
+                # A new topic, or any on a broker that has just started, is unknown for a moment.
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART and (
+                    not spec.holds_events or waited_s < min(_GONE_S, self._timeout_s / 2)
+                ):
+                    continue
+                raise translate(f"describing topic {spec.name}", error, spec.name) from error
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions a topic has; None where there is no such topic.

@@ -136,7 +136,7 @@ class TableReader:
         except SourceError as error:
             if self.table.where is None or type(error) is not SourceError:
                 raise
-            told = f"{error}; snapshot.where has a condition for this table: it may be the cause"
+            told = f"{error}; it is read by a condition ({self.table.where}): that may be the cause"
             raise SourceError(told, sqlstate=error.sqlstate, number=error.number) from error
         if self._is_stopped():
             return None

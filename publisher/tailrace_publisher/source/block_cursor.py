@@ -1,9 +1,6 @@
 """A connection that reads rows in blocks, through bound columns, for one thread at a time.
 
-Theory of operation. The memory that the driver writes to is one arena for the connection, cut anew
-for each statement: a cell of fixed width for every row and column, beside the length of each. So
-memory does not grow with the number of tables, and a block is as many rows as fit. What is read out
-of the arena has to be used, or copied, before the next block is fetched.
+What is in a block has to be used, or copied, before the next but one is fetched (``block_memory``).
 """
 
 from __future__ import annotations
@@ -11,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -19,6 +15,7 @@ import numpy as np
 
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.forms import Cell, Form
+from tailrace_publisher.source.block_memory import PLACES, BlockMemory, Layout
 from tailrace_publisher.source.odbc import (
     CONNECTION,
     ENVIRONMENT,
@@ -28,13 +25,6 @@ from tailrace_publisher.source.odbc import (
     OdbcError,
     wide,
 )
-
-ARENA_BYTES: Final = 8_000_000
-"""Memory that the driver writes to."""
-ROWS_MIN: Final = 64
-"""Rows of a block at least: with fewer, what a block costs is more than its rows save."""
-_ALIGNED: Final = 8
-_LENGTH_BYTES: Final = 8
 
 _C_BINARY: Final = -2
 _C_NUMERIC: Final = 2
@@ -62,6 +52,7 @@ _ATTR_AUTOCOMMIT: Final = 102
 _ATTR_LOGIN_TIMEOUT: Final = 103
 _ATTR_CONNECTION_TIMEOUT: Final = 113
 _ATTR_QUERY_TIMEOUT: Final = 0
+_ATTR_ROW_BIND_OFFSET_PTR: Final = 23
 _ATTR_ROW_STATUS_PTR: Final = 25
 _ATTR_ROWS_FETCHED_PTR: Final = 26
 _ATTR_ROW_ARRAY_SIZE: Final = 27
@@ -76,27 +67,13 @@ _DESC_DATA_PTR: Final = 1010
 _CLOSE: Final = 0
 _UNBIND: Final = 2
 _RESET_PARAMETERS: Final = 3
-_ROW_OK: Final = (0, 6)
-"""SQL_ROW_SUCCESS, SQL_ROW_SUCCESS_WITH_INFO; what was cut is seen by its length."""
+_ROW_SUCCESS: Final = 0
+_ROW_SUCCESS_WITH_INFO: Final = 6
+"""What was cut is seen by its length."""
 
 
 class RowRefused(OdbcError):
     """The driver could not write a row into its cells."""
-
-
-@dataclass(slots=True)
-class _Layout:
-    """Where the cells of a block are in the arena."""
-
-    cells: tuple[Cell, ...]
-    rows: int
-    places: list[tuple[int, int]]
-
-
-def rows_of(cells: Sequence[Cell], arena: int = ARENA_BYTES) -> int:
-    """How many rows of such cells a block can have."""
-    row = sum(cell.width + _LENGTH_BYTES for cell in cells)
-    return max(0, arena - 2 * _ALIGNED * len(cells)) // row
 
 
 class BlockConnection:
@@ -119,10 +96,12 @@ class BlockConnection:
         self.queries = 0
         self._odbc = DriverManager()
         self._is_connected = False
-        self._arena = np.empty(0, np.uint8)
+        self._memory = BlockMemory()
+        self._place = 0
+        self._offset = ctypes.c_size_t()
         self._fetched = ctypes.c_size_t()
         self._status = np.empty(0, np.uint16)
-        self._bound: _Layout | None = None
+        self._bound: Layout | None = None
         self._statement: int | None = None
         self._connection: int | None = None
         self._environment: int | None = self._odbc.allocate(ENVIRONMENT, None)
@@ -143,6 +122,7 @@ class BlockConnection:
             self._statement = self._odbc.allocate(STATEMENT, self._connection)
             self._set(_ATTR_QUERY_TIMEOUT, query_timeout_s, _IS_UINTEGER)
             self._set(_ATTR_ROWS_FETCHED_PTR, ctypes.addressof(self._fetched), _IS_POINTER)
+            self._set(_ATTR_ROW_BIND_OFFSET_PTR, ctypes.addressof(self._offset), _IS_POINTER)
         except BaseException:
             self.close()
             raise
@@ -200,26 +180,29 @@ class BlockConnection:
             rows: rows of a block at most.
 
         Yields:
-            The columns: views of the arena, which hold until the next block is fetched.
+            The columns: views of the memory, which hold until the next but one block is fetched, of
+            whatever statement.
 
         Raises:
             OdbcError: the server or the driver failed; RowRefused: a value has another form.
         """
-        layout = self._bind(tuple(cells), rows)
-        while self._call("SQLFetch") != NO_DATA:
-            count = int(self._fetched.value)
-            if not np.isin(self._status[:count], _ROW_OK).all():
-                raise RowRefused([("01S01", 0, "a row did not go into its cells")])
-            yield self._views(layout, count)
+        layout = self._bind(self._memory.for_blocks(cells, rows))
+        while (count := self._fetch(layout, place := (self._place + 1) % PLACES)) is not None:
+            self._place = place
+            yield layout.views(place, count)
 
     def values(self, width: int) -> list[bytes | None]:
         """The first column of the current result set, as bytes of at most a width.
 
+        Blocks that are held stay as they are.
+
         Raises:
             OdbcError: the server or the driver failed.
         """
+        layout = self._bind(self._memory.for_value(Cell(Form.BYTES, width)))
         found: list[bytes | None] = []
-        for (column,) in self.blocks([Cell(Form.BYTES, width)], 1):
+        while (count := self._fetch(layout, 0)) is not None:
+            (column,) = layout.views(0, count)
             length = int(column.lengths[0])
             found.append(None if length < 0 else column.data[0, :length].tobytes())
         return found
@@ -273,35 +256,37 @@ class BlockConnection:
         )
         return buffer, indicator
 
-    def _bind(self, cells: tuple[Cell, ...], rows: int) -> _Layout:
-        """Cut the arena into cells and tell the driver."""
+    def _fetch(self, layout: Layout, place: int) -> int | None:
+        """Fetch a block to a place; number of its rows, None when there are no more."""
+        self._offset.value = place * layout.stride
+        if self._call("SQLFetch") == NO_DATA:
+            return None
+        count = int(self._fetched.value)
+        status = self._status[:count]
+        if not ((status == _ROW_SUCCESS) | (status == _ROW_SUCCESS_WITH_INFO)).all():
+            raise RowRefused([("01S01", 0, "a row did not go into its cells")])
+        return count
+
+    def _bind(self, layout: Layout) -> Layout:
+        """Tell the driver where cells are; it adds the offset of a place."""
         bound = self._bound
-        if bound is not None and bound.cells == cells and bound.rows == rows:
+        if bound is not None and bound.arena is layout.arena and bound.is_like(layout):
             return bound
         self._bound = None
         self._call("SQLFreeStmt", _UNBIND)
-        places: list[tuple[int, int]] = []
-        end = 0
-        for cell in cells:
-            places.append((end, end + rows * _LENGTH_BYTES))
-            end += rows * (_LENGTH_BYTES + cell.width)
-            end += -end % _ALIGNED
-        if len(self._arena) < end:
-            self._arena = np.empty(max(end, ARENA_BYTES), np.uint8)
+        rows = layout.rows
         if len(self._status) < rows:
             self._status = np.empty(rows, np.uint16)
         self._set(_ATTR_ROW_ARRAY_SIZE, rows, _IS_UINTEGER)
         self._set(_ATTR_ROW_STATUS_PTR, self._status.ctypes.data, _IS_POINTER)
-        base = self._arena.ctypes.data
-        for number, (cell, (lengths, data)) in enumerate(zip(cells, places, strict=True), 1):
-            self._call(
-                "SQLBindCol",
-                *(number, _C_TYPES[cell.form], base + data, cell.width, base + lengths),
-            )
+        base = layout.arena.ctypes.data
+        for number, cell in enumerate(layout.cells, 1):
+            lengths, data = (base + place for place in layout.columns[number - 1])
+            self._call("SQLBindCol", number, _C_TYPES[cell.form], data, cell.width, lengths)
             if cell.form is Form.NUMERIC:
-                self._describe(number, cell, base + data)
-        self._bound = _Layout(cells, rows, places)
-        return self._bound
+                self._describe(number, cell, data)
+        self._bound = layout
+        return layout
 
     def _describe(self, number: int, cell: Cell, data: int) -> None:
         """Give a NUMERIC its digits, which SQLBindCol cannot; the place last, as it unbinds."""
@@ -318,17 +303,6 @@ class BlockConnection:
             self._odbc.call(
                 "SQLSetDescFieldW", 4, int(described.value or 0), number, field, value, length
             )
-
-    def _views(self, layout: _Layout, count: int) -> list[Cells]:
-        views: list[Cells] = []
-        for cell, (lengths, data) in zip(layout.cells, layout.places, strict=True):
-            views.append(
-                Cells(
-                    self._arena[data : data + count * cell.width].reshape(count, cell.width),
-                    self._arena[lengths : lengths + count * _LENGTH_BYTES].view(np.int64),
-                )
-            )
-        return views
 
     def _set(self, attribute: int, value: int, length: int) -> None:
         self._call("SQLSetStmtAttrW", attribute, value, length)

@@ -1,25 +1,23 @@
-"""Pages that are read in blocks and encoded on the reading thread."""
+"""Pages that are read in blocks, and encoded while the next ones are fetched."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 import structlog
 
-from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
+from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.source.block_cursor import (
-    ROWS_MIN,
-    BlockConnection,
-    RowRefused,
-    rows_of,
-)
+from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
+from tailrace_publisher.source.block_memory import PLACES, ROWS_MIN, rows_of
+from tailrace_publisher.source.block_rows import BlockRows, EncodingThread, FetchedBlock
 from tailrace_publisher.source.connection import connection_string
 from tailrace_publisher.source.driver import find_driver
 from tailrace_publisher.source.odbc import DriverManager, OdbcError
@@ -41,35 +39,10 @@ from tailrace_publisher.source.table_blocks import (
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import LSN_BYTES
-from tailrace_schemas.position import unpack_position
 
 _NAME_BYTES: Final = 512
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRows(Sequence[tuple[bytes, int, bytes, int]]):
-    """Rows whose columns are encoded; as a sequence, the position's four fields of each.
-
-    Attributes:
-        blocks: consecutive blocks, none empty.
-    """
-
-    blocks: list[EncodedBlock] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.blocks))
-
-    def __getitem__(self, row: int) -> tuple[bytes, int, bytes, int]:  # type: ignore[override]
-        """The first or the last row."""
-        block = self.blocks[0] if row == 0 else self.blocks[-1]
-        return unpack_position(block.position(row))
-
-    def without_last(self) -> BlockRows:
-        """All but the last row."""
-        *blocks, last = self.blocks
-        return BlockRows([*blocks, last.first(len(last) - 1)] if len(last) > 1 else blocks)
 
 
 class BlockReader:
@@ -99,8 +72,8 @@ class BlockReader:
         self._row_size = row_size
         self._stamps = stamps
         width = sum(cell.width for cell in encoder.cells)
-        # A block is looked at when it is there, so it may not be much larger than the page.
-        fitting = min(rows_of(encoder.cells), max(ROWS_MIN, limit.size // width))
+        # One is looked at while the next is fetched, so two may not be much larger than the page.
+        fitting = min(rows_of(encoder.cells), max(ROWS_MIN, limit.size // (PLACES * width)))
         self._rows = min(BLOCK_ROWS_MAX, limit.rows, fitting)
 
     def read(
@@ -133,43 +106,73 @@ class BlockReader:
             newest = lsn_or_none(connection.values(LSN_BYTES)[0])
             connection.next_set()
         sets: list[BlockRows] = []
-        taken = 0
-        is_cut = False
+        page = _Measured(self._row_size, self._limit)
         for _ in range(statements):
             rows = BlockRows()
-            for cells in connection.blocks(self._encoder.cells, self._rows):
-                block = self._encoder.encode_columns(cells)
-                rows.blocks.append(block)
-                taken += self._row_size.of_block(len(block), block.size)
-                if taken >= self._limit.size:
-                    is_cut = True
-                    break
             sets.append(rows)
-            if is_cut:
+            for block in self._fetched(connection):
+                rows.blocks.append(block)
+                if page.is_full(block):
+                    break
+            if page.is_cut:
                 break
             connection.next_set()
-        if is_cut:
+        if page.is_cut:
             connection.execute(LOW_WATERMARK, [name])
         minimum = lsn_or_none(connection.values(LSN_BYTES)[0])
         connection.end()
-        count = sum(map(len, sets))
-        if count and self._row_size.needs_measuring(self._limit):
-            self._row_size.learn(count, taken)
-        return Fetched(newest, sets, minimum, is_cut)
+        return Fetched(newest, sets, minimum, page.is_cut)
+
+    def _fetched(self, connection: BlockConnection) -> Iterator[FetchedBlock]:
+        """Blocks of the current result set, each on its way to be encoded."""
+        encoder, encoding = self._encoder, self._blocks.encoding
+        blocks = connection.blocks(encoder.cells, self._rows)
+        while True:
+            encoding.wait_for_place()
+            columns = next(blocks, None)
+            if columns is None:
+                return
+            images = encoding.submit_block(partial(encoder.encode_values, columns))
+            yield FetchedBlock(encoder.header_of(columns), images)
 
     def together(self, parts: Sequence[BlockRows]) -> BlockRows:
         """See :class:`PageReader`."""
         return BlockRows([block for part in parts for block in part.blocks])
 
-    def encode(self, rows: BlockRows) -> EncodedRows:
-        """The events of rows that it read.
+    def encode(self, rows: BlockRows) -> Future[EncodedRows]:
+        """See :class:`EncodingReader`."""
+        return self._blocks.encoding.submit(partial(self._encode, rows))
 
-        Raises:
-            Declined: the reference is to read this page.
-        """
+    def _encode(self, rows: BlockRows) -> EncodedRows:
         if not rows:
             return EncodedRows(self._encoder.topic, self._encoder.schema_id)
-        return self._encoder.encode(rows.blocks, self._stamps.commit_ms, self._stamps.now_ms())
+        blocks = [block.encoded() for block in rows.blocks]
+        if self._row_size.needs_measuring(self._limit):
+            # Here, since the reading thread would have to wait; it may ask for a page meanwhile.
+            size = sum(int(block.images.nbytes) for block in blocks)
+            self._row_size.learn(len(rows), self._row_size.of_block(len(rows), size))
+        return self._encoder.encode(blocks, self._stamps.commit_ms, self._stamps.now_ms())
+
+
+class _Measured:
+    """What the rows of a page take, where their declared widths do not rule out that it is much."""
+
+    def __init__(self, row_size: RowSize, limit: PageLimit) -> None:
+        self.is_cut = False
+        self._row_size = row_size
+        self._limit = limit
+        self._is_wanted = row_size.needs_measuring(limit)
+        self._taken = 0
+        self._last: FetchedBlock | None = None
+
+    def is_full(self, block: FetchedBlock) -> bool:
+        """Take in a fetched block; what it takes is known when the next one is fetched."""
+        if self._is_wanted:
+            last, self._last = self._last, block
+            if last is not None:
+                self._taken += self._row_size.of_block(len(last), last.size)
+            self.is_cut = self._taken >= self._limit.size
+        return self.is_cut
 
 
 class BlockPaths:
@@ -177,6 +180,9 @@ class BlockPaths:
 
     Args:
         config: where the server is.
+
+    Attributes:
+        encoding: encodes what the connection fetches.
 
     Raises:
         OSError: the driver manager cannot be loaded.
@@ -186,6 +192,7 @@ class BlockPaths:
         DriverManager()
         self._config = config
         self._connection: BlockConnection | None = None
+        self.encoding = EncodingThread()
         self._encoders: dict[str, tuple[TableSchema, BlockEncoder | None]] = {}
 
     def __enter__(self) -> Self:
@@ -226,7 +233,8 @@ class BlockPaths:
         return 0 if self._connection is None else self._connection.queries
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, behind what is being encoded of its memory."""
+        self.encoding.close()
         if self._connection is not None:
             self._connection.close()
 

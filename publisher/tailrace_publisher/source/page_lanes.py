@@ -7,14 +7,48 @@ frontiers of ``merge``, so it does not matter which lane is faster.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
+from typing import Final
 
 from tailrace_publisher.change.page import ChangePage
+from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_publisher.source.pages import ChangePages
+from tailrace_publisher.source.pages import ChangePages, ComingPage
+
+_AHEAD_IN_BLOCKS: Final = 2
+
+
+class Places:
+    """Counts the pages in memory, so that reading ahead does not add to those that there may be.
+
+    A page has its place from when it is asked for until it is used up. Counted by the thread that
+    takes the pages.
+
+    Args:
+        count: how many there may be, at least one for each instance.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def take_if_free(self) -> bool:
+        """Take a place for a page that is not needed yet; False where none is left."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
+    def take(self) -> None:
+        """Take the place of a page that is waited for: each instance has one."""
+        self._left -= 1
+
+    def give(self, count: int = 1) -> None:
+        """Pages are used up."""
+        self._left += count
 
 
 class PageLane:
@@ -68,22 +102,25 @@ class PageLane:
             self._is_open = True
         return self._blocks
 
-    def read_ahead(self, pages: Callable[[], ChangePages]) -> Iterator[ChangePage | EncodedRows]:
-        """Pages; the first is on its way at once, from then on always the next one.
+    def read_ahead(
+        self, pages: Callable[[], ChangePages], places: Places
+    ) -> Iterator[ChangePage | EncodedRows]:
+        """Pages; the first is on its way at once, from then on the next ones as they have places.
+
+        Of blocks those are two: one is fetched while the other is encoded.
 
         Args:
             pages: makes what to read, on the lane's thread.
+            places: of the pages of all instances that are read together.
         """
         made: list[ChangePages] = []
 
-        def first() -> ChangePage | EncodedRows | None:
+        def first() -> ChangePage | ComingPage | None:
             made.append(pages())
-            return following()
+            return made[0].fetch()
 
-        def following() -> ChangePage | EncodedRows | None:
-            return made[0].read()
-
-        return self._following(self._executor.submit(first), following)
+        places.take()
+        return self._following(self._executor.submit(first), made, places)
 
     def close(self) -> None:
         """End the thread, what waits in it unread, then its connections."""
@@ -95,12 +132,31 @@ class PageLane:
 
     def _following(
         self,
-        coming: Future[ChangePage | EncodedRows | None],
-        read: Callable[[], ChangePage | EncodedRows | None],
+        first: Future[ChangePage | ComingPage | None],
+        made: list[ChangePages],
+        places: Places,
     ) -> Iterator[ChangePage | EncodedRows]:
-        while (page := coming.result()) is not None:
-            coming = self._executor.submit(read)
-            yield page
+        coming = deque([first])
+        while (page := coming.popleft().result()) is not None:
+            is_coming = isinstance(page, ComingPage)
+            while len(coming) < (_AHEAD_IN_BLOCKS if is_coming else 1) and places.take_if_free():
+                coming.append(self._executor.submit(made[0].fetch))
+            if not isinstance(page, ComingPage):
+                yield page
+            else:
+                try:
+                    encoded = page.rows.result()
+                except Declined as reason:
+                    wait(coming)  # they use what is about to change
+                    places.give(len(coming))
+                    coming = deque([self._executor.submit(made[0].read_again, page, reason)])
+                    continue
+                yield encoded
+            places.give()
+            if not coming:
+                places.take()
+                coming.append(self._executor.submit(made[0].fetch))
+        places.give(1 + len(coming))
 
 
 class PageLanes:

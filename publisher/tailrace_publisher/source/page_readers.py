@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -64,8 +65,8 @@ class PageReader(Protocol[Rows]):
 class EncodingReader(PageReader[Any], Protocol):
     """Reads rows and encodes them; Declined, by both, says that it cannot."""
 
-    def encode(self, rows: Any) -> EncodedRows:
-        """The events of rows that it read."""
+    def encode(self, rows: Any) -> Future[EncodedRows]:
+        """The events of rows that it read, which are encoded while others are read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ _SHARES: Final = 4
 images and their envelopes."""
 
 
+AHEAD_MAX: Final = 64
+"""Pages that are read while others are at hand, of all instances together."""
+
 FEW_ROWS: Final = 256
 """Fewer rows than this cost less one by one: the kernels of a block have a fixed price of 2 ms, as
 much as 200 rows of 12 columns take (bench page_paths, pages of 10 to 2000 rows)."""
@@ -61,7 +64,7 @@ class PageLimit:
     def of_each(cls, rows: int, size: int, rows_ahead: int, instances: int) -> PageLimit:
         """The limit of each page while pages of several capture instances are in memory.
 
-        Two of each: the encoded one at hand, and the one that is read meanwhile.
+        See :func:`pages_held`.
 
         Args:
             rows: of one page at most.
@@ -69,10 +72,20 @@ class PageLimit:
             rows_ahead: rows of all pages together.
             instances: number of capture instances with news, at least 1.
         """
-        return cls(
-            max(1, min(rows, rows_ahead // (2 * instances))),
-            max(1, size // (2 * instances + _SHARES)),
-        )
+        held = pages_held(instances)
+        return cls(max(1, min(rows, rows_ahead // held)), max(1, size // (held + _SHARES)))
+
+
+def pages_held(instances: int) -> int:
+    """How many pages may be in memory while several capture instances are read.
+
+    One of each is at hand, encoded. Two more are read meanwhile, but :data:`AHEAD_MAX` of all
+    instances at most: of many instances most have one page, and a third as large it would be three.
+
+    Args:
+        instances: number of capture instances with news, at least 1.
+    """
+    return instances + min(2 * instances, AHEAD_MAX)
 
 
 class RowSize:
@@ -81,13 +94,16 @@ class RowSize:
     Args:
         schema: the version's columns.
         leading: columns before the first value: position and update mask.
+        in_last_range: what the rows of a first range are taken for.
 
     Attributes:
-        in_last_range: rows of the last range that was read; before the first taken for many.
+        in_last_range: rows of the last range that was read.
     """
 
-    def __init__(self, schema: TableSchema, leading: int = 5) -> None:
-        self.in_last_range = FEW_ROWS
+    def __init__(
+        self, schema: TableSchema, leading: int = 5, in_last_range: int = FEW_ROWS
+    ) -> None:
+        self.in_last_range = in_last_range
         self._leading = leading
         self.schema = schema
         declared = [_declared_bytes(_read_type(column)) for column in schema.columns]

@@ -16,13 +16,16 @@ it so, what else the server had for it is thrown away unread, and the low waterm
 a statement of its own.
 
 Rows come from a reader (``page_readers``). Where there is one that reads and encodes in blocks, it
-gives the pages until it declines one; that one and the rest of the range are the reference's. So
-are the first pages of an instance whose last range had few rows, until this one has many.
+gives the pages until it declines one; that one and the rest of the range are the reference's. It
+encodes a page while the next ones are fetched, so it may decline late: what was fetched behind the
+page is then thrown away. Row by row come also the first pages of an instance whose last range had
+few rows, until this one has many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, assert_never
@@ -194,6 +197,34 @@ class _Ends(Enum):
     RANGE = auto()
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a page began.
+
+    Attributes:
+        after: position of the row before it.
+        rows: rows of the range before it.
+        is_in_large_transaction: whether the transaction at the position may go on for long.
+    """
+
+    after: ChangePosition
+    rows: int
+    is_in_large_transaction: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComingPage:
+    """A page that is read and not encoded yet.
+
+    Attributes:
+        rows: its events; Declined where the reference is to read it.
+        begun: where it began.
+    """
+
+    rows: Future[EncodedRows]
+    begun: Begun
+
+
 class ChangePages:
     """The pages of one capture instance in a range; used by one thread at a time.
 
@@ -254,20 +285,51 @@ class ChangePages:
             SourceBehind: the connection does not see the whole range.
             SourceError: the change table is damaged, or the server did not answer.
         """
+        page = self.fetch()
+        if not isinstance(page, ComingPage):
+            return page
+        try:
+            return page.rows.result()
+        except Declined as error:
+            return self.read_again(page, error)
+
+    def fetch(self) -> ChangePage | ComingPage | None:
+        """The same, without waiting until the rows of blocks are encoded.
+
+        Further pages may be fetched meanwhile. Where ``rows`` turns out to be Declined, they are of
+        no use: :meth:`read_again` gives the page, and the next ones follow it.
+        """
         if self._is_finished:
             return None
         if self._blocks is not None and self._is_for_blocks:
+            begun = self._begun()
             try:
-                return self._read_encoded(self._blocks)
+                return ComingPage(self._read_encoded(self._blocks), begun)
             except Declined as error:
-                _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(error))
-                self._blocks = None
-                self._sees_range = False  # another connection, perhaps another server
+                self._decline(begun, error)
         page = self._read_by_row()
         if self._blocks is not None and self._rows >= FEW_ROWS and self._carried is None:
             self._is_for_blocks = True
             self._sees_range = False
         return page
+
+    def read_again(self, page: ComingPage, reason: Declined) -> ChangePage:
+        """A page that was declined, and from then on all pages, row by row."""
+        self._decline(page.begun, reason)
+        return self._read_by_row()
+
+    def _begun(self) -> Begun:
+        return Begun(self._after, self._rows, self._is_in_large_transaction)
+
+    def _decline(self, begun: Begun, reason: Declined) -> None:
+        """Go back to where a page began, and read by row."""
+        _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(reason))
+        self._after, self._rows = begun.after, begun.rows
+        self._is_in_large_transaction = begun.is_in_large_transaction
+        self._is_finished = False
+        self._carried = None
+        self._blocks = None
+        self._sees_range = False  # another connection, perhaps another server
 
     def _read_by_row(self) -> ChangePage:
         rows, ends = self._read_rows(self._reader)
@@ -283,8 +345,8 @@ class ChangePages:
             )
         return ChangePage(self._schema, whole)
 
-    def _read_encoded(self, blocks: EncodingReader) -> EncodedRows:
-        """The next page from blocks, encoded; nothing has moved when it is declined.
+    def _read_encoded(self, blocks: EncodingReader) -> Future[EncodedRows]:
+        """The next page from blocks, on its way to be encoded.
 
         Instead of being carried, a before image at the end of a page is read again with the next.
         """
@@ -294,9 +356,8 @@ class ChangePages:
             if ends is not _Ends.NOTHING or len(rows) < _PAIR:
                 raise Declined("a before image without its after image")
             rows = rows.without_last()
-        encoded = blocks.encode(rows)
         self._pass(rows, ends)
-        return encoded
+        return blocks.encode(rows)
 
     def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
         """Rows behind the position, and what ends with them."""

@@ -4,12 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from typing import Final
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
+
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
+_DAY_S: Final = 86_400
+
+_FIRST_TRANSACTIONS: Final = 5_000
+_ROWS: Final = 500_000
+
+
+class WindowSize:
+    """How many transactions the next window may have.
+
+    Between two windows nothing is read, so small transactions go many at a time. But between two
+    windows is also where signals are heard and the catalog is looked at, so of large ones a window
+    has about as many rows as are published in a few seconds.
+
+    Args:
+        most: transactions at most.
+
+    Attributes:
+        transactions: of the next window at most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.transactions = min(most, _FIRST_TRANSACTIONS)
+
+    def learn(self, transactions: int, rows: int) -> None:
+        """Take in what a window had; it had at least one transaction."""
+        self.transactions = max(1, min(self._most, _ROWS * transactions // max(1, rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +120,6 @@ def _commit_ms(commits: Sequence[CommitTime], utc_offset_minutes: int) -> dict[b
 
 def milliseconds(local_time: datetime, utc_offset_minutes: int) -> int:
     """Milliseconds UTC of a moment in the server's local time."""
-    moment = local_time.replace(tzinfo=UTC) - timedelta(minutes=utc_offset_minutes)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    since = local_time - _EPOCH
+    seconds = since.days * _DAY_S + since.seconds - utc_offset_minutes * 60
+    return seconds * 1000 + since.microseconds // 1000

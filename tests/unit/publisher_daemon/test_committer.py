@@ -25,6 +25,7 @@ from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.merge import merge
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition, pack_position
+from tests.least_options import LEAST
 
 
 @dataclass
@@ -75,10 +76,7 @@ class SmallTransactions(PublisherConfig):
 def runtime(rows_max: int, metrics: Metrics, bytes_max: int = 1_000_000) -> Runtime:
     config = SmallTransactions.load(
         {
-            "source": {"host": "localhost", "database": "db", "user": "u", "password": "p"},
-            "kafka": {"bootstrap": "localhost:1"},
-            "registry": {"url": "http://localhost:1"},
-            "prefix": "p",
+            **LEAST,
             "rows_per_transaction": rows_max,
             "linger_ms": 60_000,
             "bytes_max": bytes_max,

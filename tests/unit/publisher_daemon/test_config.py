@@ -5,17 +5,11 @@ import pytest
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_schemas.topics import TableName
-
-GOOD = {
-    "source": {"host": "h", "database": "db", "user": "u", "password": "s3cret"},
-    "kafka": {"bootstrap": "localhost:9092"},
-    "registry": {"url": "http://localhost:8081"},
-    "prefix": "air",
-}
+from tests.least_options import LEAST
 
 
 def test_the_least_configuration_is_enough():
-    config = PublisherConfig.load(GOOD)
+    config = PublisherConfig.load(LEAST)
 
     assert config.server_name == "air"
     assert config.transactional_id == "tailrace-air-db"
@@ -23,7 +17,7 @@ def test_the_least_configuration_is_enough():
 
 
 def test_every_wrong_option_is_told_at_once():
-    wrong = GOOD | {
+    wrong = LEAST | {
         "source": {"host": "h", "port": 70000, "database": "db", "user": "u", "password": "s3cret"},
         "kafka": {"bootstrap": "b", "extra": {"acks": "0"}},
         "page_row": 5,
@@ -40,16 +34,29 @@ def test_every_wrong_option_is_told_at_once():
     assert "s3cret" not in told
 
 
+def test_a_value_where_more_belongs_is_told_in_words_of_the_file():
+    wrong = LEAST | {"kafka": "b:9092", "message_keys": "id", "tables": {"include": "dbo.*"}}
+
+    with pytest.raises(ConfigError) as raised:
+        PublisherConfig.load(wrong)
+
+    assert sorted(raised.value.problems) == [
+        "kafka = 'b:9092': it is a section: write its options below it, each as name: value",
+        "message_keys = 'id': write what belongs to it below it, each as name: value",
+        "tables.include = 'dbo.*': write a list, as in [one, two]",
+    ]
+
+
 def test_a_password_is_given_once():
     source = {"host": "h", "database": "db", "user": "u"}
 
     with pytest.raises(ConfigError, match="exactly one"):
-        PublisherConfig.load(GOOD | {"source": source})
+        PublisherConfig.load(LEAST | {"source": source})
 
 
 def test_tables_are_chosen_by_whole_names():
     config = PublisherConfig.load(
-        GOOD | {"tables": {"include": [r"dbo\.flights", r"ops\..*"], "exclude": [r"ops\.log"]}}
+        LEAST | {"tables": {"include": [r"dbo\.flights", r"ops\..*"], "exclude": [r"ops\.log"]}}
     )
 
     assert config.tables.selects(TableName("db", "DBO", "Flights"))
@@ -63,21 +70,21 @@ def test_nothing_under_kafka_extra_is_ever_shown():
     extra = {"sasl.password": "s3cret", "sasl.username": ["not", "text"]}
 
     with pytest.raises(ConfigError) as raised:
-        PublisherConfig.load(GOOD | {"kafka": {"bootstrap": "b", "extra": extra}})
+        PublisherConfig.load(LEAST | {"kafka": {"bootstrap": "b", "extra": extra}})
     assert "s3cret" not in str(raised.value)
 
     kafka = {"bootstrap": "b", "extra": {"sasl.password": "s3cret"}}
-    config = PublisherConfig.load(GOOD | {"kafka": kafka})
+    config = PublisherConfig.load(LEAST | {"kafka": kafka})
     assert "s3cret" not in repr(config)
     assert config.kafka.librdkafka_options() == {"sasl.password": "s3cret"}
 
 
 def test_the_transaction_timeout_is_an_option_and_is_not_overridden_in_silence():
     kafka = {"bootstrap": "b", "transaction_timeout_s": 60}
-    assert PublisherConfig.load(GOOD | {"kafka": kafka}).kafka.transaction_timeout_s == 60
+    assert PublisherConfig.load(LEAST | {"kafka": kafka}).kafka.transaction_timeout_s == 60
     extra = {"bootstrap": "b", "extra": {"transaction.timeout.ms": "1000"}}
     with pytest.raises(ConfigError, match=r"it is the option kafka\.transaction_timeout_s"):
-        PublisherConfig.load(GOOD | {"kafka": extra})
+        PublisherConfig.load(LEAST | {"kafka": extra})
 
 
 @pytest.mark.parametrize(
@@ -97,13 +104,13 @@ def test_the_transaction_timeout_is_an_option_and_is_not_overridden_in_silence()
 )
 def test_options_of_snapshots_have_bounds(options: dict[str, object], told: str):
     with pytest.raises(ConfigError) as raised:
-        PublisherConfig.load(GOOD | {"snapshot": options})
+        PublisherConfig.load(LEAST | {"snapshot": options})
     (problem,) = raised.value.problems
     assert told in problem
 
 
 def test_a_snapshot_is_bounded_by_default():
-    snapshot = PublisherConfig.load(GOOD).snapshot
+    snapshot = PublisherConfig.load(LEAST).snapshot
 
     assert (snapshot.chunk_rows, snapshot.chunk_bytes) == (50_000, 32_000_000)
     assert (snapshot.memory_bytes, snapshot.tables_at_once) == (256_000_000, 2)
@@ -111,12 +118,12 @@ def test_a_snapshot_is_bounded_by_default():
 
 
 def test_flat_events_have_no_place_for_transactions():
-    assert PublisherConfig.load(GOOD).event_form == "debezium"
-    assert PublisherConfig.load(GOOD | {"event_form": "flat"}).event_form == "flat"
+    assert PublisherConfig.load(LEAST).event_form == "debezium"
+    assert PublisherConfig.load(LEAST | {"event_form": "flat"}).event_form == "flat"
     with pytest.raises(ConfigError, match=r"transaction_metadata: true .* event_form: flat"):
-        PublisherConfig.load(GOOD | {"event_form": "flat", "transaction_metadata": True})
+        PublisherConfig.load(LEAST | {"event_form": "flat", "transaction_metadata": True})
     with pytest.raises(ConfigError, match="event_form"):
-        PublisherConfig.load(GOOD | {"event_form": "json"})
+        PublisherConfig.load(LEAST | {"event_form": "json"})
 
 
 @pytest.mark.parametrize(
@@ -138,6 +145,6 @@ def test_flat_events_have_no_place_for_transactions():
 def test_serializations_that_contradict_other_options_are_refused_by_name(
     given: dict[str, object], told: str
 ) -> None:
-    assert PublisherConfig.load(GOOD).serialization == "avro"
+    assert PublisherConfig.load(LEAST).serialization == "avro"
     with pytest.raises(ConfigError, match=told):
-        PublisherConfig.load(GOOD | given)
+        PublisherConfig.load(LEAST | given)

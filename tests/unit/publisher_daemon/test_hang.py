@@ -15,6 +15,7 @@ from tailrace_publisher.daemon.production import SystemClock, production_ports
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
+from tests.least_options import LEAST
 
 
 class Clock(SystemClock):
@@ -27,15 +28,7 @@ class Clock(SystemClock):
 
 
 def test_the_endpoint_tells_it_until_the_next_step():
-    config = PublisherConfig.load(
-        {
-            "source": {"host": "localhost", "database": "db", "user": "u", "password": "p"},
-            "kafka": {"bootstrap": "localhost:1"},
-            "registry": {"url": "http://localhost:1"},
-            "prefix": "p",
-            "metrics_port": 0,
-        }
-    )
+    config = PublisherConfig.load({**LEAST, "metrics_port": 0})
     clock = Clock()
     ports = replace(production_ports(), clock=clock)
     runtime = Runtime(config, ports, Metrics(), threading.Event(), lambda _: None)

@@ -12,20 +12,13 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_schemas.lsn import Lsn
+from tests.least_options import LEAST
 
 HOUR_MS = 3_600_000
 
 
 def pause() -> Pause:
-    config = PublisherConfig.load(
-        {
-            "source": {"host": "localhost", "database": "db", "user": "u", "password": "p"},
-            "kafka": {"bootstrap": "localhost:1"},
-            "registry": {"url": "http://localhost:1"},
-            "prefix": "p",
-            "pause_max_h": 2,
-        }
-    )
+    config = PublisherConfig.load({**LEAST, "pause_max_h": 2})
     runtime = Runtime(config, production_ports(), Metrics(), threading.Event(), lambda _: None)
     state = PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
     return Pause(runtime, state)

@@ -19,15 +19,11 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
 from tailrace_schemas.types import ColumnType
+from tests.least_options import LEAST
 from tests.unit.publisher_source.test_pages import INSTANCE
 
 CONFIG = PublisherConfig.load(
-    {
-        "source": {"host": "h", "database": "db", "user": "reader", "password": "p"},
-        "kafka": {"bootstrap": "none:1"},
-        "registry": {"url": "http://none"},
-        "prefix": "p",
-    }
+    LEAST | {"source": {"host": "h", "database": "db", "user": "reader", "password": "p"}}
 )
 SALARY = CapturedColumn(
     2, "salary", 2, ColumnType("money"), nullable=True, is_computed=False, in_source=True

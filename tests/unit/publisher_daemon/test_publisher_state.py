@@ -124,6 +124,22 @@ def test_it_goes_on_from_its_own_records():
     assert not found.older_keys
 
 
+def test_a_partial_snapshot_goes_on_with_its_condition_and_leaves_none_behind():
+    before = state()
+    before.keep(TABLE, replace(RECORD, state=TableState.FOLLOWED, snapshot_where="id > 7"))
+    before.happened(TABLE, TableEvent.PART_WANTED)
+    assert (before.out_of_cut(), before.unread()) == ([], [TABLE])
+
+    again = restored(written(before))
+
+    assert again.of(TABLE) == replace(RECORD, state=TableState.REREADING, snapshot_where="id > 7")
+    assert (again.out_of_cut(), again.unread()) == ([], [TABLE])
+    assert again.happened(TABLE, TableEvent.ROWS_OUT).snapshot_where == "id > 7"
+    for event in (TableEvent.SNAPSHOT_OUT, TableEvent.SNAPSHOT_WANTED):
+        ended = restored(written(before))
+        assert ended.happened(TABLE, event).snapshot_where is None
+
+
 def test_only_what_changed_is_written():
     before = state()
     before.keep(TABLE, RECORD)

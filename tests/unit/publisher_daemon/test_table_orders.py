@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_publisher.daemon.table_orders import refusal_of
+from tailrace_publisher.daemon.table_orders import partial_refusal_of, refusal_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableState
 from tailrace_schemas.signals import TableOrder
@@ -32,11 +32,32 @@ PAUSED = replace(READ, snapshot_paused=True)
         (DO.STOP_SNAPSHOT, PAUSED, None),
         (DO.STOP_SNAPSHOT, TableRecord(S.HALTED), "stopped already"),
         (DO.STOP_SNAPSHOT, TableRecord(S.FOLLOWED), "no snapshot"),
+        (DO.STOP_SNAPSHOT, TableRecord(S.REREADING), None),
+        (DO.PAUSE_SNAPSHOT, TableRecord(S.REREADING), None),
         (DO.STOP_TABLE, TableRecord(S.STOPPED), "stopped already"),
         *((DO.STOP_TABLE, TableRecord(s), None) for s in S if s not in {S.STOPPED, S.MISSING}),
     ],
 )
 def test_it_says_why(order: TableOrder, record: TableRecord, refusal: str | None):
     found = refusal_of(order, record)
+    assert (found is None) is (refusal is None)
+    assert (refusal or "") in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("state", "refusal"),
+    [
+        (S.FOLLOWED, None),
+        (S.REREADING, "one is being read"),
+        (S.PENDING, "its snapshot is being read"),
+        (S.SNAPSHOTTING, "its snapshot is being read"),
+        (S.FOUND, "nothing of it is published yet"),
+        (S.HALTED, "it is halted: ask for a whole snapshot"),
+        (S.LOST, "it is lost: ask for a whole snapshot"),
+        (S.STOPPED, "it is stopped: ask for a whole snapshot"),
+    ],
+)
+def test_a_partial_snapshot_is_of_a_whole_table(state: S, refusal: str | None):
+    found = partial_refusal_of(TableRecord(state))
     assert (found is None) is (refusal is None)
     assert (refusal or "") in (found or "")

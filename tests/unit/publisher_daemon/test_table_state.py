@@ -12,6 +12,7 @@ from tailrace_publisher.daemon.table_state import (
     PUBLISHED,
     TRANSITIONS,
     UNREAD,
+    WHOLE,
     ForbiddenTransition,
     TableEvent,
     TableState,
@@ -59,6 +60,17 @@ EXPECTED = {
         E.CAPTURED: S.FOLLOWED,
         E.GONE: S.MISSING,
         E.SNAPSHOT_WANTED: S.PENDING,
+        E.PART_WANTED: S.REREADING,
+        E.PLACE_LOST: S.LOST,
+        E.FAILED: S.STOPPED,
+    },
+    S.REREADING: {
+        E.CAPTURED: S.REREADING,
+        E.GONE: S.MISSING,
+        E.SNAPSHOT_WANTED: S.PENDING,
+        E.ROWS_OUT: S.REREADING,
+        E.SNAPSHOT_OUT: S.FOLLOWED,
+        E.SNAPSHOT_STOPPED: S.FOLLOWED,
         E.PLACE_LOST: S.LOST,
         E.FAILED: S.STOPPED,
     },
@@ -94,8 +106,9 @@ def test_every_event_in_every_state(state: TableState, event: TableEvent):
 
 def test_nobody_is_told_of_a_table_without_a_record_and_every_other_one_is_told_of():
     assert set(S) - KEPT == {S.MISSING, S.FOUND}
-    assert KEPT - {S.FOLLOWED} == OUT_OF_CUT
+    assert KEPT - OUT_OF_CUT == WHOLE == {S.FOLLOWED, S.REREADING}
     assert UNREAD < PUBLISHED < KEPT
+    assert set(S) - PUBLISHED == {S.MISSING, S.FOUND, S.LOST, S.STOPPED}
 
 
 def test_every_state_is_reached_and_left():

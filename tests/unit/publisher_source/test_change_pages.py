@@ -55,7 +55,7 @@ class ChangeTable:
     """A change table in SQLite; it takes the place of a connection."""
 
     def __init__(self, rows: list[tuple[Lsn, int | None, int, int]], *, has_id: bool) -> None:
-        self._sqlite = sqlite3.connect(":memory:")
+        self._sqlite = sqlite3.connect(":memory:", check_same_thread=False)
         command = "[__$command_id] int, " if has_id else ""
         self._sqlite.execute(
             f"CREATE TABLE [t_CT] ([__$start_lsn] blob, {command}[__$seqval] blob,"

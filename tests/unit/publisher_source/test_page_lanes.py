@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tailrace_publisher.errors import SourceUnavailable
-from tailrace_publisher.source.page_lanes import PageLane, PageLanes
+from tailrace_publisher.source.page_lanes import PageLane, PageLanes, Places
 from tailrace_publisher.source.pages import ChangePages
 
 WITHIN_S = 20.0
@@ -24,7 +24,7 @@ class Pages:
         self._found = [*found, None]
         self._when_read = when_read
 
-    def read(self) -> Any:
+    def fetch(self) -> Any:
         self._when_read()
         found = self._found.pop(0)
         if isinstance(found, Exception):
@@ -64,7 +64,7 @@ def test_the_first_pages_of_all_lanes_are_read_before_any_is_asked_for() -> None
 
     lanes = PageLanes([lane([]), lane([])])
     try:
-        coming = [lanes.lane(number).read_ahead(first) for number in range(2)]
+        coming = [lanes.lane(number).read_ahead(first, Places(4)) for number in range(2)]
         assert [list(pages) for pages in coming] == [[1, 2], [1, 2]]
     finally:
         lanes.lane(0).close()
@@ -74,7 +74,7 @@ def test_the_first_pages_of_all_lanes_are_read_before_any_is_asked_for() -> None
 def test_an_error_is_raised_where_its_page_is_asked_for() -> None:
     one = lane([])
     try:
-        pages = one.read_ahead(lambda: as_pages(Pages([1, SourceUnavailable("gone")])))
+        pages = one.read_ahead(lambda: as_pages(Pages([1, SourceUnavailable("gone")])), Places(2))
         assert next(pages) == 1
         with pytest.raises(SourceUnavailable, match="gone"):
             next(pages)
@@ -111,8 +111,8 @@ def test_what_waits_when_a_lane_closes_is_not_read() -> None:
     goes_on, read = threading.Event(), []
     executor = Recorded()
     one = PageLane(executor, lambda: cast(Any, Connected()), lambda: None)
-    one.read_ahead(lambda: as_pages(Pages([1], lambda: goes_on.wait(WITHIN_S))))
-    one.read_ahead(lambda: as_pages(Pages([2], lambda: read.append(2))))
+    one.read_ahead(lambda: as_pages(Pages([1], lambda: goes_on.wait(WITHIN_S))), Places(2))
+    one.read_ahead(lambda: as_pages(Pages([2], lambda: read.append(2))), Places(2))
     closing = threading.Thread(target=one.close)
     closing.start()
     deadline = time.monotonic() + WITHIN_S
@@ -123,3 +123,20 @@ def test_what_waits_when_a_lane_closes_is_not_read() -> None:
     closing.join(WITHIN_S)
     assert not closing.is_alive()
     assert read == []
+
+
+def test_no_more_pages_are_read_ahead_than_have_a_place() -> None:
+    executor = Recorded()
+    one = PageLane(executor, lambda: cast(Any, Connected()), lambda: None)
+    places = Places(3)
+    try:
+        coming = [
+            one.read_ahead(lambda: as_pages(Pages(["first", "second"])), places) for _ in range(2)
+        ]
+        assert [next(pages) for pages in coming] == ["first", "first"]
+        assert len(executor.futures) == 3  # the first pages, and the second one of the first
+        assert [next(pages) for pages in coming] == ["second", "second"]
+        assert [list(pages) for pages in coming] == [[], []]
+        assert [places.take_if_free() for _ in range(4)] == [True, True, True, False]
+    finally:
+        one.close()

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.page_size import LARGE_GUESS_BYTES, PageLimit, RowSize
+from tailrace_publisher.source.page_size import LARGE_GUESS_BYTES, PageLimit, RowSize, pages_held
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -79,9 +79,10 @@ def test_all_pages_together_share_the_bytes():
 
     assert one.rows == 2000
     assert 6 * one.size <= 128 * MB
-    assert many.rows == 100
-    assert 2004 * many.size <= 128 * MB
-    assert PageLimit.of_each(2000, 1, 200_000, 1000) == PageLimit(100, 1)
+    assert many.rows == 200_000 // 1064  # one of each, and 64 that are read ahead
+    assert 1068 * many.size <= 128 * MB
+    assert PageLimit.of_each(2000, 1, 200_000, 1000) == PageLimit(187, 1)
+    assert [pages_held(instances) for instances in (1, 32, 33, 1000)] == [3, 96, 97, 1064]
 
 
 class LargeRows:

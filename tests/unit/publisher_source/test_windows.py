@@ -1,6 +1,7 @@
 """How far a poll reads."""
 
-from datetime import datetime
+import math
+from datetime import datetime, timedelta, timezone
 from typing import cast
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import CommitTime, time_zone
-from tailrace_publisher.source.windows import plan_window
+from tailrace_publisher.source.windows import WindowSize, milliseconds, plan_window
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 
@@ -79,6 +80,29 @@ def test_each_commit_of_a_backlog_over_a_clock_switch_has_the_offset_of_its_own_
     times = [window.commit_ms[at(block).to_bytes()] for block in (2, 5, 7)]
     assert times[1] - times[0] == 4 * 3_600_000
     assert times[2] - times[1] == 60_000
+
+
+def test_a_window_has_as_many_transactions_as_make_so_many_rows():
+    size = WindowSize(20_000)
+    asked = [size.transactions]
+    for transactions, rows in [
+        *[(5_000, 50_000), (20_000, 20_000), (20_000, 0)],
+        *[(100, 100_000), (500, 500_000), (1, 5_000_000), (1, 1)],
+    ]:
+        size.learn(transactions, rows)
+        asked.append(size.transactions)
+
+    assert asked == [5_000, 20_000, 20_000, 20_000, 500, 500, 1, 20_000]
+    assert WindowSize(3).transactions == 3
+
+
+@pytest.mark.parametrize("zone", [-330, 0, 120])
+@pytest.mark.parametrize("moment", ["1969-12-31T23:59:59.997", "2026-10-25T01:30:00.123999"])
+def test_milliseconds_of_a_local_time_are_those_of_its_moment(moment: str, zone: int):
+    local = datetime.fromisoformat(moment)
+    aware = local.replace(tzinfo=timezone(timedelta(minutes=zone)))
+
+    assert milliseconds(local, zone) == math.floor(aware.timestamp() * 1000 + 1e-4)
 
 
 class Zoned:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace_publisher.encode.blocks.flat import FlatBlocks
-from tailrace_publisher.encode.blocks.images import ImageEncoder
+from tailrace_publisher.encode.blocks.images import ImageEncoder, Images
 from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal
 from tailrace_publisher.encode.blocks.pieces import (
     Bytes,
@@ -100,6 +100,18 @@ class Header:
             raise Declined("update masks of several lengths")
         return cls(positions, kept)
 
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def position(self, row: int) -> bytes:
+        """A row's packed position."""
+        packed: bytes = self.positions[row].tobytes()
+        return packed
+
+    def first(self, rows: int) -> Header:
+        """So many rows of it."""
+        return Header(self.positions[:rows], self.masks[:rows])
+
 
 @dataclass(frozen=True, slots=True)
 class EncodedBlock:
@@ -116,22 +128,12 @@ class EncodedBlock:
     keys: Any
 
     def __len__(self) -> int:
-        return len(self.header.positions)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the images."""
-        return int(self.images.nbytes)
-
-    def position(self, row: int) -> bytes:
-        """A row's packed position."""
-        packed: bytes = self.header.positions[row].tobytes()
-        return packed
+        return len(self.header)
 
     def first(self, rows: int) -> EncodedBlock:
         """So many rows of it."""
         return EncodedBlock(
-            Header(self.header.positions[:rows], self.header.masks[:rows]),
+            self.header.first(rows),
             self.images[:rows],
             None if self.keys is None else self.keys[:rows],
         )
@@ -187,9 +189,17 @@ class BlockEncoder:
         Raises:
             Declined: only the reference knows what to do with the block.
         """
-        header = Header.of(columns[: len(HEADER_CELLS)])
-        images = self._rows.encode(columns[len(HEADER_CELLS) :])
-        return EncodedBlock(header, images.rows, images.keys)
+        images = self.encode_values(columns)
+        return EncodedBlock(self.header_of(columns), images.rows, images.keys)
+
+    @staticmethod
+    def header_of(columns: Sequence[Cells]) -> Header:
+        """What a block's rows have before their values; see :meth:`encode_columns`."""
+        return Header.of(columns[: len(HEADER_CELLS)])
+
+    def encode_values(self, columns: Sequence[Cells]) -> Images:
+        """The values of a block's rows; see :meth:`encode_columns`."""
+        return self._rows.encode(columns[len(HEADER_CELLS) :])
 
     def encode(
         self,

@@ -288,18 +288,18 @@ def _texts(cell: Cell, prefix: bytes) -> Kernel:
             text = units.tobytes().decode("utf-16-le").encode()
         except UnicodeDecodeError as error:
             raise Declined("half a surrogate pair") from error
-        sizes = 1 + (units >= 0x80).astype(np.int64) + (units >= 0x800)
+        more = (units >= 0x80).view(np.uint8) + (units >= 0x800).view(np.uint8)
         halves = (units & 0xF800) == 0xD800
+        present = counts > 0
+        starts = (np.cumsum(counts) - counts)[present]
         if halves.any():
             # A pair is four bytes; one that is not within a row is none.
-            sizes[halves] = 2
-            starts = (np.cumsum(counts) - counts)[counts > 0]
+            more[halves] = 1
             if ((units[starts] & 0xFC00) == 0xDC00).any():
                 raise Declined("half a surrogate pair")
-        total = np.zeros(len(units) + 1, np.int64)
-        np.cumsum(sizes, out=total[1:])
-        ends = total[np.cumsum(counts)]
-        return prefixed(np.frombuffer(text, np.uint8), np.diff(ends, prepend=0), nulls, prefix)
+        sizes = counts.copy()
+        sizes[present] += np.add.reduceat(more, starts, dtype=np.int64)
+        return prefixed(np.frombuffer(text, np.uint8), sizes, nulls, prefix)
 
     return encode
 

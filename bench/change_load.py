@@ -1,0 +1,140 @@
+"""What the publisher's benchmark publishes: inserts or updates of a table of 12 or 100 columns."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import pyodbc
+
+from bench import workload
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
+
+_SEED_ROWS: Final = 1000
+_LIMIT_S: Final = 600.0
+_WIDE_TYPES: Final = (
+    ColumnType("int"),
+    ColumnType("nvarchar", length=60),
+    ColumnType("decimal", precision=12, scale=2),
+)
+_WIDE_COLUMNS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLoad:
+    """Changes of one kind.
+
+    Attributes:
+        events: how many.
+        transaction: of a source transaction; divides the events, and 1000 or is a multiple of it.
+        is_wide: a table of 100 columns and 2 kB instead of the workload's.
+        is_updates: updates of one column instead of inserts.
+    """
+
+    events: int
+    transaction: int = workload.ROWS_PER_TRANSACTION
+    is_wide: bool = False
+    is_updates: bool = False
+
+    @property
+    def change_rows(self) -> int:
+        """Of the change table: an update has two."""
+        return self.events * (2 if self.is_updates else 1)
+
+    def schema(self) -> TableSchema:
+        """The table ``dbo.orders``, keyed by ``id``."""
+        if not self.is_wide:
+            return workload.table_schema()
+        types = [ColumnType("bigint")]
+        types += [_WIDE_TYPES[place % len(_WIDE_TYPES)] for place in range(_WIDE_COLUMNS - 1)]
+        columns = tuple(
+            SchemaColumn(
+                n + 1, f"c{n}" if n else "id", kind, nullable=n > 0, key_ordinal=int(n == 0)
+            )
+            for n, kind in enumerate(types)
+        )
+        return TableSchema(TableName("shop", "dbo", "orders"), "dbo_orders", Lsn(1, 1, 1), columns)
+
+    def prepare(self, connection: pyodbc.Connection) -> None:
+        """Make the captured table, rows to copy, and what is to be updated."""
+        columns = ", ".join(
+            f"{column.name} {column.type} {'NULL' if column.nullable else 'NOT NULL PRIMARY KEY'}"
+            for column in self.schema().columns
+        )
+        for table in ("orders", "seed"):
+            connection.execute(f"CREATE TABLE dbo.{table} ({columns})")
+        randomness = random.Random(7)  # noqa: S311 - the same rows in every run
+        marks = ", ".join("?" * len(self._names()))
+        with connection.cursor() as cursor:
+            cursor.fast_executemany = True
+            cursor.executemany(
+                f"INSERT INTO dbo.seed VALUES ({marks})",
+                [self._row(number, randomness) for number in range(_SEED_ROWS)],
+            )
+        if self.is_updates:
+            self._run(connection, self._insert())
+        connection.execute(
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'orders',"
+            " @role_name = NULL, @supports_net_changes = 0"
+        )
+
+    def make(self, connection: pyodbc.Connection) -> None:
+        """Make the changes and wait until all are captured.
+
+        The server copies its own rows in a loop: a client that sends every row would take most of
+        the benchmark's time.
+        """
+        self._run(connection, self._update() if self.is_updates else self._insert())
+        deadline = time.monotonic() + _LIMIT_S
+        ticks = threading.Event()
+        count = "SELECT COUNT(*) FROM cdc.dbo_orders_CT"
+        while connection.execute(count).fetchval() < self.change_rows:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.change_rows} rows were not captured in {_LIMIT_S:g} s")
+            ticks.wait(0.5)
+
+    def _run(self, connection: pyodbc.Connection, statement: str) -> None:
+        step = min(self.transaction, _SEED_ROWS)
+        connection.execute(
+            "SET NOCOUNT ON; DECLARE @base bigint = 0; DECLARE @low bigint;"
+            f" WHILE @base < {self.events} BEGIN"
+            f" IF @base % {self.transaction} = 0 BEGIN TRANSACTION;"
+            f" SET @low = @base % {_SEED_ROWS}; {statement}"
+            f" SET @base = @base + {step};"
+            f" IF @base % {self.transaction} = 0 COMMIT; END"
+        )
+
+    def _insert(self) -> str:
+        step = min(self.transaction, _SEED_ROWS)
+        return (
+            f"INSERT INTO dbo.orders SELECT id - @low + @base, {', '.join(self._names()[1:])}"
+            f" FROM dbo.seed WHERE id >= @low AND id < @low + {step};"
+        )
+
+    def _update(self) -> str:
+        step = min(self.transaction, _SEED_ROWS)
+        name = self._names()[1]
+        return (
+            f"UPDATE dbo.orders SET {name} = {name} + 1 WHERE id >= @base AND id < @base + {step};"
+        )
+
+    def _names(self) -> Sequence[str]:
+        return [column.name for column in self.schema().columns]
+
+    def _row(self, number: int, randomness: random.Random) -> tuple[Any, ...]:
+        if not self.is_wide:
+            return workload.values(number, randomness)
+        values: list[Any] = [number]
+        for place in range(_WIDE_COLUMNS - 1):
+            value = randomness.randrange(10**9)
+            text = f"{value} rue de la Bénédiction, {value % 89} Paris"
+            values.append([value, text, Decimal(value).scaleb(-2)][place % len(_WIDE_TYPES)])
+        return tuple(values)

@@ -1,0 +1,149 @@
+"""Commands that need no configuration: the demo, the local stack, the embedded server alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--days",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 365),
+    help="Days of 2013 to replay, from 1 January.",
+)
+@click.option(
+    "--rate",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Statements per second against the source; 0: as fast as it goes.",
+)
+@click.option(
+    "--polling-interval",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0, 3600),
+    help="Seconds between the scans of SQL Server's capture job (its own default is 5).",
+)
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/demo"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where source, topics and lake are kept; emptied at the start.",
+)
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the last picture of the live view there.",
+)
+def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Path | None) -> None:
+    """Replay real flights from SQL Server change tables to Delta tables, and verify the result."""
+    from tailrace.demo.run import DemoOptions, run
+
+    options = DemoOptions(days, rate, polling_interval, data_dir.resolve(), svg)
+    sys.exit(run(options))
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/stack"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the data and the addresses are kept between starts.",
+)
+def up(data_dir: Path) -> None:
+    """Start broker, schema registry and embedded SQL Server, and keep them for your own work."""
+    from tailrace.stack import start
+
+    sys.exit(start(data_dir.resolve()))
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/stack"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory that was given to up.",
+)
+def down(data_dir: Path) -> None:
+    """Stop what up started; the data stays."""
+    from tailrace.stack import stop
+
+    sys.exit(stop(data_dir.resolve()))
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/emulator"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the server keeps its databases between starts.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=1433,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes a free one.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File whose text is the password of sa; without it, the environment variable"
+    " TAILRACE_EMULATOR_PASSWORD is.",
+)
+@click.option(
+    "--agent",
+    default="auto",
+    show_default=True,
+    type=click.Choice(("auto", "manual", "stopped")),
+    help="auto runs the capture and cleanup jobs; manual only records them; stopped refuses them.",
+)
+@click.option(
+    "--agent-start-delay",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="How long after its start a job begins and reads its parameters.",
+)
+@click.option(
+    "--admin",
+    is_flag=True,
+    help="Allow the procedures tailrace.*, which move the clock and run the jobs.",
+)
+@click.option(
+    "--clock",
+    metavar="TIME",
+    help="Begin at this time (ISO 8601, UTC) and stand still until tailrace.advance_clock.",
+)
+def emulator(
+    data_dir: Path,
+    host: str,
+    port: int,
+    password_file: Path | None,
+    agent: str,
+    agent_start_delay: float,
+    admin: bool,
+    clock: str | None,
+) -> None:
+    """Run the embedded SQL Server alone, with change data capture."""
+    from tailrace.emulator import EmulatorOptions, run
+
+    options = EmulatorOptions(
+        data_dir.resolve(), host, port, password_file, agent, admin, clock, agent_start_delay
+    )
+    sys.exit(run(options))
+
+
+LOCAL = (demo, up, down, emulator)

@@ -1,0 +1,12 @@
+"""The least options of a publisher, for tests that reach none of its servers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+LEAST: Final[dict[str, Any]] = {
+    "source": {"host": "h", "database": "db", "user": "u", "password": "s3cret"},
+    "kafka": {"bootstrap": "localhost:9092"},
+    "registry": {"url": "http://localhost:8081"},
+    "prefix": "air",
+}

@@ -25,7 +25,7 @@ from tailrace_sink.append_once import append_once
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import WriterSchema, change_rows, within_cut
-from tailrace_sink.key_bounds import bounds_by_spark, bounds_in
+from tailrace_sink.key_bounds import bounds_by_spark, bounds_in, conditions_of
 from tailrace_sink.lake_table import (
     CDC_COLUMNS,
     CHANGED,
@@ -202,8 +202,9 @@ def merge_changes(
             if retried(f"upsert into {table.path}", write):
                 return
         latest.rows.createOrReplaceTempView(_VIEW)
+        bounds = conditions_of(latest.bounds)
         statement = merge_statement(
-            location, _VIEW, table, large, config.delete_mode, whole_at, latest.bounds
+            location, _VIEW, table, large, config.delete_mode, whole_at, bounds
         )
         retried(f"MERGE into {table.path}", lambda: spark.sql(statement))
 

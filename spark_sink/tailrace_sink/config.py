@@ -252,9 +252,9 @@ class SinkConfig(Section):
         default=131_072,
         ge=0,
         le=1_073_741_824,
-        description="Size of a table up to which a MERGE writes its files anew, though it has"
-        " deletion vectors: a third less work, and one file instead of one more with each batch,"
-        " but every version kept is a whole copy; 0 to 1073741824 (1 GiB), default 131072 (128"
+        description="Size of a table up to which files with changed rows are written anew, though"
+        " it has deletion vectors: one file instead of one more with each batch, but every version"
+        " kept is a whole copy; 0 to 1073741824 (1 GiB), default 131072 (128"
         " KiB). 0 always takes deletion vectors.",
     )
     table_properties: dict[str, str] = Field(

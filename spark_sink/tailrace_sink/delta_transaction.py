@@ -8,8 +8,9 @@ MERGE, joins the table three times (ADR 0043).
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,10 +19,12 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from tailrace_sink.key_bounds import KeyBound
 from tailrace_sink.lake_table import literal
 
 _DELTA: Final = "org.apache.spark.sql.delta"
 _DELETION_VECTORS: Final = "delta.enableDeletionVectors"
+_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _KEEP_MORE: Final = (
     "delta.enableChangeDataFeed",
     "delta.enableRowTracking",
@@ -78,23 +81,44 @@ class DeltaTransaction:
         return bool(found.equals(self._classes.some("true")))
 
     @contextmanager
-    def reading(self) -> Iterator[DataFrame]:
-        """The table as the transaction sees it.
+    def reading(self, bounds: Sequence[KeyBound] = ()) -> Iterator[DataFrame]:
+        """The table as the transaction sees it, or those of its files that may have some keys.
 
         What is planned in the block is noted as read, so that a commit of somebody else who wrote
-        there in the meantime is a conflict. Of a table of few files all are read, as far as their
-        own statistics do not tell that they need not be: finding fewer of them takes two jobs.
+        there in the meantime is a conflict.
+
+        Args:
+            bounds: between which the keys are. Delta leaves files out by conditions on them, which
+                takes two jobs; the files of a small table are compared here.
         """
         every = self._every_file()
         if every is not None:
             self._transaction.readWholeTable()
-            yield self._rows_of(every)
+            yield self.rows_of(self._meeting(every, bounds))
             return
         self._classes.transactions.setActive(self._transaction)
         try:
             yield self._spark.read.format("delta").load(self._path)
         finally:
             self._classes.transactions.clearActive()
+
+    def _meeting(self, files: Iterable[Any], bounds: Sequence[KeyBound]) -> list[Any]:
+        """The files whose statistics do not rule out a key between some bounds."""
+        if not bounds:
+            return list(files)
+        schema = json.loads(self._snapshot.metadata().schema().json())
+        physical = {
+            field["name"]: field["metadata"].get(_PHYSICAL_NAME, field["name"])
+            for field in schema["fields"]
+        }
+        meeting = []
+        for file in files:
+            statistics = json.loads(file.stats() or "{}")
+            lowest, highest = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
+            names = ((bound, physical[bound.column.name]) for bound in bounds)
+            if all(bound.meets(lowest.get(name), highest.get(name)) for bound, name in names):
+                meeting.append(file)
+        return meeting
 
     def files(self, names: Iterable[str]) -> dict[str, Any]:
         """Delta's entries of some files, with their statistics.
@@ -112,10 +136,8 @@ class DeltaTransaction:
         if every is None:
             listed = ", ".join(map(literal, sorted(wanted)))
             condition = f"substring_index(path, '/', -1) IN ({listed})"
-            found = list(self._snapshot.allFiles().filter(condition).collect())
-        else:
-            all_files = list(self._classes.collections.asJava(every))
-            found = [file for file in all_files if _name(file) in wanted]
+            every = list(self._snapshot.allFiles().filter(condition).collect())
+        found = [file for file in every if _name(file) in wanted]
         by_name = {_name(file): file for file in found}
         if by_name.keys() != wanted or len(found) != len(wanted):
             raise LookupError(f"{len(found)} of {len(wanted)} files of {self._path}")
@@ -123,7 +145,10 @@ class DeltaTransaction:
 
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
         """The rows that some files of the table have."""
-        return self._rows_of(self._classes.python.toSeq(self._list(files)))
+        classes = self._classes
+        chosen = classes.python.toSeq(self._list(files))
+        frame = self._log.createDataFrame(self._snapshot, chosen, False, classes.none)
+        return DataFrame(frame, self._spark)
 
     def add(self, rows: DataFrame) -> None:
         """Write rows into new files.
@@ -199,14 +224,12 @@ class DeltaTransaction:
         operation = classes.merge(none, none, none, none, nothing, nothing, nothing)
         self._transaction.commit(classes.python.toSeq(self._actions), operation)
 
-    def _every_file(self) -> Any | None:
+    def _every_file(self) -> list[Any] | None:
         """All files of the table, where its checksum file lists them: it does so for a few."""
         known = None if self._checksum is None else self._checksum.allFiles()
-        return known.get() if known is not None and known.isDefined() else None
-
-    def _rows_of(self, files: Any) -> DataFrame:
-        frame = self._log.createDataFrame(self._snapshot, files, False, self._classes.none)
-        return DataFrame(frame, self._spark)
+        if known is None or not known.isDefined():
+            return None
+        return list(self._classes.collections.asJava(known.get()))
 
     def _list(self, items: Iterable[Any]) -> Any:
         listed = self._jvm.java.util.ArrayList()

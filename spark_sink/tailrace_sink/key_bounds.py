@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 from calendar import monthrange
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ _SUFFIXES: Final[Mapping[str, str]] = {"SMALLINT": "S", "INT": "", "BIGINT": "L"
 _BOUNDED: Final = frozenset({*_SUFFIXES, "DATE", "TIMESTAMP_NTZ", "STRING"})
 _BITS: Final = 7
 """Of the greatest number: how finely bounds are drawn."""
+_FIRST: Final = dt.datetime(1, 1, 1)  # noqa: DTZ001 - a time without zone
+_TRUNCATED: Final = dt.timedelta(milliseconds=1)
 _TEXT_MAX: Final = 200
 """Characters of a text up to which it stands in a statement."""
 
@@ -36,18 +39,74 @@ def bounded_columns(table: LakeTable) -> list[LakeColumn]:
     return [column for column in table.columns if column.key_ordinal and column.type in _BOUNDED]
 
 
-def bounds_in(rows: pa.Table, table: LakeTable) -> list[str]:
-    """Conditions on the target ``t`` that hold for every key of some rows in memory."""
+@dataclass(frozen=True, slots=True)
+class KeyBound:
+    """Between which values a key column of every change is.
+
+    Attributes:
+        column: the column.
+        least: the least value, or one below it.
+        greatest: the greatest value, or one above it.
+    """
+
+    column: LakeColumn
+    least: Any
+    greatest: Any
+
+    @property
+    def conditions(self) -> list[str]:
+        """Conditions on the target ``t``; none where a bound has no literal."""
+        first, last = (sql_literal(v, self.column.type) for v in (self.least, self.greatest))
+        if first is None or last is None:
+            return []
+        name = f"t.{quote(self.column.name)}"
+        return [f"{name} >= {first}", f"{name} <= {last}"]
+
+    def meets(self, lowest: Any, highest: Any) -> bool:
+        """Whether a file may have a key between the bounds.
+
+        Args:
+            lowest: the file's ``minValues`` of the column, as Delta's statistics have it in JSON.
+            highest: its ``maxValues``; one that was cut off is rounded up, times by a millisecond
+                down (Delta's protocol, per-file statistics).
+        """
+        if lowest is None or highest is None:
+            return True
+        try:
+            least, greatest = map(self._comparable, (self.least, self.greatest))
+            low, high = map(self._comparable, (lowest, highest))
+            if isinstance(high, dt.datetime):
+                least = least - min(_TRUNCATED, least - _FIRST)
+            return bool(low <= greatest and high >= least)
+        except (TypeError, ValueError):
+            return True  # statistics of another kind than the column has now
+
+    def _comparable(self, value: Any) -> Any:
+        if isinstance(value, str) and self.column.type == "DATE":
+            return dt.date.fromisoformat(value)
+        if isinstance(value, str) and self.column.type == "TIMESTAMP_NTZ":
+            return dt.datetime.fromisoformat(value)
+        # As Spark compares them: the order of code points is that of UTF-8.
+        return value
+
+
+def conditions_of(bounds: Iterable[KeyBound]) -> list[str]:
+    """All conditions on the target ``t``."""
+    return [condition for bound in bounds for condition in bound.conditions]
+
+
+def bounds_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
+    """The bounds of the keys of some rows in memory."""
     found = {}
     for column in bounded_columns(table):
         values = rows[column.name]
         if rows.num_rows and not values.null_count:
             extremes = pc.min_max(values).as_py()
             found[column.name] = (extremes["min"], extremes["max"])
-    return _conditions(bounded_columns(table), found)
+    return _rounded(bounded_columns(table), found)
 
 
-def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[str]]:
+def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBound]]:
     """The same for rows in a DataFrame, and how many they are: one pass."""
     columns = bounded_columns(table)
     aggregates = [F.count(F.lit(1))]
@@ -60,20 +119,18 @@ def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[str]]:
         least, greatest, counted = values[3 * index : 3 * index + 3]
         if total and counted == total:
             found[column.name] = (least, greatest)
-    return total, _conditions(columns, found)
+    return total, _rounded(columns, found)
 
 
-def _conditions(
+def _rounded(
     columns: Iterable[LakeColumn], extremes: Mapping[str, tuple[Any, Any]]
-) -> list[str]:
-    conditions = []
-    for column in columns:
-        least, greatest = rounded(*extremes.get(column.name, (None, None)))
-        first, last = sql_literal(least, column.type), sql_literal(greatest, column.type)
-        if first is not None and last is not None:
-            name = f"t.{quote(column.name)}"
-            conditions += [f"{name} >= {first}", f"{name} <= {last}"]
-    return conditions
+) -> list[KeyBound]:
+    bounds = (
+        KeyBound(column, *rounded(*extremes[column.name]))
+        for column in columns
+        if column.name in extremes
+    )
+    return [bound for bound in bounds if bound.conditions]
 
 
 def rounded(least: Any, greatest: Any) -> tuple[Any, Any]:

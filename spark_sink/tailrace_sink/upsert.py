@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.delta_transaction import DeltaTransaction, is_available
+from tailrace_sink.key_bounds import KeyBound, conditions_of
 from tailrace_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
 
 
@@ -38,14 +39,14 @@ class Latest:
 
     Attributes:
         rows: the table's columns and the ``_cdc_*`` columns.
-        bounds: conditions on the target ``t`` that hold for every key.
+        bounds: between which every key is.
         count: how many.
         are_few: whether they are a local relation.
         are_whole: whether every one has a value for each column that its row has.
     """
 
     rows: DataFrame
-    bounds: Sequence[str]
+    bounds: Sequence[KeyBound]
     count: int
     are_few: bool
     are_whole: bool
@@ -67,7 +68,7 @@ def upsert(
         table: what it is.
         latest: the changes.
         delete_mode: what becomes of the rows of deleted keys.
-        rewrite_below: bytes of a table below which files with rows that changed are written anew.
+        rewrite_below: bytes of a table up to which files with rows that changed are written anew; 0: none.
 
     Returns:
         False where it takes a MERGE: rows that are newer than their change stay, values that a
@@ -80,7 +81,7 @@ def upsert(
     if table.foreign or not latest.are_whole or not is_available(spark):
         return False
     transaction = DeltaTransaction(spark, location)
-    rewrites = transaction.bytes < rewrite_below
+    rewrites = 0 < rewrite_below >= transaction.bytes
     if not transaction.can_upsert or not (rewrites or transaction.has_deletion_vectors):
         return False
     found = _find(transaction, table, latest, with_rows=not rewrites)
@@ -112,15 +113,15 @@ def _find(
     # Without deletion vectors a table does not tell it.
     row = "_metadata.row_index" if with_rows else "CAST(NULL AS BIGINT)"
     is_newer = f"t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION}"
-    with transaction.reading() as rows:
+    with transaction.reading(latest.bounds) as rows:
         there = rows.selectExpr(
             *map(quote, table.key),
             POSITION,
             "_metadata.file_name AS _cdc_file",
             f"{row} AS _cdc_row",
         ).alias("t")
-        if latest.bounds:
-            there = there.where(" AND ".join(latest.bounds))
+        for condition in conditions_of(latest.bounds):
+            there = there.where(condition)
         matched = there.join(_few(latest).alias("s"), F.expr(" AND ".join(_same_key(table))))
         by_file = matched.groupBy("_cdc_file").agg(
             F.collect_list("_cdc_row").alias("rows"),

@@ -17,8 +17,8 @@ from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
 from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode, SinkConfig
-from tailrace_sink.key_bounds import bounds_in, rounded, sql_literal
-from tailrace_sink.lake_table import Kind, LakeTable, new_table
+from tailrace_sink.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
+from tailrace_sink.lake_table import Kind, LakeColumn, LakeTable, new_table
 from tailrace_sink.maintenance import files_within
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.writes import Write, fits_driver, way_to_write
@@ -122,7 +122,7 @@ def test_literals_are_of_the_columns_type(value: Any, type_: str, text: str | No
 def test_bounds_of_a_key_and_none_where_one_is_null():
     moments = [dt.datetime(2024, 1, day) for day in (3, 1)]  # noqa: DTZ001 - no zone
     rows = pa.table({"id": pa.array([5, -2], pa.int32()), "at": pa.array(moments)})
-    bounds = bounds_in(rows, table())
+    bounds = conditions_of(bounds_in(rows, table()))
     assert bounds == [
         "t.`id` >= -2",
         "t.`id` <= 5",
@@ -130,14 +130,40 @@ def test_bounds_of_a_key_and_none_where_one_is_null():
         "t.`at` <= TIMESTAMP_NTZ'2024-01-31 23:59:59.999999'",
     ]
     holed = pa.table({"id": pa.array([5, None], pa.int32()), "at": pa.array(moments)})
-    assert [text.split()[0] for text in bounds_in(holed, table())] == ["t.`at`", "t.`at`"]
+    assert [bound.column.name for bound in bounds_in(holed, table())] == ["at"]
     assert bounds_in(rows.slice(0, 0), table()) == []
-    assert all("`id`" not in text for text in bounds_in(rows, table(key="float")))
+    by_float = bounds_in(rows, table(key="float"))
+    assert all("`id`" not in text for text in conditions_of(by_float))
 
     merge = merge_statement("/l", "v", table(), [], HARD, None, bounds)
     assert " AND t.`id` >= -2 AND t.`id` <= 5 AND" in merge
     whole = merge_statement("/l", "v", table(), [], HARD, str(Lsn(1, 1, 1)), bounds)
     assert ">= -2" not in whole
+
+
+@pytest.mark.parametrize(
+    ("type_", "least", "greatest", "file", "meets"),
+    [
+        ("INT", 10, 20, (20, 30), True),
+        ("INT", 10, 20, (21, 30), False),
+        ("INT", 10, 20, (0, 9), False),
+        ("INT", 10, 20, (None, None), True),
+        ("INT", 10, 20, ("x", "y"), True),
+        ("STRING", "m", "p", ("a", "lz"), False),
+        ("STRING", "m", "p", ("a", "m" * 32 + "\x7f"), True),
+        ("STRING", "\uffee", "\uffff", ("\U00010000", "\U0001f600"), False),
+        ("DATE", dt.date(2024, 1, 1), dt.date(2024, 1, 31), ("2023-05-01", "2024-01-01"), True),
+        ("DATE", dt.date(2024, 1, 1), dt.date(2024, 1, 31), ("2024-02-01", "2024-03-01"), False),
+        ("TIMESTAMP_NTZ", dt.datetime(2024, 1, 1, 0, 0, 0, 500), dt.datetime(2024, 1, 2), ("2023-01-01T00:00:00.000", "2024-01-01T00:00:00.000"), True),  # noqa: DTZ001, E501
+        ("TIMESTAMP_NTZ", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), ("2023-01-01T00:00:00.000", "2023-12-31T23:59:59.998"), False),  # noqa: DTZ001, E501
+        ("TIMESTAMP_NTZ", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), ("2023-01-01T00:00:00.000", "9999-12-31T23:59:59.999"), True),  # noqa: DTZ001, E501
+    ],
+)  # fmt: skip
+def test_files_are_compared_by_their_statistics(
+    type_: str, least: Any, greatest: Any, file: tuple[Any, Any], meets: bool
+):
+    bound = KeyBound(LakeColumn("id", 1, type_, "int", 1), least, greatest)
+    assert bound.meets(*file) is meets
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))

@@ -68,7 +68,8 @@ def upsert(
         table: what it is.
         latest: the changes.
         delete_mode: what becomes of the rows of deleted keys.
-        rewrite_below: bytes of a table up to which files with rows that changed are written anew; 0: none.
+        rewrite_below: bytes of a table up to which files with rows that changed are written anew;
+            0: of none.
 
     Returns:
         False where it takes a MERGE: rows that are newer than their change stay, values that a

@@ -16,7 +16,7 @@ from tailrace_sink.sink import Sink
 from tailrace_sink.steps import Part, Steps
 
 _POLL_S: Final = 0.2
-_REST_MAX_S: Final = 3.0
+_REST_MAX_S: Final = 1.0
 
 _log = structlog.get_logger("tailrace.sink")
 

@@ -85,7 +85,9 @@ def test_a_wrong_password_is_refused(server):
 
 def test_nothing_is_left_behind_after_ctrl_c(tmp_path):
     script = (
-        "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "import signal, sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        # As a terminal starts it: what a shell starts in the background ignores Ctrl-C.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tailrace.testing import EmulatedSqlServer\n"
         "with EmulatedSqlServer() as server:\n"
         "    print(server.port, flush=True)\n"

@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from tests.simulation.kafka.broker import Broker, Entry, Fate, Partition, Transaction
-from tests.simulation.world import SimulationError, World
+from tests.simulation.world import World
 
 
 @dataclass(slots=True)
@@ -243,7 +243,9 @@ class ConsumerClient:
             return []
         if self._next < partition.log_start:
             if self._reset != "earliest":
-                raise SimulationError("a reader asks for what retention has taken")
+                # Taken between its look at the beginning and its read: auto.offset.reset=error.
+                text = "offset out of range"
+                return [Message(None, -1, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))]
             self._next = partition.log_start
         found: list[Message] = []
         end = partition.stable_end() if self._committed_only else partition.end

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tailrace_publisher.debezium_metrics import DebeziumMetrics, StreamFigures
 from tailrace_publisher.snapshot_pace import SnapshotPace
-from tailrace_schemas.daemon_status import LastFailures, TableStatus, finite
+from tailrace_schemas.daemon_status import UNREAD_STATES, LastFailures, TableStatus, finite
 from tailrace_schemas.lsn import Lsn
 
 
@@ -174,7 +174,7 @@ class Metrics:
         self.snapshot_estimate.clear()
         self.snapshot_left.clear()
         for table in found:
-            if table.state not in {"pending", "snapshotting"}:
+            if table.state not in UNREAD_STATES:
                 continue
             if table.snapshot_estimate is not None:
                 self.snapshot_estimate.labels(topic=table.topic).set(table.snapshot_estimate)

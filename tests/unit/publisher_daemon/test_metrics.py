@@ -95,6 +95,15 @@ def test_figures_are_there_under_debezium_s_names_too():
         'tailrace_snapshot_left_seconds{topic="p.d.dbo.b"} 6.0',
     } <= set(page)
 
+    part = TableStatus("dbo.f", "p.d.dbo.f", "rereading", snapshot_estimate=50, snapshot_left_s=3.0)
+    metrics.show([part])
+    page = generate_latest(metrics.registry).decode().splitlines()
+    assert {
+        "tailrace_remaining_table_count 1.0",
+        'tailrace_snapshot_estimated_rows{topic="p.d.dbo.f"} 50.0',
+        'tailrace_snapshot_left_seconds{topic="p.d.dbo.f"} 3.0',
+    } <= set(page)
+
     metrics.show(tables[:1])
     page = generate_latest(metrics.registry).decode().splitlines()
     assert {"tailrace_snapshot_completed 1.0", "tailrace_snapshot_running 0.0"} <= set(page)

@@ -40,6 +40,7 @@ from confluent_kafka import Producer
 from bench import workload
 from bench.change_load import ChangeLoad
 from bench.debezium import MODES, DebeziumRun
+from bench.published_orders import cpu_s_of
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
 from tailrace_publisher.config import PublisherConfig
@@ -229,7 +230,7 @@ def _publish(
     times: dict[str, tuple[float, ...]] = {}
 
     def now() -> tuple[float, ...]:
-        return (time.perf_counter(), time.process_time(), *map(_cpu_s, others))
+        return (time.perf_counter(), time.process_time(), *map(cpu_s_of, others))
 
     def on_step(step: str) -> None:
         if step == "window":
@@ -242,12 +243,6 @@ def _publish(
     began, ended = times.get("began", times["ended"]), times["ended"]
     used = [after - before for before, after in zip(began, ended, strict=True)]
     return _Used(*used, *[0.0] * (4 - len(used)))
-
-
-def _cpu_s(pid: int | None) -> float:
-    """Seconds that a process has spent on cores."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _sent(metrics: Metrics) -> float:

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STACK = ".tailrace/stack"
+
+
+def _data_dir(default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option ``--data-dir``."""
+    return click.option(
+        "--data-dir",
+        default=Path(default),
+        show_default=True,
+        type=click.Path(file_okay=False, path_type=Path),
+        help=text,
+    )
 
 
 @click.command()
@@ -30,13 +47,7 @@ import click
     type=click.IntRange(0, 3600),
     help="Seconds between the scans of SQL Server's capture job (its own default is 5).",
 )
-@click.option(
-    "--data-dir",
-    default=Path(".tailrace/demo"),
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where source, topics and lake are kept; emptied at the start.",
-)
+@_data_dir(".tailrace/demo", "Where source, topics and lake are kept; emptied at the start.")
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -51,13 +62,7 @@ def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Pat
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    default=Path(".tailrace/stack"),
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the data and the addresses are kept between starts.",
-)
+@_data_dir(_STACK, "Where the data and the addresses are kept between starts.")
 def up(data_dir: Path) -> None:
     """Start broker, schema registry and embedded SQL Server, and keep them for your own work."""
     from tailrace.stack import start
@@ -66,13 +71,7 @@ def up(data_dir: Path) -> None:
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    default=Path(".tailrace/stack"),
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The directory that was given to up.",
-)
+@_data_dir(_STACK, "The directory that was given to up.")
 def down(data_dir: Path) -> None:
     """Stop what up started; the data stays."""
     from tailrace.stack import stop
@@ -81,13 +80,7 @@ def down(data_dir: Path) -> None:
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    default=Path(".tailrace/emulator"),
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the server keeps its databases between starts.",
-)
+@_data_dir(".tailrace/emulator", "Where the server keeps its databases between starts.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",

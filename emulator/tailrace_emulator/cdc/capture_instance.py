@@ -95,14 +95,15 @@ def find_instance(
     folded = name.rstrip().casefold()
     table = metadata_table(database, CHANGE_TABLES)
     # The columns are read of the one that is found: of a thousand they would take 20 ms.
-    object_id: int | None = None
-    for found, named in connection.execute(
-        f"SELECT {column_list(table, ('object_id', 'capture_instance'))}"
-        f' FROM "{table.sqlite_name}" ORDER BY {sqlite_column(table, "object_id")}'
-    ):
-        if object_id is None and named.casefold() == folded:
-            object_id = found
-    return None if object_id is None else _read(connection, database, object_id)[0]
+    found = [
+        object_id
+        for object_id, named in connection.execute(
+            f"SELECT {column_list(table, ('object_id', 'capture_instance'))}"
+            f' FROM "{table.sqlite_name}" ORDER BY {sqlite_column(table, "object_id")}'
+        )
+        if named.casefold() == folded
+    ]
+    return _read(connection, database, found[0])[0] if found else None
 
 
 def _read(

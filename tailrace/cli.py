@@ -56,11 +56,13 @@ def publish(config: Path | None, flags: tuple[str, ...], log_format: LogFormat) 
         else check_options(several.publishers)
     )
     from tailrace.log_format import set_log_format
+    from tailrace.process_memory import hold_little
     from tailrace_compose.stop_signal import StopSignal
     from tailrace_publisher.daemon import run, run_databases
     from tailrace_publisher.errors import PublisherError
 
     set_log_format(log_format, "publisher")
+    hold_little()
     start = None if several is None else threading.Event()
     with StopSignal(hang_up=start) as stop, failing_with(PublisherError, named=True):
         if several is None:

@@ -98,6 +98,9 @@ class Registry(Protocol):
     def versions(self, subject: str) -> list[RegisteredSchema]:
         """All versions of a subject, oldest first; empty when there is no such subject."""
 
+    def subjects(self) -> list[str]:
+        """All subjects."""
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -224,7 +227,8 @@ class Ports:
         kafka: makes clients of Kafka.
         registry: opens a client of the schema registry.
         clock: time.
-        executor: an executor for a purpose, by name: with one thread, but for "registry".
+        executor: an executor for a purpose, by name: with one thread, but for
+            "registry" and "registry-beside".
         connect_blocks: makes a reader of blocks (``source.page_readers``), or None where there can
             be none.
         join: makes a client that joins a consumer group, from librdkafka options.

@@ -166,6 +166,8 @@ class TableCheckpoint:
         lacks_changes: whether a change that is no creation went to the dead letters since its last
             snapshot began: a key may be in the lake that the source does not have.
         snapshot_where: the condition of a partial snapshot that is not over.
+        schema_fingerprint: of the version in force at the position; None in records of earlier
+            releases.
     """
 
     state: str
@@ -183,6 +185,7 @@ class TableCheckpoint:
     snapshot_paused: bool = False
     lacks_changes: bool = False
     snapshot_where: str | None = None
+    schema_fingerprint: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -202,6 +205,7 @@ class TableCheckpoint:
             "snapshot_paused": self.snapshot_paused,
             "lacks_changes": self.lacks_changes,
             "snapshot_where": self.snapshot_where,
+            "schema_fingerprint": self.schema_fingerprint,
         }
 
     @classmethod
@@ -227,6 +231,7 @@ class TableCheckpoint:
             snapshot_paused=record["snapshot_paused"],
             lacks_changes=record["lacks_changes"],
             snapshot_where=record["snapshot_where"],
+            schema_fingerprint=record["schema_fingerprint"],
         )
 
 

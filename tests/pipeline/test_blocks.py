@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -132,9 +133,16 @@ class Source:
             def read(in_blocks: bool) -> tuple[EncodedRows, int]:
                 size = RowSize(schema)
                 size.in_last_range = in_last_range
-                reader = blocks.reader(reference, limit, size, stamps) if in_blocks else None
+                reader = partial(blocks.reader, reference, limit, size, stamps)
                 pages = ChangePages(
-                    connection, instance, schema, span, limit, span.first_lsn, size, reader
+                    connection,
+                    instance,
+                    schema,
+                    span,
+                    limit,
+                    span.first_lsn,
+                    size,
+                    reader if in_blocks else None,
                 )
                 return _all(pages, reference, stamps)
 
@@ -351,7 +359,7 @@ def _in_blocks(
     assert reader is not None
     span = LsnRange(ChangePosition.end_of(instance.low_watermark.decrement()), up_to)
     return ChangePages(
-        connection, instance, schema, span, ROOMY, instance.low_watermark, size, reader
+        connection, instance, schema, span, ROOMY, instance.low_watermark, size, lambda: reader
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.source_parts import SUFFIXES_BYTES_MAX
@@ -48,3 +50,24 @@ def test_the_rows_of_a_large_transaction_share_what_is_remembered():
     encoder.encode(rows, {COMMIT: 1})
 
     assert len(encoder._source.suffixes) == 1
+
+
+IN_BLOCKS = """
+import sys
+from tailrace_publisher.encode.treatment import Treatment
+from tailrace_schemas.event_forms import EventForm
+from tests.property.test_encode_blocks import COMMIT, KEY, TEXT, block_encoder, block_of, row
+from tests.property.test_encode_roundtrip import schema_of
+
+rows = [row(), row(1, 2), row(3, 3), row(4, 3, 2), row(3, 4), row(4, 4)]
+for treatment in (Treatment(form=form, skips_unchanged=True) for form in list(EventForm)[:2]):
+    encoder = block_encoder(schema_of([KEY, TEXT]), treatment)
+    assert len(encoder.encode([block_of(encoder, rows)], {COMMIT: 1})) == 4
+print(sorted({"numpy", "pyarrow", "pandas"} & sys.modules.keys()))
+"""
+
+
+def test_blocks_are_encoded_without_pandas_which_arrow_imports_where_it_can():
+    done = subprocess.run([sys.executable, "-c", IN_BLOCKS], capture_output=True, check=False)
+
+    assert done.stdout.split(b"\n")[0] == b"['numpy', 'pyarrow']", done.stderr.decode()

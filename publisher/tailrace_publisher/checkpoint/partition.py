@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -13,6 +13,7 @@ from tailrace_publisher.errors import CheckpointUnavailable
 from tailrace_publisher.ports import Clock, KafkaAccess, KafkaConsumer
 
 _BATCH: Final = 1000
+_LEADER_S: Final = 1.0
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
 _SHORTEST_S: Final = 1.0
 # The names of librdkafka's own (not the broker's) codes begin with an underscore.
@@ -79,6 +80,7 @@ class PartitionReader:
                 producer's open transaction.
         """
         try:
+            self._find_leader(deadline)
             self._consumer.assign([TopicPartition(self._topic, self._partition, begin)])
             reached = 0
             while reached < end:
@@ -94,6 +96,18 @@ class PartitionReader:
                     )
         except KafkaException as error:
             raise CheckpointUnavailable(f"reading topic {self._topic}: {error}") from error
+
+    def _find_leader(self, deadline: float) -> None:
+        """Have the client know who has the partition, before it is assigned.
+
+        Where it does not, it begins to read half a second later: librdkafka looks for it then, and
+        looks again when its timer of 500 ms is over. What it says is of no matter here.
+        """
+        left_s = min(_LEADER_S, deadline - self._clock.monotonic())
+        if left_s > 0:
+            with suppress(KafkaException):
+                where = TopicPartition(self._topic, self._partition)
+                self._consumer.get_watermark_offsets(where, left_s)
 
 
 @contextmanager

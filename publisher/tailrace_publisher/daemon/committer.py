@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.bad_events import BadEvents
+from tailrace_publisher.daemon.commit_pace import CommitPace
 from tailrace_publisher.daemon.commit_traces import CommitTraces
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.out_of_cut import OutOfCut
@@ -16,7 +18,7 @@ from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
 from tailrace_publisher.runtime import Runtime, Step
-from tailrace_publisher.source.commit_times import CommitTime
+from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.merge import Block
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition
@@ -28,9 +30,10 @@ class Committer:
     """Sends blocks in Kafka transactions that end where source transactions end.
 
     A Kafka transaction is closed at the first end of a source transaction once it holds
-    ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old. Only
-    a source transaction that has more than that spans several: those before its last one repeat
-    the last closed LSN.
+    ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old (older
+    where commits take long, or where there is more than a window to come). Only a source
+    transaction that has more than that spans several: those before its last one repeat the last
+    closed LSN.
 
     Args:
         runtime: with the options rows_per_transaction, mb_per_transaction, linger_ms and
@@ -56,13 +59,12 @@ class Committer:
         self._delivery = delivery
         self._rows_max = runtime.config.rows_per_transaction
         self._bytes_max = runtime.config.bytes_per_transaction
-        self._linger_s = runtime.config.linger_ms / 1000
         self._metrics = runtime.metrics
         self._clock = runtime.clock
         self._out_of_cut = out_of_cut
         self._fencing = fencing
         self._on_step = runtime.on_step
-        self._opened_at = 0.0
+        self._pace = CommitPace(runtime.config.linger_ms / 1000, runtime.clock.monotonic)
         self._open_rows = 0
         self._open_bytes = 0
         self._uncounted: Counter[str] = Counter()
@@ -70,7 +72,7 @@ class Committer:
         self._committed_at = self._clock.monotonic()
         self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
-        self._commits: Sequence[CommitTime] = ()
+        self._commits = Commits()
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
         self._bad = BadEvents(runtime, delivery, state)
@@ -84,15 +86,23 @@ class Committer:
         """Seconds since the last Kafka transaction."""
         return self._clock.monotonic() - self._committed_at
 
-    def add_times(self, commit_ms: Mapping[bytes, int], commits: Sequence[CommitTime] = ()) -> None:
+    def add_times(
+        self,
+        commit_ms: Mapping[bytes, int],
+        commits: Commits | None = None,
+        *,
+        is_last: bool = True,
+    ) -> None:
         """Make a window's commits known, before the blocks that need them.
 
         Args:
             commit_ms: their times, milliseconds UTC, by the bytes of the commit LSN.
             commits: the commits, in order.
+            is_last: whether nothing behind the window was known when it was planned.
         """
+        self._pace.is_behind = not is_last
         self._times = {**commit_ms}
-        self._commits = commits
+        self._commits = commits or Commits()
         self._traces.planned()
 
     def add(self, block: Block) -> None:
@@ -204,15 +214,16 @@ class Committer:
         after_lsn = state.closed_lsn
         self._traces.sealed()
         self._fencing.writing(database)
-        self._delivery.commit(
-            after_lsn=after_lsn,
-            closed_lsn=closed_lsn,
-            closed_commit_ms=closed_ms,
-            closed=closed,
-            snapshotting=named.topics,
-            again=named.again,
-            checkpoints=checkpoints,
-        )
+        with self._pace.committing():
+            self._delivery.commit(
+                after_lsn=after_lsn,
+                closed_lsn=closed_lsn,
+                closed_commit_ms=closed_ms,
+                closed=closed,
+                snapshotting=named.topics,
+                again=named.again,
+                checkpoints=checkpoints,
+            )
         self._fencing.written(database)
         state.written(closed_lsn)
         self._announced = set(named.topics)
@@ -236,9 +247,7 @@ class Committer:
         """Keep the commit at the position, by which the database will be known again."""
         if self.state.commit is not None and self.state.commit.commit_lsn == lsn:
             return
-        index = bisect_left(self._commits, lsn, key=lambda commit: commit.commit_lsn)
-        is_known = index < len(self._commits) and self._commits[index].commit_lsn == lsn
-        self.state.commit = self._commits[index] if is_known else None
+        self.state.commit = self._commits.at(lsn)
 
     def _numbered(self, parts: list[EncodedRows], *, ends: bool) -> list[EncodedRows]:
         """The events with their numbers in their transactions, where that is wanted."""
@@ -250,7 +259,7 @@ class Committer:
 
     def _send(self, parts: Iterable[EncodedRows]) -> None:
         if not self._delivery.rows_in_transaction:
-            self._opened_at = self._clock.monotonic()
+            self._pace.opened()
         for part in parts:
             self._delivery.send(self._bad.note(part))
             self._uncounted[part.topic] += len(part) - len(part.letters)
@@ -270,7 +279,7 @@ class Committer:
         if (
             rows >= self._rows_max
             or delivery.bytes_in_transaction >= self._bytes_max
-            or (rows and self._clock.monotonic() - self._opened_at >= self._linger_s)
+            or (rows and self._pace.is_due())
         ):
             self.commit()
 
@@ -298,12 +307,15 @@ def _commit_lsn_that_fills(parts: list[EncodedRows], room: int, space: int) -> b
     """
     if sum(map(len, parts)) <= room and sum(part.size for part in parts) <= space:
         return None
-    events = sorted(
-        event for part in parts for event in zip(part.positions, map(len, part.values), strict=True)
-    )
-    held = 0
-    for number, (position, size) in enumerate(events, 1):
-        held += size
-        if number == room or held > space:
-            return position[:LSN_BYTES]
-    return None
+    positions: Sequence[bytes]
+    if len(parts) == 1:
+        positions, sizes = parts[0].positions, list(map(len, parts[0].values))
+    else:
+        events = sorted(
+            event
+            for part in parts
+            for event in zip(part.positions, map(len, part.values), strict=True)
+        )
+        positions, sizes = [event[0] for event in events], [event[1] for event in events]
+    last = min(room - 1, bisect_right(list(accumulate(sizes)), space))
+    return positions[last][:LSN_BYTES]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.daemon.fencing import FencingCheck
-from tailrace_publisher.daemon.registered import KnownSchemas
+from tailrace_publisher.daemon.known_schemas import KnownSchemas
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.source.instances import KnownCatalog
 

@@ -36,9 +36,10 @@ _Client = TypeVar("_Client")
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _log = structlog.get_logger(__name__)
-_THREADS: Final = {"registry": 8}
+_THREADS: Final = {"registry": 8, "registry-beside": 2}
 """How many threads, where it is more than one: a registry answers within milliseconds, but a
-thousand tables one after another would take half a minute."""
+thousand tables one after another would take half a minute. Beside the stream they are few: each of
+them has whoever reads rows wait for the interpreter's lock."""
 
 _CLIENT_LOG: Final = logging.getLogger(CLIENT_LOGGER)
 

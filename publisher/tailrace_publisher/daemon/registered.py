@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
+from tailrace_publisher.daemon.known_schemas import KnownSchemas
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash
@@ -21,43 +22,15 @@ from tailrace_schemas.differences import differences
 from tailrace_schemas.envelope import TableSchema, table_schema_of
 from tailrace_schemas.event_forms import EventShape
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry import RegistryError, RegistryRejected
 from tailrace_schemas.topics import key_subject, value_subject
 
-AT_ONCE_MAX: Final = 64
+AT_ONCE_MAX: Final = 16
 """Tables whose schemas a start waits for; those of others are registered beside the stream."""
 
+_SEVERAL: Final = 2
+
 _Refused = dict[str, TableFailed]
-
-
-@dataclass(slots=True)
-class KnownSchemas:
-    """What the registry said: kept from one life of the publisher to the next.
-
-    A subject changes only by who publishes to its topic, so what is known of it stays true as long
-    as nobody else has published meanwhile, and the registry has not failed: it may be another one.
-
-    Attributes:
-        versions: the versions of each topic, oldest first.
-        ids: of registered schemas, by subject and fingerprint.
-        encoders: by capture instance and schema LSN; their schemas are registered.
-        compatible: subjects whose compatibility mode is set.
-        shapes: the shape of the events of each topic's newest version.
-    """
-
-    versions: dict[str, list[TableSchema]] = field(default_factory=dict)
-    ids: dict[tuple[str, bytes], int] = field(default_factory=dict)
-    encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = field(default_factory=dict)
-    compatible: set[str] = field(default_factory=set)
-    shapes: dict[str, EventShape] = field(default_factory=dict)
-
-    def forget(self) -> None:
-        """Ask again for everything."""
-        self.versions.clear()
-        self.ids.clear()
-        self.encoders.clear()
-        self.compatible.clear()
-        self.shapes.clear()
 
 
 class RegisteredVersions:
@@ -88,13 +61,38 @@ class RegisteredVersions:
         Raises:
             RegistryError: the registry did not answer.
         """
-        wanted = [topic for topic in topics if topic not in self._known.versions]
+        wanted = self._to_be_asked([t for t in topics if t not in self._known.versions])
         with self._executor("registry") as threads:
             for topic, found in zip(wanted, threads.map(self._asked, wanted), strict=True):
                 if isinstance(found, SchemaRefused):
                     self._refused[topic] = found
                 else:
                     self._known.versions[topic] = found
+
+    def _to_be_asked(self, topics: list[str]) -> list[str]:
+        """The topics whose subjects there are; the others have no versions.
+
+        Of many, all subjects are listed first: at a first start there is none of a thousand.
+        """
+        if len(topics) <= AT_ONCE_MAX:
+            return topics
+        try:
+            subjects = set(self._registry.subjects())
+        except RegistryRejected:
+            return topics  # who may not see the list may see single ones
+        absent = {topic for topic in topics if value_subject(topic) not in subjects}
+        self._known.versions.update((topic, []) for topic in absent)
+        return [topic for topic in topics if topic not in absent]
+
+    def is_known(self, topic: str) -> bool:
+        """Whether it was asked for the versions of a topic."""
+        return topic in self._known.versions
+
+    def resumed(self, topic: str, version: TableSchema) -> TableSchema:
+        """A version that goes on, as the same object each time: its encoder is known by it."""
+        if self._known.resumed.get(topic) != version:
+            self._known.resumed[topic] = version
+        return self._known.resumed[topic]
 
     def of_topic(self, topic: str) -> list[TableSchema]:
         """The versions under a topic's value subject, oldest first.
@@ -153,7 +151,7 @@ class RegisteredVersions:
         if later and len(refused) == len(now):  # perhaps no table can go on: that ends a start
             return failed | refused | self._registered(later)
         if later:
-            self._threads = self._threads or self._executor("registry")
+            self._threads = self._threads or self._executor("registry-beside")
             for item in later:
                 self._coming[item[0]] = self._threads.submit(self._register, item)
         return failed | refused
@@ -205,12 +203,36 @@ class RegisteredVersions:
             SchemaRefused: it refused a schema for good.
             UnsupportedType: a column has a type that events cannot carry.
         """
+        self._take_over(topic)
+        return self._made(topic, schema)
+
+    def make_ready(self, wanted: Iterable[tuple[str, TableSchema]]) -> None:
+        """Make the encoders of versions that are about to be needed, of many tables at once.
+
+        One by one they would take a second for a hundred tables. While rows are read beside them it
+        takes far longer: whoever fetches rows waits for the interpreter's lock behind each of them.
+        What is refused is told by :meth:`encoder`.
+
+        Args:
+            wanted: topics and versions.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        missing = [(t, schema) for t, schema in wanted if self._known_encoder(schema) is None]
+        if len(missing) < _SEVERAL:
+            return
+        for topic, _ in missing:
+            self._take_over(topic)
+        self._registered([(topic, [schema]) for topic, schema in missing])
+
+    def _take_over(self, topic: str) -> None:
+        """Have nobody else register the versions of a topic: one thread at a time."""
         coming = self._coming.get(topic)
         if coming is not None and coming.cancel():
             del self._coming[topic]
         elif coming is not None:
-            coming.exception()  # one thread at a time; what went wrong goes wrong again below
-        return self._made(topic, schema)
+            coming.exception()  # what went wrong goes wrong again
 
     def _made(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version, for one thread for each topic."""
@@ -227,12 +249,7 @@ class RegisteredVersions:
             if error.retryable:
                 raise
             raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
-        registered = self.of_topic(topic)
-        self._known.shapes[topic] = self._config.event_shape
-        now = table_schema_of(schemas.value)
-        same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
-        if not same or same[-1] != now:  # other options may have made another one of it before
-            registered[:] = [*(k for k in registered if k not in same), now]
+        self._note(topic, identity, table_schema_of(schemas.value))
         treatment = replace(
             Treatment.of(self._config, self._hashes, schema.table),
             serializer=schemas.serializer(value_id, key_id),
@@ -242,6 +259,16 @@ class RegisteredVersions:
         )
         self._known.encoders[identity] = encoder
         return encoder
+
+    def _note(self, topic: str, identity: tuple[str, Lsn], now: TableSchema) -> None:
+        """Keep that a version is registered, where the others of its topic are known."""
+        self._known.shapes[topic] = self._config.event_shape
+        registered = self._known.versions.get(topic)
+        if registered is None:
+            return
+        same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
+        if not same or same[-1] != now:  # other options may have made another one of it before
+            registered[:] = [*(k for k in registered if k not in same), now]
 
     def _id_of(self, subject: str, schema: dict[str, Any]) -> int:
         """The id of a schema, which is registered if it is not known."""
@@ -266,7 +293,7 @@ class RegisteredVersions:
 
     def _told_differences(self, topic: str, schema: TableSchema) -> str:
         """What a refused version changes, against the newest that the registry has."""
-        registered = self._known.versions.get(topic)
+        registered = self.of_topic(topic)
         if not registered:
             return ""
         shape, wanted = self._known.shapes[topic], self._config.event_shape

@@ -37,12 +37,32 @@ _REFUSED: Final = frozenset(
 )
 
 
+def signals_refusal(topics: DatabaseTopics, delivery: KafkaDelivery) -> str | None:
+    """Create the signals topic; gives why there is none to be read, None where there is one.
+
+    To be done before the data topics are made: behind those of a thousand tables brokers take
+    seconds until a new one has a leader.
+
+    Args:
+        topics: with the signals topic.
+        delivery: creates it.
+
+    Raises:
+        KafkaUnavailable: no broker answered in time.
+    """
+    try:
+        delivery.ensure_topics([signals_spec(topics.names.signals)])
+    except DeliveryRejected as error:
+        return str(error)
+    return None
+
+
 class Signals:
     """Reads the signals topic and does what it says.
 
     Args:
         topics: with the signals topic.
-        delivery: creates it.
+        refusal: as :func:`signals_refusal`.
         tables: what is published.
         orders: what becomes of single tables.
         pause: of the publisher as a whole.
@@ -51,7 +71,7 @@ class Signals:
     def __init__(
         self,
         topics: DatabaseTopics,
-        delivery: KafkaDelivery,
+        refusal: str | None,
         tables: PublishedTables,
         orders: TableOrders,
         pause: Pause,
@@ -62,10 +82,8 @@ class Signals:
         self._orders = orders
         self._pause = pause
         self._consumer: KafkaConsumer | None = None
-        try:
-            delivery.ensure_topics([signals_spec(topic)])
-        except DeliveryRejected as error:
-            self._do_without(str(error))
+        if refusal is not None:
+            self._do_without(refusal)
             return
         self._consumer = topics.kafka.clients.consumer(
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,10 +28,10 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.reselect import Reselection
 from tailrace_publisher.source.catalog_state import CatalogState, catalog_state
-from tailrace_publisher.source.commit_times import commits_from
+from tailrace_publisher.source.commits_ahead import CommitsAhead
 from tailrace_publisher.source.merge import merge
 from tailrace_publisher.source.page_lanes import PageLane, PageLanes, Places
-from tailrace_publisher.source.page_readers import Stamps
+from tailrace_publisher.source.page_readers import EncodingReader, Stamps
 from tailrace_publisher.source.page_size import (
     AHEAD_MAX,
     FEW_ROWS,
@@ -51,11 +52,13 @@ class SourceAccess:
         control: connection for positions and metadata.
         lanes: read pages.
         time: the server's local time.
+        commits: reads commits, on the connection for positions.
     """
 
     control: Connection
     lanes: PageLanes
     time: ServerTime
+    commits: CommitsAhead
 
     @property
     def queries(self) -> int:
@@ -118,10 +121,9 @@ class Stream:
             metrics.queries_per_poll.observe(sent)
 
     def _poll(self) -> bool:
-        limit = self._window_size.transactions
         control, time = self._source.control, self._source.time
         first = first_lsn_after(self._state.position)
-        commits = commits_from(control, first, limit, time.zone)
+        commits, limit = self._source.commits.take(first, self._window_size.transactions, time.zone)
         plan = self._tables.plan
         window = plan_window(
             self._state.position,
@@ -153,8 +155,17 @@ class Stream:
         if gone is not None:
             raise gone
         self._tables.check_not_expired(readings.all, state)
-        self._publish(window, [r for r in readings.all if r.instance.name in names])
+        with self._reading_ahead(window):
+            self._publish(window, [r for r in readings.all if r.instance.name in names])
         return not window.is_last
+
+    def _reading_ahead(self, window: Window) -> AbstractContextManager[None]:
+        """Have the next window's commits read, where there are more and the connection is free."""
+        reselects = self._runtime.config.unavailable_values is UnavailableValues.RESELECT
+        if window.is_last or reselects:
+            return nullcontext()
+        first, limit = window.span.up_to.increment(), self._window_size.transactions
+        return self._source.commits.reading(first, limit, self._source.time.zone)
 
     def look_at_catalog(self) -> None:
         """Take in what has changed in the catalog, where no poll with news does.
@@ -187,7 +198,7 @@ class Stream:
         return None
 
     def _publish(self, window: Window, readings: list[Reading]) -> None:
-        self._committer.add_times(window.commit_ms, window.commits)
+        self._committer.add_times(window.commit_ms, window.commits, is_last=window.is_last)
         config = self._runtime.config
         limit = PageLimit.of_each(
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
@@ -195,6 +206,7 @@ class Stream:
         # A snapshot must know which rows changed, so its table is read row by row until it is out.
         self._snapshotting = {table.topic for table in self._tables.beside()}
         self._reads_few = len(readings) <= AHEAD_MAX
+        self._tables.make_ready(readings)
         lanes, places = self._source.lanes, Places(pages_held(len(readings)))
         pages = [
             self._pages(window, reading, limit, lanes.lane(number), places)
@@ -295,12 +307,15 @@ class Stream:
         encoder: EnvelopeEncoder,
     ) -> ChangePages:
         """The pages of one instance, to be made on the lane's thread."""
-        row_size, blocks = self._row_size(reading), None
-        if reading.table.topic not in self._snapshotting:
+        row_size = self._row_size(reading)
+
+        def blocks() -> EncodingReader | None:
             in_blocks = lane.blocks()
-            if in_blocks is not None:
-                stamps = Stamps(window.commit_ms, self._runtime.clock.now_ms)
-                blocks = in_blocks.reader(encoder, limit, row_size, stamps)
+            if in_blocks is None:
+                return None
+            stamps = Stamps(window.commit_ms, self._runtime.clock.now_ms)
+            return in_blocks.reader(encoder, limit, row_size, stamps)
+
         return ChangePages(
             lane.connection(),
             reading.instance,
@@ -309,7 +324,7 @@ class Stream:
             limit,
             reading.covers_from,
             row_size,
-            blocks,
+            None if reading.table.topic in self._snapshotting else blocks,
         )
 
     def _row_size(self, reading: Reading) -> RowSize:

@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.coverage import (
     PublishedTable,
@@ -21,6 +22,7 @@ from tailrace_publisher.daemon.coverage import (
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.renames import Renames
+from tailrace_publisher.daemon.resumed import ResumedVersions, fingerprint_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import PUBLISHED, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
@@ -36,7 +38,7 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.instances import Catalog, by_table
 from tailrace_publisher.source.versions import current_columns, timeline, versions_of
-from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 
@@ -87,6 +89,7 @@ class TableIntake:
         self.catalog_state: CatalogState | None = None
         self.refreshed = 0
         self._present: set[str] = set()
+        self._known_versions = ResumedVersions(versions, self._columns_of)
 
     def is_stopped(self, table: PublishedTable) -> bool:
         """Whether a table cannot go on."""
@@ -141,9 +144,8 @@ class TableIntake:
             table = self.tables.setdefault(name, PublishedTable(name, topic, found[name]))
             table.instances = found[name]
             self._state.happened(name, TableEvent.CAPTURED)
-        self._versions.fetch(
-            topic for name, topic in topics.items() if self._stopped.error_of(name) is None
-        )
+        going_on = [t for t in self.tables.values() if self._stopped.error_of(t.name) is None]
+        self._known_versions.look(going_on, self._state, catalog.ddl)
         self._present = {i.name for table in self.tables.values() for i in table.instances}
         for name in topics:
             self._take_in_or_stop(self.tables[name], catalog)
@@ -263,7 +265,7 @@ class TableIntake:
         return None
 
     def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
-        registered = self._versions.of_topic(table.topic)
+        registered = self._known_versions.of(table)
         self._state.adopt(table.name, self._names_of(table, registered))
         record = self._state.of(table.name)
         if record.state is TableState.STOPPED:
@@ -286,6 +288,11 @@ class TableIntake:
             _log.info("capture_instance_not_ready", table=str(table.name))
             return
         self._make_versions(table, catalog, registered)
+
+    def _columns_of(self, instance: CaptureInstance) -> tuple[SchemaColumn, ...]:
+        """The event columns that an instance gives now."""
+        name = f"{instance.table.schema}.{instance.table.table}".casefold()
+        return current_columns(instance, self._lossless.get(name, ()), self._rules)
 
     def _names_of(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
         """Names of a table's instances, present or gone."""
@@ -352,13 +359,12 @@ class TableIntake:
         self, table: PublishedTable, catalog: Catalog, registered: list[TableSchema]
     ) -> None:
         first = first_lsn_after(self._state.position)
-        lossless = self._lossless.get(f"{table.name.schema}.{table.name.table}".casefold(), ())
         for instance in table.instances:
             if instance.name not in table.covers:
                 continue
             table.versions[instance.name] = timeline(
                 instance,
-                current_columns(instance, lossless, self._rules),
+                self._columns_of(instance),
                 [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 versions_of(instance, registered, table.covers[instance.name], first),
                 max(first, table.covers[instance.name]),
@@ -366,7 +372,12 @@ class TableIntake:
         reading = reading_of(table, first)
         if reading is not None:
             record = self._state.of(table.name)
-            self._state.keep(table.name, replace(record, schema_lsn=reading.schema.schema_lsn))
+            known = replace(
+                record,
+                schema_lsn=reading.schema.schema_lsn,
+                schema_fingerprint=fingerprint_of(reading.schema),
+            )
+            self._state.keep(table.name, known)
 
 
 def _with_source(table: PublishedTable, record: TableRecord) -> TableRecord:

@@ -36,6 +36,7 @@ class TableRecord:
         lacks_changes: whether a change that is no creation went to the dead letters since its last
             snapshot began.
         snapshot_where: the condition of a partial snapshot that is not over.
+        schema_fingerprint: of that version, by which it is known again; None by an earlier release.
     """
 
     state: TableState = TableState.MISSING
@@ -51,6 +52,7 @@ class TableRecord:
     snapshot_paused: bool = False
     lacks_changes: bool = False
     snapshot_where: str | None = None
+    schema_fingerprint: str | None = None
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
@@ -74,6 +76,7 @@ class TableRecord:
             snapshot_paused=record.snapshot_paused,
             lacks_changes=record.lacks_changes,
             snapshot_where=record.snapshot_where,
+            schema_fingerprint=record.schema_fingerprint,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -99,6 +102,7 @@ class TableRecord:
             snapshot_paused=self.snapshot_paused,
             lacks_changes=self.lacks_changes,
             snapshot_where=self.snapshot_where,
+            schema_fingerprint=self.schema_fingerprint,
         )
 
 

@@ -168,6 +168,14 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
+    def make_ready(self, readings: Iterable[Reading]) -> None:
+        """Make the encoders of what is about to be read.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        self._versions.make_ready((r.table.topic, r.schema) for r in readings)
+
     def check_registered(self) -> None:
         """Check what became of the versions that are registered beside the stream.
 

@@ -28,7 +28,7 @@ from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
-from tailrace_publisher.daemon.signals import Signals
+from tailrace_publisher.daemon.signals import Signals, signals_refusal
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.spelling import check_spelling
@@ -50,6 +50,7 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
+from tailrace_publisher.source.commits_ahead import CommitsAhead
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
 from tailrace_publisher.source.instances import Catalog, read_catalog
 from tailrace_publisher.source.loss import (
@@ -97,6 +98,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         if not runtime.shard.is_whole:
             check_map(topics)
         state = _opened_state(config, control, topics, kept)
+        no_signals = signals_refusal(topics, delivery)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)
         resources.callback(versions.close)
@@ -127,13 +129,15 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             kept.fencing,
         )
         pause = Pause(runtime, state)
-        signals = Signals(topics, delivery, tables, TableOrders(tables, state, control), pause)
+        signals = Signals(topics, no_signals, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)
         snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)
         lanes = _page_lanes(runtime, resources)
         warn_of_two_servers(control, lanes.lane(0).connection())
-        source = SourceAccess(control, lanes, time)
+        reading_ahead = ports.executor("commits")
+        resources.callback(reading_ahead.shutdown)
+        source = SourceAccess(control, lanes, time, CommitsAhead(control, reading_ahead))
         yield Session(
             runtime,
             SessionParts(

@@ -231,9 +231,11 @@ class KafkaDelivery:
             if entry.messages == 0:
                 reports[partitions.index(partition)] = entry.on_delivery
             entry.messages += messages
-        for index, value in enumerate(values):
-            if value is not None and len(value) > _LARGE_BYTES:
-                reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
+        if max(map(len, encoded.values)) > _LARGE_BYTES:
+            for index, value in enumerate(values):
+                if value is not None and len(value) > _LARGE_BYTES:
+                    entry = self._ledger.entry(encoded.topic, partitions[index])
+                    reports[index] = entry.on_delivery
         headers = None if encoded.serializer is None else encoded.serializer.headers
         messages_of = zip(keys, values, partitions, strict=True)
         producer.produce(encoded.topic, messages_of, reports, headers)

@@ -144,19 +144,18 @@ class Ledger:
         """
         hashes = map(zlib.crc32, encoded.positions)
         sizes = map(len, encoded.values)
-        sums: dict[int, int] = {}
-        filled: dict[int, int] = {}
+        sums = dict.fromkeys(partitions, 0)
+        filled = dict.fromkeys(partitions, 0)
         for partition, position_hash, size in zip(partitions, hashes, sizes, strict=True):
-            sums[partition] = sums.get(partition, 0) + position_hash
-            filled[partition] = filled.get(partition, 0) + size
+            sums[partition] += position_hash
+            filled[partition] += size
         for partition, position_sum in sums.items():
             entry = self.entry(encoded.topic, partition)
             entry.position_sum += position_sum
             entry.value_bytes += filled[partition]
             entry.schema_ids.add(encoded.schema_id)
             entry.lacks_operations |= encoded.lacks_operations
-        by_operation = Counter(zip(partitions, map(_OPERATION, encoded.positions), strict=True))
-        for (partition, operation), count in by_operation.items():
+        for (partition, operation), count in _by_operation(encoded.positions, partitions).items():
             entry = self.entry(encoded.topic, partition)
             entry.count += count
             entry.operations[operation] += count
@@ -173,3 +172,14 @@ class Ledger:
             DeliveryRejected: somebody else's records are among ours.
         """
         return [self._partitions[key].progress() for key in sorted(self._partitions)]
+
+
+def _by_operation(
+    positions: Sequence[bytes], partitions: Sequence[int]
+) -> dict[tuple[int, int], int]:
+    """How many events each partition has of each operation."""
+    operations = set(map(_OPERATION, positions))
+    if len(operations) == 1:
+        (operation,) = operations
+        return {(partition, operation): n for partition, n in Counter(partitions).items()}
+    return Counter(zip(partitions, map(_OPERATION, positions), strict=True))

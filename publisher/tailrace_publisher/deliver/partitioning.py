@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import repeat
+from operator import itemgetter
 from struct import unpack_from
 from typing import Final
 
@@ -39,17 +40,20 @@ def murmur2(data: bytes) -> int:
     return state ^ state >> 15
 
 
-def _by_crc32(key: bytes) -> int:
-    """Of the key's own bytes: another id of its schema does not move it."""
-    return zlib.crc32(key[FRAME_BYTES:])
+_payload: Final = itemgetter(slice(FRAME_BYTES, None))
 
 
-def _by_murmur2(key: bytes) -> int:
+def _by_crc32(keys: Iterable[bytes]) -> Iterable[int]:
+    """Of the keys' own bytes: another id of their schema does not move them."""
+    return map(zlib.crc32, map(_payload, keys))
+
+
+def _by_murmur2(keys: Iterable[bytes]) -> Iterable[int]:
     """Of all bytes, as the default partitioner of Java's producer takes them."""
-    return murmur2(key) & _POSITIVE
+    return (murmur2(key) & _POSITIVE for key in keys)
 
 
-_HASHES: Final[dict[Partitioner, Callable[[bytes], int]]] = {
+_HASHES: Final[dict[Partitioner, Callable[[Iterable[bytes]], Iterable[int]]]] = {
     Partitioner.CRC32: _by_crc32,
     Partitioner.MURMUR2: _by_murmur2,
 }
@@ -65,10 +69,14 @@ def choose_partitions(
         count: partitions of the topic.
         partitioner: by which hash.
     """
-    if count == 1 or keys[0] is None:
+    present = [key for key in keys if key is not None]
+    if count == 1 or not present:
         return list(repeat(0, len(keys)))
-    hash_of = _HASHES[partitioner]
-    return [hash_of(key) % count if key is not None else 0 for key in keys]
+    hashes = _HASHES[partitioner](present)
+    if len(present) == len(keys):
+        return [found % count for found in hashes]
+    coming = iter(hashes)
+    return [0 if key is None else next(coming) % count for key in keys]
 
 
 def as_written(

@@ -38,7 +38,7 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.ports import Clock, KafkaAccess, KafkaProducer
 
 _STEP_S: Final = 1.0  # longest call into librdkafka, so that signals are served
-_FULL_QUEUE_POLL_S: Final = 0.05
+_FULL_QUEUE_POLL_S: Final = 0.01
 _CAUSE_POLL_S: Final = 0.02
 
 OnDelivery = Callable[[Any, Any], None]
@@ -90,8 +90,8 @@ class TransactionalProducer:
                 # Fewer and larger batches cost both sides less; flush, so commit, waits for none.
                 "linger.ms": 30,
                 "compression.type": "lz4",
-                # 100,000 messages of 350 bytes are 55 MB when the brokers stall; more buys nothing.
-                "queue.buffering.max.messages": 100_000,
+                # 10,000 messages of 350 bytes are 6 MB when the brokers stall; more buys nothing.
+                "queue.buffering.max.messages": 10_000,
                 "client.id": transactional_id,
                 **kafka.options,
                 "transactional.id": transactional_id,

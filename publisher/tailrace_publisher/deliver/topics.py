@@ -21,6 +21,7 @@ from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.topics import TableName
 
 _POLL_S: Final = 0.05
+_POLL_MAX_S: Final = 0.5  # each look lists all topics of the cluster
 _SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _GONE_S: Final = 5.0
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
@@ -105,7 +106,7 @@ class TopicAdmin:
             TopicRefused: a topic may not be used, or one that holds events is gone.
             DeliveryRejected: the brokers refused a new topic.
         """
-        began = self._clock.monotonic()
+        began, pause_s = self._clock.monotonic(), _POLL_S
         present = self._partitions()
         missing = [spec for spec in specs if spec.name not in present]
         new = [spec for spec in missing if not spec.holds_events]
@@ -121,7 +122,8 @@ class TopicAdmin:
                 names = ", ".join(spec.name for spec in missing)
                 raise KafkaUnavailable(f"no leader for topics within time: {names}")
             if missing:
-                self._clock.wait(_POLL_S)
+                self._clock.wait(pause_s)
+                pause_s = min(2 * pause_s, _POLL_MAX_S)
         return {spec.name: present[spec.name] for spec in specs}
 
     def _check_usable(self, specs: Sequence[TopicSpec], waited_s: float) -> None:

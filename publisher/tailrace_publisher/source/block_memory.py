@@ -8,6 +8,7 @@ block can be used while the next one is fetched. Single values have a place of t
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -73,7 +74,7 @@ class BlockMemory:
         """Cut the places of blocks; one that is held already stays as it is."""
         columns, size = _cut(cells, rows)
         if len(self._arena) < PLACES * size:
-            self._arena = np.empty(PLACES * max(size, ARENA_BYTES), np.uint8)
+            self._arena = _pages(PLACES * max(size, ARENA_BYTES))
         return Layout(tuple(cells), rows, self._arena, len(self._arena) // PLACES, columns)
 
     def for_value(self, cell: Cell) -> Layout:
@@ -82,6 +83,11 @@ class BlockMemory:
         if len(self._aside) < size:
             self._aside = np.empty(size, np.uint8)
         return Layout((cell,), 1, self._aside, 0, columns)
+
+
+def _pages(size: int) -> Bytes:
+    """Memory of the system's small pages: NumPy asks for huge ones, of which a place fills few."""
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8)
 
 
 def rows_of(cells: Sequence[Cell], arena: int = ARENA_BYTES) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, overload
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
@@ -46,6 +48,67 @@ class CommitTime:
         return ours == (other.commit_lsn, other.end_time_text, other.tran_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Commits(Sequence[CommitTime]):
+    """Consecutive entries of ``cdc.lsn_time_mapping``, column by column.
+
+    There are thousands of them in a window, and one by one they are looked at where a Kafka
+    transaction ends: an entry is made when it is asked for.
+
+    Attributes:
+        lsns: ``start_lsn``, ascending.
+        local_times: ``tran_end_time``, in the server's local time.
+        tran_ids: ``tran_id``.
+        offsets: how far local time was ahead of UTC then, in minutes; empty where it is not told.
+    """
+
+    lsns: Sequence[bytes] = ()
+    local_times: Sequence[datetime | None] = ()
+    tran_ids: Sequence[bytes | None] = ()
+    offsets: Sequence[int | None] = ()
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Any]) -> Commits:
+        """From rows of these columns, all with the offset or none."""
+        return cls(*zip(*rows, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.lsns)
+
+    @overload
+    def __getitem__(self, index: int) -> CommitTime: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Commits: ...
+
+    def __getitem__(self, index: int | slice) -> CommitTime | Commits:
+        """An entry, or some."""
+        if isinstance(index, slice):
+            return Commits(
+                self.lsns[index],
+                self.local_times[index],
+                self.tran_ids[index],
+                self.offsets[index],
+            )
+        return CommitTime(
+            Lsn.from_bytes(self.lsns[index]),
+            self.local_times[index],
+            self.tran_ids[index],
+            self.offsets[index] if self.offsets else None,
+        )
+
+    def up_to(self, lsn: Lsn) -> Commits:
+        """Those at or before an LSN."""
+        cut = bisect_right(self.lsns, lsn.to_bytes())
+        return self if cut == len(self) else self[:cut]
+
+    def at(self, lsn: Lsn) -> CommitTime | None:
+        """The entry of an LSN; None where there is none."""
+        raw = lsn.to_bytes()
+        index = bisect_left(self.lsns, raw)
+        return self[index] if index < len(self) and self.lsns[index] == raw else None
+
+
 def local_time(connection: Connection) -> datetime:
     """The server's clock as cdc.lsn_time_mapping and the scan sessions use it."""
     value: datetime = connection.query("SELECT GETDATE()")[0][0]
@@ -83,7 +146,7 @@ def time_zone(connection: Connection) -> str | None:
 
 def commits_from(
     connection: Connection, first: Lsn, limit: int, zone: str | None = None
-) -> list[CommitTime]:
+) -> Commits:
     """The next entries of ``cdc.lsn_time_mapping``, with the dummies that mark quiet times.
 
     Args:
@@ -103,7 +166,7 @@ def commits_from(
         *([] if zone is None else [zone]),
         first.to_bytes(),
     )
-    return [CommitTime(Lsn.from_bytes(row[0]), *row[1:]) for row in rows]
+    return Commits.of_rows(rows)
 
 
 def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> Lsn | None:

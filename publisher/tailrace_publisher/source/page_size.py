@@ -125,10 +125,14 @@ class RowSize:
         return self._most is None or self._most * limit.rows > limit.size
 
     def rows_of(self, limit: PageLimit) -> int:
-        """How many rows to ask for: a page of them is expected to be three quarters full."""
+        """How many rows to ask for: a page of them is expected to be three quarters full.
+
+        More, where so many have room whatever is in them.
+        """
         if not self.needs_measuring(limit):
             return limit.rows
-        return max(1, min(limit.rows, int(0.75 * limit.size / self._expected)))
+        certain = 0 if self._most is None else limit.size // self._most
+        return max(1, min(limit.rows, max(certain, int(0.75 * limit.size / self._expected))))
 
     def of(self, row: Sequence[Any]) -> int:
         """Bytes that a row takes; a row of another result set, which has no values, none."""

@@ -24,7 +24,7 @@ few rows, until this one has many.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -238,7 +238,8 @@ class ChangePages:
         covers_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
         row_size: what was learned of the instance's rows; it learns from these.
-        blocks: reads and encodes in blocks; None where that cannot be.
+        blocks: makes what reads and encodes in blocks, once there are rows enough; None, by it
+            too, where that cannot be.
     """
 
     def __init__(
@@ -250,11 +251,12 @@ class ChangePages:
         limit: PageLimit,
         covers_from: Lsn,
         row_size: RowSize,
-        blocks: EncodingReader | None = None,
+        blocks: Callable[[], EncodingReader | None] | None = None,
     ) -> None:
         self._connection = connection
         self._reader = RowReader(connection, instance.name, limit, row_size)
-        self._blocks = blocks if limit.rows >= _PAIR else None
+        self._make_blocks = blocks if limit.rows >= _PAIR else None
+        self._blocks: EncodingReader | None = None
         self._instance = instance
         self._schema = schema
         self._up_to = span.up_to
@@ -301,14 +303,16 @@ class ChangePages:
         """
         if self._is_finished:
             return None
-        if self._blocks is not None and self._is_for_blocks:
+        blocks = self._in_blocks() if self._is_for_blocks else None
+        if blocks is not None:
             begun = self._begun()
             try:
-                return ComingPage(self._read_encoded(self._blocks), begun)
+                return ComingPage(self._read_encoded(blocks), begun)
             except Declined as error:
                 self._decline(begun, error)
         page = self._read_by_row()
-        if self._blocks is not None and self._rows >= FEW_ROWS and self._carried is None:
+        may_be = self._blocks is not None or self._make_blocks is not None
+        if may_be and self._rows >= FEW_ROWS and self._carried is None:
             self._is_for_blocks = True
             self._sees_range = False
         return page
@@ -317,6 +321,12 @@ class ChangePages:
         """A page that was declined, and from then on all pages, row by row."""
         self._decline(page.begun, reason)
         return self._read_by_row()
+
+    def _in_blocks(self) -> EncodingReader | None:
+        make, self._make_blocks = self._make_blocks, None
+        if make is not None:
+            self._blocks = make()
+        return self._blocks
 
     def _begun(self) -> Begun:
         return Begun(self._after, self._rows, self._is_in_large_transaction)
@@ -328,7 +338,7 @@ class ChangePages:
         self._is_in_large_transaction = begun.is_in_large_transaction
         self._is_finished = False
         self._carried = None
-        self._blocks = None
+        self._blocks = self._make_blocks = None
         self._sees_range = False  # another connection, perhaps another server
 
     def _read_by_row(self) -> ChangePage:

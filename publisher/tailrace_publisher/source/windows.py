@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from typing import Final
 
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.source.commit_times import CommitTime
+from tailrace_publisher.source.commit_times import Commits
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 
@@ -57,13 +58,13 @@ class Window:
     span: LsnRange
     first_lsn: Lsn
     commit_ms: Mapping[bytes, int]
-    commits: Sequence[CommitTime]
+    commits: Commits
     is_last: bool
 
 
 def plan_window(
     after: ChangePosition,
-    commits: Sequence[CommitTime],
+    commits: Commits,
     transactions_max: int,
     covers_from: Iterable[Lsn],
     schema_lsns: Iterable[Lsn],
@@ -89,15 +90,15 @@ def plan_window(
     """
     if not commits:
         return None
-    first = commits[0].commit_lsn
+    first = Lsn.from_bytes(commits.lsns[0])
     ceiling = min(
         [lsn for lsn in covers_from if lsn >= first]
         + [lsn.decrement() for lsn in schema_lsns if lsn > first],
         default=Lsn.MAX,
     )
-    taken = [commit for commit in commits if commit.commit_lsn <= ceiling]
+    taken = commits.up_to(ceiling)
     return Window(
-        span=LsnRange(after, taken[-1].commit_lsn),
+        span=LsnRange(after, Lsn.from_bytes(taken.lsns[-1])),
         first_lsn=first,
         commit_ms=_commit_ms(taken, utc_offset_minutes),
         commits=taken,
@@ -105,16 +106,17 @@ def plan_window(
     )
 
 
-def _commit_ms(commits: Sequence[CommitTime], utc_offset_minutes: int) -> dict[bytes, int]:
+def _commit_ms(commits: Commits, utc_offset_minutes: int) -> dict[bytes, int]:
+    """The times of commits; one whose time is unknown has that of the commit before."""
     times: dict[bytes, int] = {}
     known = 0
-    for commit in commits:
-        if commit.local_time is not None:
-            offset = commit.offset_minutes
-            known = milliseconds(
-                commit.local_time, utc_offset_minutes if offset is None else offset
-            )
-        times[commit.commit_lsn.to_bytes()] = known
+    of: tuple[datetime, int | None] | None = None
+    offsets: Iterable[int | None] = commits.offsets or repeat(None)
+    for lsn, local, offset in zip(commits.lsns, commits.local_times, offsets, strict=False):
+        if local is not None and (local, offset) != of:
+            of = local, offset
+            known = milliseconds(local, utc_offset_minutes if offset is None else offset)
+        times[lsn] = known
     return times
 
 

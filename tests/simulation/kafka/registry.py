@@ -84,6 +84,11 @@ class RegistryClient:
             for number, schema_id in enumerate(self._schemas.subjects.get(subject, ()), 1)
         ]
 
+    def subjects(self) -> list[str]:
+        """All subjects."""
+        self._ask()
+        return list(self._schemas.subjects)
+
     def _ask(self) -> None:
         self._tick()
         if self._faults.registry:

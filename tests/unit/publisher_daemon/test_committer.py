@@ -4,7 +4,7 @@ Delivery is recorded here, not sent: what is tested is the order of calls.
 """
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -201,6 +201,48 @@ def test_every_commit_holds_everything_up_to_what_it_says(
         if commit["closed"]:
             assert sorted(out) == [p for p in everything if p[:10] <= through.to_bytes()]
     assert sorted(out) == everything
+
+
+@dataclass
+class Hand:
+    """A clock that is put forward by hand."""
+
+    time_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.time_s
+
+    def now_ms(self) -> int:
+        return 0
+
+    def wait(self, *_: object) -> None:
+        raise AssertionError("nothing waits here")
+
+
+@pytest.mark.parametrize(
+    ("linger_ms", "is_last", "oldest_s"),
+    [(150, True, 0.15), (150, False, 1.0), (2000, False, 2.0), (2000, True, 2.0), (0, False, 0.0)],
+)
+def test_a_transaction_gets_older_where_more_is_known_to_come(
+    linger_ms: int, is_last: bool, oldest_s: float
+):
+    clock, recorder = Hand(), Recorder()
+    given = runtime(1000, Metrics())
+    config = given.config.model_copy(update={"linger_ms": linger_ms})
+    committer = Committer(
+        replace(given, config=config, ports=replace(given.ports, clock=clock)),
+        cast(KafkaDelivery, recorder),
+        PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+        OutOfCut,
+        FencingCheck("db"),
+    )
+    committer.add_times({lsn(number).to_bytes(): 0 for number in range(9)}, is_last=is_last)
+    pages = [EncodedRows("t", 0, table(0, [n]), [None], table(0, [n])) for n in range(1, 9)]
+    blocks = merge([iter(pages)])
+    for time_s in (0.0, oldest_s - 0.001, oldest_s):
+        clock.time_s = max(0.0, time_s)
+        committer.add(next(blocks))
+        assert bool(recorder.commits) == (clock.time_s >= oldest_s)
 
 
 class Refused(Exception):

@@ -100,7 +100,7 @@ def test_every_row_comes_once_whichever_page_is_declined(declined: int, free: in
     def change_pages() -> ChangePages:
         span = LsnRange(ChangePosition.end_of(FIRST), LAST)
         return ChangePages(
-            connection, capture, schema, span, PAGE, FIRST, size, cast(Any, encoding)
+            connection, capture, schema, span, PAGE, FIRST, size, lambda: cast(Any, encoding)
         )
 
     positions: list[bytes] = []

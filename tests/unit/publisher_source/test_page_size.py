@@ -49,6 +49,16 @@ def test_the_first_page_follows_the_declared_widths(schema: TableSchema):
     assert 1 < size.rows_of(limit) <= 20 * MB // LARGE_GUESS_BYTES
 
 
+def test_as_many_rows_are_asked_for_as_have_room_whatever_is_in_them():
+    size = RowSize(NARROW)
+    row = (*POSITION, 1, "x" * 40, "2026-11-23")
+    limit = PageLimit(2000, 100 * size.of(row))
+
+    assert size.needs_measuring(limit)
+    asked = size.rows_of(limit)
+    assert 75 < asked <= 100
+
+
 def test_pages_shrink_at_once_and_grow_by_halves():
     size, limit = RowSize(LARGE), PageLimit(2000, 20 * MB)
     first = size.rows_of(limit)

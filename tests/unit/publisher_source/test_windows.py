@@ -8,7 +8,7 @@ import pytest
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.commit_times import CommitTime, time_zone
+from tailrace_publisher.source.commit_times import Commits, time_zone
 from tailrace_publisher.source.windows import WindowSize, milliseconds, plan_window
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
@@ -20,12 +20,15 @@ def at(block: int) -> Lsn:
     return Lsn(1, block, 0)
 
 
-def commits(*blocks: int) -> list[CommitTime]:
-    return [CommitTime(at(block), datetime(2013, 1, 1, 0, 0, block)) for block in blocks]  # noqa: DTZ001
+def commits(*blocks: int) -> Commits:
+    return Commits.of_rows(
+        (at(block).to_bytes(), datetime(2013, 1, 1, 0, 0, block), b"\x01")  # noqa: DTZ001
+        for block in blocks
+    )
 
 
 def test_without_commits_there_is_no_window():
-    assert plan_window(START, [], 10, [], [], 0) is None
+    assert plan_window(START, Commits(), 10, [], [], 0) is None
 
 
 def test_a_window_ends_at_the_last_commit_and_knows_their_times():
@@ -71,15 +74,43 @@ def test_rows_at_a_ddl_lsn_have_the_new_version():
 
 
 def test_each_commit_of_a_backlog_over_a_clock_switch_has_the_offset_of_its_own_time():
-    summer = CommitTime(at(2), datetime(2026, 10, 25, 1, 30), offset_minutes=120)  # noqa: DTZ001
-    winter = CommitTime(at(5), datetime(2026, 10, 25, 4, 30), offset_minutes=60)  # noqa: DTZ001
-    untold = CommitTime(at(7), datetime(2026, 10, 25, 4, 31))  # noqa: DTZ001
-    window = plan_window(START, [summer, winter, untold], 10, [], [], utc_offset_minutes=60)
+    summer = (at(2).to_bytes(), datetime(2026, 10, 25, 1, 30), b"\x01", 120)  # noqa: DTZ001
+    winter = (at(5).to_bytes(), datetime(2026, 10, 25, 4, 30), b"\x02", 60)  # noqa: DTZ001
+    untold = (at(7).to_bytes(), datetime(2026, 10, 25, 4, 31), b"\x03", None)  # noqa: DTZ001
+    found = Commits.of_rows([summer, winter, untold])
+    window = plan_window(START, found, 10, [], [], utc_offset_minutes=60)
 
     assert window is not None
     times = [window.commit_ms[at(block).to_bytes()] for block in (2, 5, 7)]
     assert times[1] - times[0] == 4 * 3_600_000
     assert times[2] - times[1] == 60_000
+
+
+def test_a_commit_without_a_time_has_that_of_the_one_before():
+    moment = datetime(2013, 1, 1)  # noqa: DTZ001
+    rows = [(2, None), (3, moment), (4, moment), (5, None), (6, moment + timedelta(seconds=1))]
+    found = Commits.of_rows((at(block).to_bytes(), time, None) for block, time in rows)
+    window = plan_window(START, found, 10, [], [], 0)
+
+    assert window is not None
+    start = 1_356_998_400_000
+    assert [*window.commit_ms.values()] == [0, start, start, start, start + 1000]
+
+
+def test_an_entry_is_found_by_its_lsn_and_nothing_beside_it():
+    found = commits(2, 5, 7)
+
+    assert [found.at(at(block)) for block in (1, 2, 3, 7, 8)] == [
+        None,
+        found[0],
+        None,
+        found[2],
+        None,
+    ]
+    assert found[1].commit_lsn == at(5)
+    assert found[1].tran_id == b"\x01"
+    assert found[1].offset_minutes is None
+    assert [*found.up_to(at(6))] == [*found[:2]] == [found[0], found[1]]
 
 
 def test_a_window_has_as_many_transactions_as_make_so_many_rows():

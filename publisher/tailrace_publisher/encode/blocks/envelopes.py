@@ -20,11 +20,19 @@ from tailrace_publisher.encode.blocks.pieces import (
     Pieces,
     as_list,
     binary,
+    flags_of,
     joined,
+    places,
     scalar,
     varints,
 )
-from tailrace_publisher.encode.blocks.runs import by_kind, commit_runs, of_kinds, starts_of
+from tailrace_publisher.encode.blocks.runs import (
+    by_kind,
+    commit_runs,
+    is_inserts,
+    of_kinds,
+    starts_of,
+)
 from tailrace_publisher.encode.debezium_form import MIDDLES, heads_of
 from tailrace_publisher.encode.forms import Cell, Declined, Form
 from tailrace_publisher.encode.kinds import DELETES, HAS_AFTER, HAS_BEFORE, Kind
@@ -217,12 +225,9 @@ class BlockEncoder:
         Raises:
             Declined: half an update, or no commit time.
         """
-        positions = np.concatenate([block.header.positions for block in blocks])
-        masks = _stacked([block.header.masks for block in blocks])
-        images = pa.concat_arrays([block.images for block in blocks])
-        keys = None
-        if self._rows.has_keys:
-            keys = pa.concat_arrays([block.keys for block in blocks])
+        whole = blocks[0] if len(blocks) == 1 else self._together(blocks)
+        positions, masks = whole.header.positions, whole.header.masks
+        images, keys = whole.images, whole.keys
         events, kinds = _events(positions, keys)
         found = len(kinds)
         if self._treatment.skips:
@@ -236,7 +241,7 @@ class BlockEncoder:
                 )
         if events is not None:
             positions, masks = positions[events], masks[events]
-            keys = keys if keys is None else keys.take(pa.array(events))
+            keys = keys if keys is None else keys.take(places(events))
         if self._flat is not None:
             parts = self._flat.parts(images, events, kinds, positions, commit_ms, processed_ms)
         else:
@@ -255,11 +260,22 @@ class BlockEncoder:
             np.ascontiguousarray(positions).view(f"V{POSITION_BYTES}")[:, 0].tolist(),
             [None] * len(kinds) if keys is None else list(as_list(keys)),
             as_list(values),
-            np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
+            [] if is_inserts(kinds) else np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
             self._table,
             found - len(kinds),
             bool(self._treatment.skipped),
             self._treatment.serializer,
+        )
+
+    def _together(self, blocks: Sequence[EncodedBlock]) -> EncodedBlock:
+        positions = np.concatenate([block.header.positions for block in blocks])
+        keys = None
+        if self._rows.has_keys:
+            keys = pa.concat_arrays([block.keys for block in blocks])
+        return EncodedBlock(
+            Header(positions, _stacked([block.header.masks for block in blocks])),
+            pa.concat_arrays([block.images for block in blocks]),
+            keys,
         )
 
     def _without_skipped(
@@ -275,10 +291,9 @@ class BlockEncoder:
 
     def _images(self, images: Any, events: Longs | None, kinds: Longs) -> list[Any]:
         """Head, before, middle and after of every event."""
-        distinct = set(np.unique(kinds).tolist())
         heads = by_kind(self._heads, kinds)
-        if distinct == {Kind.INSERT}:
-            return [heads, images if events is None else images.take(pa.array(events))]
+        if is_inserts(kinds):
+            return [heads, images if events is None else images.take(places(events))]
         rows = np.arange(len(kinds)) if events is None else events
         none = len(images)
         images = pa.concat_arrays([images, _NOTHING])
@@ -287,15 +302,15 @@ class BlockEncoder:
         after = np.where(np.isin(kinds, list(HAS_AFTER)), rows, none)
         return [
             heads,
-            images.take(pa.array(before)),
+            images.take(places(before)),
             by_kind(_MIDDLES, kinds),
-            images.take(pa.array(after)),
+            images.take(places(after)),
         ]
 
     def _commits(self, positions: Bytes, commit_ms: Mapping[bytes, int]) -> list[Any]:
         """Source up to commit_lsn."""
-        commits, lengths = commit_runs(positions, commit_ms)
-        times = np.repeat(np.array([ms for _, ms in commits], np.int64), lengths)
+        _, of_commits, lengths = commit_runs(positions, commit_ms)
+        times = np.repeat(of_commits, lengths)
         before = self._source.before_seqval
         width = len(before) + 2 * _LSN_CHARACTERS + len(BEFORE_COMMIT_LSN)
         texts = np.empty((len(positions), width), np.uint8)
@@ -323,7 +338,7 @@ class BlockEncoder:
         if len(set(found)) == 1:
             return scalar(found[0])
         lengths = np.diff(starts, append=len(kinds))
-        return binary(found).take(pa.array(np.repeat(np.arange(len(found)), lengths)))
+        return binary(found).take(places(np.repeat(np.arange(len(found)), lengths)))
 
 
 _SERIALS: Final = of_kinds(SERIALS)
@@ -376,6 +391,5 @@ def _events(positions: Bytes, keys: Any) -> tuple[Longs | None, Longs]:
 
 def _differ(keys: Any, rows: Longs) -> Flags:
     """Whether the key, or image, of a row is another one than the next row's."""
-    same = pc.equal(keys.take(pa.array(rows)), keys.take(pa.array(rows + 1)))
-    flags: Flags = ~same.to_numpy(zero_copy_only=False)
-    return flags
+    same = pc.equal(keys.take(places(rows)), keys.take(places(rows + 1)))
+    return ~flags_of(same)

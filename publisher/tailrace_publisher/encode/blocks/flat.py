@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tailrace_publisher.encode.blocks.kernels import hexadecimal
-from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, Pieces, binary, scalar
+from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, Pieces, binary, places, scalar
 from tailrace_publisher.encode.blocks.runs import by_kind, commit_runs, of_kinds
 from tailrace_publisher.encode.flat_form import (
     FLAT_KINDS,
@@ -54,15 +53,15 @@ class FlatBlocks:
         Raises:
             Declined: no commit time.
         """
-        commits, lengths = commit_runs(positions, commit_ms)
-        of_commits = binary([flat_commit(commit, ms) for commit, ms in commits])
+        commits, times, lengths = commit_runs(positions, commit_ms)
+        of_commits = binary(list(map(flat_commit, commits, times.tolist())))
         digits = hexadecimal(np.ascontiguousarray(positions))
         widths = np.full(len(positions), POSITION_DIGITS, np.int64)
         return [
             self._frame,
-            images if events is None else images.take(pa.array(events)),
+            images if events is None else images.take(places(events)),
             by_kind(self._kinds, kinds),
-            of_commits.take(pa.array(np.repeat(np.arange(len(commits)), lengths))),
+            of_commits.take(places(np.repeat(np.arange(len(commits)), lengths))),
             Pieces.of_lengths(digits.reshape(-1), widths).array(),
             scalar(encode_strings(()) + flat_end(processed_ms)),
         ]

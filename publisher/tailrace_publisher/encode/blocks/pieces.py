@@ -1,4 +1,8 @@
-"""Byte strings of many rows in one run, and the numbers that Avro writes with varying length."""
+"""Byte strings of many rows in one run, and the numbers that Avro writes with varying length.
+
+Arrow's own ``pa.array``, ``pa.scalar`` and ``to_numpy`` import pandas wherever it is installed,
+which takes 46 MB. So arrays are made of buffers here, and scalars are taken from arrays.
+"""
 
 from __future__ import annotations
 
@@ -73,12 +77,29 @@ class Pieces:
 
 def binary(values: Sequence[bytes]) -> pa.BinaryArray:
     """An Arrow array of a few byte strings."""
-    return pa.array(values, pa.binary())
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    return Pieces.of_lengths(np.frombuffer(b"".join(values), np.uint8), lengths).array()
 
 
 def scalar(value: bytes) -> pa.Scalar:
     """A byte string that is the same in every row."""
-    return pa.scalar(value, pa.binary())
+    return binary([value])[0]
+
+
+_NOTHING_BETWEEN: Final = scalar(b"")
+
+
+def places(indexes: Longs) -> pa.Int64Array:
+    """Indexes as Arrow takes them, in the same memory."""
+    buffer = pa.py_buffer(np.ascontiguousarray(indexes, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(indexes), [None, buffer])
+
+
+def flags_of(array: pa.BooleanArray) -> Flags:
+    """The bits of an array without nulls, a byte each."""
+    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    end = array.offset + len(array)
+    return np.unpackbits(bits, count=end, bitorder="little")[array.offset :].view(np.bool_)
 
 
 def as_list(array: Any) -> list[bytes]:
@@ -142,4 +163,4 @@ def joined(parts: Sequence[Any]) -> Any:
     Args:
         parts: arrays, or scalars that are the same in every row.
     """
-    return pc.binary_join_element_wise(*parts, scalar(b""))
+    return pc.binary_join_element_wise(*parts, _NOTHING_BETWEEN)

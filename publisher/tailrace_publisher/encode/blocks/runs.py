@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, binary
+from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, binary, places
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_schemas.lsn import LSN_BYTES
@@ -26,7 +25,12 @@ def by_kind(parts: Any, kinds: Longs) -> Any:
     """The part of each event's kind; one for all where there is one kind."""
     if len(kinds) and int(kinds.min()) == int(kinds.max()):
         return parts[int(kinds[0])]
-    return parts.take(pa.array(kinds))
+    return parts.take(places(kinds))
+
+
+def is_inserts(kinds: Longs) -> bool:
+    """Whether all events are inserts; not of none."""
+    return len(kinds) > 0 and int(kinds.min()) == int(kinds.max()) == Kind.INSERT
 
 
 def starts_of(cells: Bytes) -> NDArray[np.int64]:
@@ -39,7 +43,7 @@ def starts_of(cells: Bytes) -> NDArray[np.int64]:
 
 def commit_runs(
     positions: Bytes, commit_ms: Mapping[bytes, int]
-) -> tuple[list[tuple[bytes, int]], Longs]:
+) -> tuple[list[bytes], Longs, Longs]:
     """The commits of events in order: LSN and time of each, and how many events it has.
 
     Args:
@@ -53,7 +57,7 @@ def commit_runs(
     starts = starts_of(commits)
     distinct = commits[starts].view(f"V{LSN_BYTES}")[:, 0].tolist()
     try:
-        known = [(commit, commit_ms[commit]) for commit in distinct]
+        times = np.fromiter(map(commit_ms.__getitem__, distinct), np.int64, len(distinct))
     except KeyError as error:
         raise Declined("no commit time") from error
-    return known, np.diff(starts, append=len(positions))
+    return distinct, times, np.diff(starts, append=len(positions))

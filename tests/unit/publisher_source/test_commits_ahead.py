@@ -1,0 +1,126 @@
+"""Commits that are read ahead are those that would be read now, or they are read again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+
+from tailrace_publisher.errors import SourceUnavailable
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.commits_ahead import CommitsAhead
+from tailrace_schemas.lsn import Lsn
+
+WITHIN_S = 20.0
+
+
+def at(block: int) -> Lsn:
+    return Lsn(1, block, 0)
+
+
+class Book:
+    """A server's ``cdc.lsn_time_mapping``."""
+
+    def __init__(self, *blocks: int) -> None:
+        self.blocks = [*blocks]
+        self.asked: list[tuple[object, ...]] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.failure: Exception | None = None
+
+    def query(self, sql: str, *parameters: Any) -> list[tuple[object, ...]]:
+        self.asked.append(parameters)
+        assert self.may_answer.wait(WITHIN_S)
+        if self.failure is not None:
+            raise self.failure
+        limit, first = parameters[0], parameters[-1]
+        offset = (0,) if "AT TIME ZONE" in sql else ()
+        found = [at(block).to_bytes() for block in self.blocks]
+        return [(lsn, None, None, *offset) for lsn in found if lsn >= first][:limit]
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    with ThreadPoolExecutor(1) as one:
+        yield one
+
+
+def reader(book: Book, executor: Executor) -> CommitsAhead:
+    return CommitsAhead(cast(Connection, book), executor)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [(3, ([2, 3, 4], 3)), (2, ([2, 3], 2)), (5, ([2, 3, 4], 3))],
+)
+def test_as_many_as_were_asked_for_are_not_asked_for_again(
+    executor: Executor, limit: int, expected: tuple[list[int], int]
+):
+    book = Book(1, 2, 3, 4)
+    commits = reader(book, executor)
+    with commits.reading(at(2), 3, None):
+        pass
+    book.blocks += [5, 6, 7]
+
+    found, most = commits.take(at(2), limit, None)
+
+    assert ([commit.commit_lsn.block for commit in found], most) == expected
+    assert len(book.asked) == 1
+    assert len(commits.take(at(2), 9, None)[0]) == 6, "it is given once"
+
+
+def test_fewer_than_were_asked_for_are_asked_for_again(executor: Executor):
+    book = Book(1, 2, 3)
+    commits = reader(book, executor)
+    with commits.reading(at(2), 3, None):
+        pass
+    book.blocks += [4, 5]
+
+    found, most = commits.take(at(2), 3, None)
+
+    assert ([commit.commit_lsn.block for commit in found], most) == ([2, 3, 4], 3)
+
+
+@pytest.mark.parametrize(("first", "zone"), [(1, None), (3, None), (2, "UTC+1")])
+def test_what_was_read_ahead_of_another_place_or_zone_is_of_no_use(
+    executor: Executor, first: int, zone: str | None
+):
+    commits = reader(Book(1, 2, 3, 4, 5), executor)
+    with commits.reading(at(2), 2, None):
+        pass
+
+    found, most = commits.take(at(first), 2, zone)
+
+    assert ([commit.commit_lsn.block for commit in found], most) == ([first, first + 1], 2)
+    assert found[0].offset_minutes == (None if zone is None else 0)
+
+
+def test_a_failure_is_told_by_who_needs_the_answer(executor: Executor):
+    book = Book(1, 2)
+    commits = reader(book, executor)
+    book.failure = SourceUnavailable("gone")
+    with commits.reading(at(1), 2, None):
+        pass
+    with pytest.raises(SourceUnavailable, match="gone"):
+        commits.take(at(1), 2, None)
+    book.failure = None
+
+    assert len(commits.take(at(1), 2, None)[0]) == 2
+
+
+def test_the_connection_is_free_behind_the_block_also_when_that_fails(executor: Executor):
+    book = Book(1, 2)
+    commits = reader(book, executor)
+    book.may_answer.clear()
+    timer = threading.Timer(0.05, book.may_answer.set)
+    timer.start()
+    with pytest.raises(ValueError, match="in the window"), commits.reading(at(1), 2, None):
+        raise ValueError("in the window")
+
+    assert book.may_answer.is_set()
+    timer.join(WITHIN_S)
+    assert len(commits.take(at(1), 2, None)[0]) == 2
+    assert len(book.asked) == 2, "of a window that failed nothing is kept"

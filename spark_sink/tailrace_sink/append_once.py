@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from pyspark.sql import DataFrame
 
 from tailrace_sink.conflicts import retried
-from tailrace_sink.delta_log import table_version, transaction_version
+from tailrace_sink.delta_log import transaction_version
+from tailrace_sink.delta_transaction import DeltaTransaction, is_available
 from tailrace_sink.errors import AppendSkipped
+
+_COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""Delta's own: the version of the session's last commit. A write that it drops does not set it."""
 
 
 def append_once(rows: DataFrame, location: str, application: str, batch: int) -> None:
@@ -24,17 +31,49 @@ def append_once(rows: DataFrame, location: str, application: str, batch: int) ->
     Raises:
         AppendSkipped: the table has a later batch.
     """
-    spark = rows.sparkSession
-    before = table_version(spark, location)
-    writer = (
-        rows.write.format("delta")
-        .mode("append")
-        .option("txnAppId", application)
-        .option("txnVersion", batch)
-    )
-    retried(f"append to {location}", lambda: writer.save(location))
-    if table_version(spark, location) != before:
+    write = partial(append_version, rows, location, application, batch)
+    if retried(f"append to {location}", write):
         return
-    found = transaction_version(spark, location, application)
+    found = transaction_version(rows.sparkSession, location, application)
     if found != batch:
         raise AppendSkipped(location, batch, found)
+
+
+def append_version(
+    rows: DataFrame,
+    location: str,
+    application: str,
+    version: int,
+    metadata: str | None = None,
+) -> bool:
+    """Append rows as one commit, unless the table has its transaction version or a later one.
+
+    Args:
+        rows: the columns of the table.
+        location: of a Delta table.
+        application: Delta's ``txnAppId``.
+        version: Delta's ``txnVersion``.
+        metadata: the commit's user metadata, for the table's history.
+
+    Returns:
+        Whether it was written.
+
+    Raises:
+        PySparkException, Py4JError: also when another commit of the application was quicker.
+    """
+    spark = rows.sparkSession
+    if is_available(spark):
+        transaction = DeltaTransaction(spark, location)
+        if not transaction.is_new_version(application, version):
+            return False
+        if transaction.has_columns(rows):
+            transaction.add(rows)
+            transaction.commit_append(metadata)
+            return True
+    # Its own writer knows what to do with other types, or says what is wrong with them.
+    spark.conf.unset(_COMMITTED)
+    writer = rows.write.format("delta").mode("append").option("txnAppId", application)
+    if metadata is not None:
+        writer = writer.option("userMetadata", metadata)
+    writer.option("txnVersion", version).save(location)
+    return spark.conf.get(_COMMITTED, None) is not None

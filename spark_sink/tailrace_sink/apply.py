@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -194,11 +195,8 @@ def merge_changes(
     reduced = latest_changes(changes, table, large)
     with _kept(spark, reduced, config, table, is_local=is_local) as latest:
         if whole_at is None:
-
-            def write() -> bool:
-                mode, below = config.delete_mode, config.rewrite_below_bytes
-                return upsert(spark, location, table, latest, mode, below)
-
+            mode, below = config.delete_mode, config.rewrite_below_bytes
+            write = partial(upsert, spark, location, table, latest, mode, below)
             if retried(f"upsert into {table.path}", write):
                 return
         latest.rows.createOrReplaceTempView(_VIEW)
@@ -222,23 +220,27 @@ def _kept(
 
     What is lost with an executor is decoded again, from the same offsets.
     """
-    flags = [available_flag(index) for index in range(len(large_columns(table)))]
-    kept = f"{OPERATION} <> 'd'" if config.delete_mode is DeleteMode.HARD else "true"
-    lacks = f"{kept} AND NOT ({' AND '.join(flags)})" if flags else "false"
+    lacking = _lacking(table, config.delete_mode)
     if is_local:
         rows = reduced.toArrow()
-        latest = spark.createDataFrame(rows, reduced.schema)
-        bounds = bounds_in(rows, table)
-        is_whole = not flags or not latest.where(lacks).limit(1).collect()
-        yield Latest(latest, bounds, rows.num_rows, are_few=True, are_whole=is_whole)
+        latest, bounds = spark.createDataFrame(rows, reduced.schema), bounds_in(rows, table)
+        yield Latest(latest, bounds, rows.num_rows, rows, lacking)
         return
     reduced.persist()
     try:
         count, bounds = bounds_by_spark(reduced, table)
-        is_whole = not flags or not reduced.where(lacks).limit(1).collect()
-        yield Latest(reduced, bounds, count, are_few=False, are_whole=is_whole)
+        yield Latest(reduced, bounds, count, None, lacking)
     finally:
         reduced.unpersist()
+
+
+def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
+    """Condition of last changes that become rows and do not hold all values of theirs."""
+    flags = [available_flag(index) for index in range(len(large_columns(table)))]
+    if not flags:
+        return None
+    lacks = f"NOT ({' AND '.join(flags)})"
+    return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"
 
 
 def append_changes(config: SinkConfig, table: LakeTable, changes: DataFrame, batch: int) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from pyspark.sql import Row, SparkSession
 
+from tailrace_sink.append_once import append_version
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.lake_table import literal, quote
 from tailrace_sink.progress import SinkState
@@ -25,6 +26,7 @@ from tailrace_sink.state_json import held_json, held_of, offsets_of, shards_json
 COMPACT_EVERY: Final = 100
 """Commit rows between compactions: each row is a file, and listing thousands costs seconds."""
 
+_APPLICATION: Final = "tailrace-commits"
 _COLUMNS: Final = (
     ("batch", "BIGINT", "Grows with every cut: the progress offsets added up"),
     ("through_lsn", "STRING", "The source LSN that all tables stand at"),
@@ -98,13 +100,7 @@ class CommitTable:
         listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
         row = self._spark.sql(f"SELECT {listed}")  # by name, wherever a column stands
         # Two sinks of which the older does not know yet that it was replaced finish the same batch.
-        (
-            row.write.format("delta")
-            .mode("append")
-            .option("txnAppId", "tailrace-commits")
-            .option("txnVersion", state.batch)
-            .save(self._path)
-        )
+        append_version(row, self._path, _APPLICATION, state.batch)
 
     def compact(self, keep: timedelta, newest_batch: int) -> None:
         """Rewrite the many one-row files as one, and forget cuts older than ``keep``."""

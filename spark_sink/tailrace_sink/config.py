@@ -254,8 +254,9 @@ class SinkConfig(Section):
         le=1_073_741_824,
         description="Size of a table up to which files with changed rows are written anew, though"
         " it has deletion vectors: one file instead of one more with each batch, but every version"
-        " kept is a whole copy; 0 to 1073741824 (1 GiB), default 131072 (128"
-        " KiB). 0 always takes deletion vectors.",
+        " kept is a whole copy. Of a larger table the smallest of these files, together up to that"
+        " size, where the changes are few; 0 to 1073741824 (1 GiB), default 131072 (128 KiB). 0"
+        " always takes deletion vectors.",
     )
     table_properties: dict[str, str] = Field(
         default_factory=dict, description="Further properties of new lake tables."

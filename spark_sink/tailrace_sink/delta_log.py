@@ -1,4 +1,4 @@
-"""What only Delta's own classes tell or do: the one place that reaches into them.
+"""What only Delta's own classes tell of a table, and files beside it.
 
 ``DeltaLog.update().version()`` costs 10 ms for a table that the session knows, ``history(1)`` half
 a second (measured), and there is no other public way to a table's version from Python.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
+
+from tailrace_sink.delta_classes import log_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def table_metadata(
     if version < 0:
         return None
     if at_version is not None and at_version != version:
-        classes, log = _log(spark, path)
+        classes, log = log_of(spark, path)
         none = classes.none
         # The last argument: not by the age of the version, which cuts name for longer.
         snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
@@ -53,9 +54,14 @@ def table_metadata(
     keys = [str(key) for key in configuration.keySet().mkString("\n").split("\n") if key]
     return TableMetadata(
         version=version,
-        schema=StructType.fromJson(json.loads(metadata.schema().json())),
+        schema=schema_of(snapshot),
         properties={key: str(configuration.apply(key)) for key in keys},
     )
+
+
+def schema_of(snapshot: Any) -> StructType:
+    """The columns of a version of a table, with their metadata."""
+    return StructType.fromJson(json.loads(snapshot.metadata().schema().json()))
 
 
 def table_bytes(spark: SparkSession, path: str) -> int:
@@ -63,6 +69,11 @@ def table_bytes(spark: SparkSession, path: str) -> int:
     snapshot = _snapshot(spark, path)
     if int(snapshot.version()) < 0:
         return 0
+    return bytes_of(snapshot)
+
+
+def bytes_of(snapshot: Any) -> int:
+    """Bytes of the files of a version of a table."""
     known = snapshot.checksumOpt()
     # The version's checksum file has it; else Delta reads all of its log, which takes a job.
     return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
@@ -96,7 +107,7 @@ def frame_of(spark: SparkSession, path: str, files: tuple[Any, Any]) -> DataFram
         path: of the table.
         files: as :func:`files_with` found them.
     """
-    classes, log = _log(spark, path)
+    classes, log = log_of(spark, path)
     classes.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as below
     return DataFrame(log.createDataFrame(*files, False, classes.none), spark)
 
@@ -109,7 +120,7 @@ def read_text(spark: SparkSession, table: str, path: str) -> str | None:
         table: path of a Delta table on the same storage, whose way of access is taken.
         path: the file.
     """
-    classes, log = _log(spark, table)
+    classes, log = log_of(spark, table)
     settings, file = log.newDeltaHadoopConf(), classes.path(path)
     if not file.getFileSystem(settings).exists(file):
         return None
@@ -122,7 +133,7 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
     Delta's log store knows how, on every storage: its own pointer to the last checkpoint is written
     in this way.
     """
-    classes, log = _log(spark, table)
+    classes, log = log_of(spark, table)
     lines, file = classes.iterator.single(text), classes.path(path)
     settings = log.newDeltaHadoopConf()
     file.getFileSystem(settings).mkdirs(file.getParent())
@@ -130,46 +141,8 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:
-    classes, log = _log(spark, path)
+    classes, log = log_of(spark, path)
     return log.update(False, classes.none, classes.none)
-
-
-def _log(spark: SparkSession, path: str) -> tuple[_Classes, Any]:
-    """The JVM's classes, and Delta's log of a table."""
-    jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to a table's version
-    if jvm is None:
-        raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
-    classes = _classes(jvm)
-    return classes, classes.delta_log.forTable(
-        spark._jsparkSession,  # noqa: SLF001 - as above
-        path,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """Classes of the JVM that are asked for with every table of every batch.
-
-    Py4J looks for each part of a name, ``org`` and ``org.apache``, as a class in every jar, each
-    time that it is named; so each is named once.
-    """
-
-    delta_log: Any
-    iterator: Any
-    none: Any
-    path: Any
-    session: Any
-
-
-@lru_cache(maxsize=1)
-def _classes(jvm: Any) -> _Classes:
-    return _Classes(
-        delta_log=jvm.org.apache.spark.sql.delta.DeltaLog,
-        iterator=jvm.scala.collection.Iterator,
-        none=jvm.scala.Option.empty(),
-        path=jvm.org.apache.hadoop.fs.Path,
-        session=jvm.org.apache.spark.sql.SparkSession,
-    )
 
 
 def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | None:
@@ -179,13 +152,17 @@ def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | No
     greater, and one that began before another write of the same application was committed.
     """
     snapshot = _snapshot(spark, path)
-    if int(snapshot.version()) < 0:
-        return None
+    return None if int(snapshot.version()) < 0 else version_of(snapshot, app_id)
+
+
+def version_of(snapshot: Any, app_id: str) -> int | None:
+    """The newest transaction version of an application in a version of a table."""
     known = snapshot.checksumOpt()
     if known.isDefined() and known.get().setTransactions().isDefined():
         listed = known.get().setTransactions().get()
         every = (listed.apply(index) for index in range(listed.size()))
         return next((int(one.version()) for one in every if one.appId() == app_id), None)
+    # Of a version without a checksum file Delta reads all of its log, which takes a job.
     found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
 
@@ -201,14 +178,14 @@ def delete_folder(spark: SparkSession, table: str, path: str) -> None:
 
 
 def _delete(spark: SparkSession, table: str, path: str, *, is_folder: bool) -> None:
-    classes, log = _log(spark, table)
+    classes, log = log_of(spark, table)
     found = classes.path(path)
     found.getFileSystem(log.newDeltaHadoopConf()).delete(found, is_folder)
 
 
 def folders(spark: SparkSession, path: str) -> list[str]:
     """Names of the folders in a table's: of a partitioned one those of its partitions, too."""
-    classes, log = _log(spark, path)
+    classes, log = log_of(spark, path)
     root = classes.path(path)
     listed = root.getFileSystem(log.newDeltaHadoopConf()).listStatus(root)
     return [str(entry.getPath().getName()) for entry in listed if entry.isDirectory()]

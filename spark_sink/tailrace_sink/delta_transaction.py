@@ -1,28 +1,30 @@
-"""One commit that takes rows out of a Delta table and puts others in, by Delta's own classes.
+"""One commit of a Delta table in parts: rows out of it, others in, by Delta's own classes.
 
-It is what Delta's UPDATE does, in parts: a transaction that notes what is read, new files,
-deletion vectors for what left the old ones, a commit that conflicts with whoever was quicker. There
-is no public way to take these parts from Python, and the one statement that does all of them,
-MERGE, joins the table three times (ADR 0043).
+It is what Delta's UPDATE does: a transaction that notes what is read, new files, deletion vectors
+for what left the old ones, a commit that conflicts with whoever was quicker. There is no public way
+to take these parts from Python. The one statement that does all of them, MERGE, joins the table
+three times (ADR 0043); the writer of DataFrames reads the table's whole state for a transaction
+version that a file has (ADR 0046).
 """
 
 from __future__ import annotations
 
 import json
+import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from tailrace_sink.deletion_vectors import actions_without_rows
+from tailrace_sink.delta_classes import log_of, writing_classes
+from tailrace_sink.delta_log import bytes_of, frame_of, schema_of, version_of
 from tailrace_sink.key_bounds import KeyBound
 from tailrace_sink.lake_table import literal
 
-_DELTA: Final = "org.apache.spark.sql.delta"
 _DELETION_VECTORS: Final = "delta.enableDeletionVectors"
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _KEEP_MORE: Final = (
@@ -46,38 +48,33 @@ class DeltaTransaction:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._path = path
-        self._jvm = _jvm(spark)
-        classes = _classes(self._jvm)
+        classes = writing_classes(spark)
         if classes is None:
-            raise RuntimeError("can_upsert was not asked")
+            raise RuntimeError("this release of Delta has other classes: ask is_available first")
         self._classes = classes
-        session = spark._jsparkSession  # noqa: SLF001 - Delta has no public way from Python
-        classes.session.setActiveSession(session)
-        self._log = classes.delta_log.forTable(session, path)
+        known, self._log = log_of(spark, path)
+        known.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - no public way
         self._transaction = self._log.startTransaction(classes.none, classes.none)
         self._snapshot = self._transaction.snapshot()
-        known = self._snapshot.checksumOpt()
-        self._checksum = known.get() if known.isDefined() else None
-        self._actions = self._jvm.java.util.ArrayList()
+        self._actions: list[Any] = []
 
     @property
     def can_upsert(self) -> bool:
         """Whether rows may be taken out and put in, with nothing else kept of them."""
-        properties = self._snapshot.metadata().configuration()
-        on = self._classes.some("true")
-        return not any(properties.get(name).equals(on) for name in _KEEP_MORE)
-
-    @property
-    def bytes(self) -> int:
-        """Of the table's files."""
-        known = self._checksum
-        # The version's checksum file has it; else Delta reads all of its log, which takes a job.
-        return int(self._snapshot.sizeInBytes() if known is None else known.tableSizeBytes())
+        return not any(map(self._has, _KEEP_MORE))
 
     @property
     def has_deletion_vectors(self) -> bool:
         """Whether rows may leave a file that stays."""
-        found = self._snapshot.metadata().configuration().get(_DELETION_VECTORS)
+        return self._has(_DELETION_VECTORS)
+
+    @property
+    def bytes(self) -> int:
+        """Of the table's files."""
+        return bytes_of(self._snapshot)
+
+    def _has(self, feature: str) -> bool:
+        found = self._snapshot.metadata().configuration().get(feature)
         return bool(found.equals(self._classes.some("true")))
 
     @contextmanager
@@ -91,7 +88,7 @@ class DeltaTransaction:
             bounds: between which the keys are. Delta leaves files out by conditions on them, which
                 takes two jobs; the files of a small table are compared here.
         """
-        every = self._every_file()
+        every = self._every_file
         if every is not None:
             self._transaction.readWholeTable()
             yield self.rows_of(self._meeting(every, bounds))
@@ -106,10 +103,9 @@ class DeltaTransaction:
         """The files whose statistics do not rule out a key between some bounds."""
         if not bounds:
             return list(files)
-        schema = json.loads(self._snapshot.metadata().schema().json())
         physical = {
-            field["name"]: field["metadata"].get(_PHYSICAL_NAME, field["name"])
-            for field in schema["fields"]
+            field.name: field.metadata.get(_PHYSICAL_NAME, field.name)
+            for field in schema_of(self._snapshot)
         }
         meeting = []
         for file in files:
@@ -132,7 +128,7 @@ class DeltaTransaction:
         wanted = set(names)
         if not wanted:
             return {}
-        every = self._every_file()
+        every = self._every_file
         if every is None:
             listed = ", ".join(map(literal, sorted(wanted)))
             condition = f"substring_index(path, '/', -1) IN ({listed})"
@@ -145,10 +141,8 @@ class DeltaTransaction:
 
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
         """The rows that some files of the table have."""
-        classes = self._classes
-        chosen = classes.python.toSeq(self._list(files))
-        frame = self._log.createDataFrame(self._snapshot, chosen, False, classes.none)
-        return DataFrame(frame, self._spark)
+        chosen = self._classes.python.toSeq(list(files))
+        return frame_of(self._spark, self._path, (self._snapshot, chosen))
 
     def add(self, rows: DataFrame) -> None:
         """Write rows into new files.
@@ -157,49 +151,51 @@ class DeltaTransaction:
             rows: with the table's columns.
         """
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
-        self._actions.addAll(self._classes.collections.asJava(written))
+        self._actions.extend(self._classes.collections.asJava(written))
+
+    def has_columns(self, rows: DataFrame) -> bool:
+        """Whether every column of some rows is the table's, of the same type."""
+        types = {f.name: f.dataType.simpleString() for f in schema_of(self._snapshot)}
+        return all(types.get(name) == type_ for name, type_ in rows.dtypes)
+
+    def is_new_version(self, application: str, version: int) -> bool:
+        """Take a transaction version for this commit, if the table does not have it yet.
+
+        Another commit that takes one of the same application in the meantime is a conflict.
+
+        Args:
+            application: Delta's ``txnAppId``.
+            version: Delta's ``txnVersion``.
+
+        Returns:
+            False where the table has it, or a later one: there is nothing to commit.
+        """
+        known = version_of(self._snapshot, application)
+        if known is not None and known >= version:
+            return False
+        self._transaction.readTxn().addOne(application)
+        now_ms = self._classes.some(round(time.time() * 1000))
+        self._actions.append(self._classes.set_transaction(application, version, now_ms))
+        return True
 
     def remove(self, files: Iterable[Any]) -> None:
         """Take whole files out."""
-        for file in files:
-            self._actions.add(file.remove())
+        self._actions.extend(file.remove() for file in files)
 
     def remove_rows(self, rows: Mapping[str, array[int]], files: Mapping[str, Any]) -> None:
-        """Take rows out of files that stay, by deletion vectors; all of them are in one new file.
+        """Take rows out of files that stay, by deletion vectors.
 
         Args:
             rows: name of a file to the row indexes in it, as ``_metadata.row_index`` tells them.
             files: name to the entry of each.
         """
-        classes = self._classes
-        store = classes.vector_store(self._log.newDeltaHadoopConf())
-        root, number = self._log.dataPath(), classes.uuid.randomUUID()
-        path = classes.vector.assembleDeletionVectorPath(root, number, "")
-        writer = store.createWriter(store.pathWithFileSystem(path))
-        try:
-            for name, indexes in rows.items():
-                file = files[name]
-                bitmap = classes.bitmap.apply(self._longs(indexes))
-                if file.deletionVector() is not None:
-                    bitmap.merge(store.read(file.deletionVector(), root))
-                bitmap.runOptimize()
-                left = bitmap.cardinality()
-                place = writer.write(bitmap.serializeAsByteArray(classes.portable))
-                total = file.numPhysicalRecords()
-                if total.isDefined() and int(total.get()) == left:
-                    self._actions.add(file.remove())
-                    continue
-                vector = classes.vector.onDiskWithRelativePath(
-                    number, "", place.length(), left, classes.some(place.offset()), classes.none
-                )
-                changed = file.removeRows(vector, True, True)
-                self._actions.add(changed._1())  # noqa: SLF001 - a pair of Scala's
-                self._actions.add(changed._2())  # noqa: SLF001 - as above
-        finally:
-            writer.close()
+        self._actions.extend(actions_without_rows(self._classes, self._log, rows, files))
 
-    def commit(self, metrics: Mapping[str, int]) -> None:
+    def commit_merge(self, metrics: Mapping[str, int]) -> None:
         """Commit what was added and removed; nothing is written where nothing was.
+
+        It is one of Delta's own operations: of another one it would read the whole state of the
+        table after the commit, for its checksum file.
 
         Args:
             metrics: of Delta's MERGE, for the table's history; ``operationNumSourceRows`` is one.
@@ -207,113 +203,44 @@ class DeltaTransaction:
         Raises:
             PySparkException, Py4JError: also when somebody else was quicker (``conflicts``).
         """
-        if self._actions.isEmpty():
+        if not self._actions:
             return
-        classes = self._classes
         context = self._spark.sparkContext._jsc.sc()  # noqa: SLF001 - as above
-        counted = self._jvm.java.util.HashMap()
+        counted = {name: self._classes.metrics.createMetric(context, name) for name in metrics}
         for name, count in metrics.items():
-            metric = classes.metrics.createMetric(context, name)
-            metric.set(count)
-            counted.put(name, metric)
+            counted[name].set(count)
         self._transaction.registerSQLMetrics(
             self._spark._jsparkSession,  # noqa: SLF001 - as above
-            classes.python.toScalaMap(counted),
+            self._classes.python.toScalaMap(counted),
         )
-        none, nothing = classes.none, classes.python.toSeq(self._list([]))
-        operation = classes.merge(none, none, none, none, nothing, nothing, nothing)
-        self._transaction.commit(classes.python.toSeq(self._actions), operation)
+        self._commit(self._classes.merged)
 
+    def commit_append(self, metadata: str | None) -> None:
+        """Commit what was added.
+
+        Args:
+            metadata: the commit's user metadata, for the table's history.
+
+        Raises:
+            PySparkException, Py4JError: as for :meth:`commit_merge`.
+        """
+        self._commit(self._classes.appended(metadata))
+
+    def _commit(self, operation: Any) -> None:
+        self._transaction.commit(self._classes.python.toSeq(self._actions), operation)
+
+    @cached_property
     def _every_file(self) -> list[Any] | None:
         """All files of the table, where its checksum file lists them: it does so for a few."""
-        known = None if self._checksum is None else self._checksum.allFiles()
-        if known is None or not known.isDefined():
-            return None
-        return list(self._classes.collections.asJava(known.get()))
-
-    def _list(self, items: Iterable[Any]) -> Any:
-        listed = self._jvm.java.util.ArrayList()
-        for item in items:
-            listed.add(item)
-        return listed
-
-    def _longs(self, numbers: array[int]) -> Any:
-        """Numbers as a sequence of Scala's, passed in one piece."""
-        order = self._jvm.java.nio.ByteOrder.LITTLE_ENDIAN
-        packed = array("q", numbers)
-        if _IS_BIG_ENDIAN:
-            packed.byteswap()
-        buffer = self._jvm.java.nio.ByteBuffer.wrap(packed.tobytes()).order(order).asLongBuffer()
-        longs = self._jvm.java.nio.LongBuffer.allocate(len(packed)).put(buffer)
-        return self._classes.sequence.unsafeWrapArray(longs.array())
+        checksum = self._snapshot.checksumOpt()
+        known = checksum.get().allFiles() if checksum.isDefined() else self._classes.none
+        return list(self._classes.collections.asJava(known.get())) if known.isDefined() else None
 
 
 def _name(file: Any) -> str:
     return str(file.path()).rpartition("/")[2]
 
 
-_IS_BIG_ENDIAN: Final = array("H", b"\x00\x01")[0] == 1
-
-
 def is_available(spark: SparkSession) -> bool:
     """Whether this release of Delta has the parts; they are not its public interface."""
-    return _classes(_jvm(spark)) is not None
-
-
-def _jvm(spark: SparkSession) -> Any:
-    jvm = spark._jvm  # noqa: SLF001 - as above
-    if jvm is None:
-        raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
-    return jvm
-
-
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """Classes of the JVM, named once: Py4J looks for each part of a name in every jar."""
-
-    bitmap: Any
-    collections: Any
-    delta_log: Any
-    merge: Any
-    metrics: Any
-    none: Any
-    portable: Any
-    python: Any
-    sequence: Any
-    session: Any
-    some: Any
-    transactions: Any
-    uuid: Any
-    vector: Any
-    vector_store: Any
-
-
-@lru_cache(maxsize=1)
-def _classes(jvm: Any) -> _Classes | None:
-    delta = jvm.org.apache.spark.sql.delta
-    try:
-        return _Classes(
-            bitmap=delta.deletionvectors.RoaringBitmapArray,
-            collections=jvm.scala.jdk.javaapi.CollectionConverters,
-            delta_log=delta.DeltaLog,
-            merge=getattr(jvm, f"{_DELTA}.DeltaOperations$Merge"),
-            metrics=jvm.org.apache.spark.sql.execution.metric.SQLMetrics,
-            none=jvm.scala.Option.empty(),
-            portable=delta.deletionvectors.RoaringBitmapArrayFormat.Portable(),
-            python=jvm.org.apache.spark.api.python.PythonUtils,
-            sequence=jvm.scala.collection.immutable.ArraySeq,
-            session=jvm.org.apache.spark.sql.SparkSession,
-            some=jvm.scala.Option.apply,
-            transactions=_module(jvm, f"{_DELTA}.OptimisticTransaction"),
-            uuid=jvm.java.util.UUID,
-            vector=delta.actions.DeletionVectorDescriptor,
-            vector_store=delta.storage.dv.HadoopFileSystemDVStore,
-        )
-    except (Py4JError, TypeError):  # a package without the class cannot be called
-        return None
-
-
-def _module(jvm: Any, name: str) -> Any:
-    """A Scala object whose methods Java does not see as static ones."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+    return writing_classes(spark) is not None

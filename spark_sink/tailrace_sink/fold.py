@@ -195,6 +195,7 @@ class Fold:
         self.state = state
         self._begun = None
         self._committed_batch = state.batch
+        self._log.recent.forget(state.batch)
         self._traces.folded(self.feed.records(), state, began_s, self._now_s())
         self._hook("committed", "")
         seconds = time.monotonic() - started

@@ -12,15 +12,14 @@ A plain table, that every Delta reader opens; partitioned by day, so that old da
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
+from tailrace_sink.append_once import append_version
 from tailrace_sink.delta_log import (
     files_with,
     folders,
@@ -35,8 +34,8 @@ from tailrace_sink.log_sql import (
     looked_up,
     stable_condition,
 )
-from tailrace_sink.progress import SinkState
-from tailrace_sink.state_json import state_json, state_of
+from tailrace_sink.log_state import LogState, Mark
+from tailrace_sink.recent_cuts import RecentCuts
 from tailrace_sink.topic_ranges import ProgressRecord, TopicRange
 
 _COLUMNS: Final = (
@@ -61,10 +60,9 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
     "delta.autoOptimize.autoCompact": "false",
 }
-_EPOCH_SHIFT: Final = 40
-_COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
-"""Delta's own: the version of the session's last commit. A write that it drops does not set it."""
 _LARGE_FILE: Final = 16 * 1024 * 1024
+_RECENT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of the newest cuts, in memory: what the fold may be behind and not read them again."""
 _ROWS: Final = pa.schema(
     [
         ("day", pa.date32()),
@@ -81,98 +79,6 @@ _ROWS: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Mark:
-    """Who wrote the log last, and how far.
-
-    Attributes:
-        epoch: number of the sink's start; each takes the next one.
-        batch: batch id of the last cut.
-    """
-
-    epoch: int
-    batch: int
-
-    @property
-    def version(self) -> int:
-        """As Delta's transaction version."""
-        return (self.epoch << _EPOCH_SHIFT) | self.batch
-
-    @classmethod
-    def of_version(cls, version: int) -> Mark:
-        """The mark of a transaction version."""
-        return cls(version >> _EPOCH_SHIFT, version & ((1 << _EPOCH_SHIFT) - 1))
-
-
-@dataclass(frozen=True, slots=True)
-class LogState:
-    """The state row of a cut.
-
-    Attributes:
-        state: positions and LSN; nothing of tables.
-        epoch: of the sink that wrote it.
-        owner: random name of that sink: two that start together may take the same epoch.
-        named: topics of unfinished snapshots, by shard.
-        lost: topics whose records this cut does not have, and why.
-        published_ms: when its newest record was published.
-        is_start: whether a start wrote it, for the batch that it found.
-        prefix: first part of the topics' names.
-        deletes: what becomes of deleted rows in the tables: hard or soft.
-        bad_records: what becomes of records that are no changes (``sink.on_bad_record``).
-    """
-
-    state: SinkState
-    epoch: int
-    owner: str
-    named: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    lost: Mapping[str, str] = field(default_factory=dict)
-    published_ms: int = 0
-    is_start: bool = False
-    prefix: str = ""
-    deletes: str = ""
-    bad_records: str = ""
-
-    @property
-    def mark(self) -> Mark:
-        """The mark of its append."""
-        return Mark(self.epoch, self.state.batch)
-
-    def to_json(self) -> str:
-        """As the row holds it."""
-        named = {str(shard): sorted(topics) for shard, topics in self.named.items()}
-        return json.dumps(
-            {
-                "state": state_json(self.state),
-                "epoch": self.epoch,
-                "owner": self.owner,
-                "named": named,
-                "lost": dict(self.lost),
-                "published_ms": self.published_ms,
-                "is_start": self.is_start,
-                "prefix": self.prefix,
-                "deletes": self.deletes,
-                "bad_records": self.bad_records,
-            }
-        )
-
-    @classmethod
-    def of_json(cls, text: str) -> LogState:
-        """From the row."""
-        found = json.loads(text)
-        return cls(
-            state=state_of(found["state"]),
-            epoch=found["epoch"],
-            owner=found["owner"],
-            named={int(shard): frozenset(topics) for shard, topics in found["named"].items()},
-            lost=found["lost"],
-            published_ms=found["published_ms"],
-            is_start=found["is_start"],
-            prefix=found["prefix"],
-            deletes=found["deletes"],
-            bad_records=found.get("bad_records", ""),
-        )
-
-
 class LogTable:
     """The log of one lake.
 
@@ -180,10 +86,14 @@ class LogTable:
         spark: a session for small reads.
         path: where the table is.
         prefix: first part of the topics' names.
+
+    Attributes:
+        recent: events of the newest cuts that this process appended.
     """
 
     def __init__(self, spark: SparkSession, path: str, prefix: str) -> None:
         self._spark = spark
+        self.recent = RecentCuts(_RECENT_BYTES_MAX)
         self.path = path
         self._name = f"delta.{quote(path)}"
         self._app_id = f"tailrace-log-{prefix}"
@@ -234,7 +144,7 @@ class LogTable:
         state: LogState,
         records: Sequence[ProgressRecord],
         progress_topic: str,
-        events: DataFrame | None,
+        events: DataFrame | pa.Table | None,
         day: dt.date,
         *,
         one_file: bool,
@@ -247,17 +157,19 @@ class LogTable:
             records: its progress records.
             progress_topic: where they come from.
             events: topic, partition, offset, schema_id (``schema_id_sql``), key and value of the
-                changes.
+                changes; a few of them may be in memory.
             day: today, UTC.
             one_file: whether all of it is small enough for one file.
 
         Returns:
             Whether it was written: not by a mark that another write of the table had first.
         """
-        local = spark.createDataFrame(_local(state, records, progress_topic, day))
-        rows = local
+        local = _local(state, records, progress_topic, day)
+        if isinstance(events, pa.Table):
+            local, events = pa.concat_tables([local, _of_cut(events, state, day)]), None
+        rows = spark.createDataFrame(local)
         if events is not None:
-            rows = events.selectExpr(
+            of_events = events.selectExpr(
                 f"DATE'{day.isoformat()}' AS day",
                 f"{looked_up(state.state.batch)} AS batch",
                 "topic",
@@ -268,20 +180,13 @@ class LogTable:
                 "key",
                 "value",
                 "CAST(NULL AS STRING) AS state",
-            ).unionByName(local)
+            )
+            rows = of_events.unionByName(rows)
         if one_file:
             rows = rows.coalesce(1)
-        spark.conf.unset(_COMMITTED)
-        (
-            rows.write.format("delta")
-            .mode("append")
-            .option("txnAppId", self._app_id)
-            .option("txnVersion", state.mark.version)
-            # For whoever asks Delta's own history when a cut came: the commit has the true time.
-            .option("userMetadata", state.state.closed_lsn)
-            .save(self.path)
-        )
-        return spark.conf.get(_COMMITTED, None) is not None
+        # For whoever asks Delta's own history when a cut came: the commit has the true time.
+        metadata = state.state.closed_lsn
+        return append_version(rows, self.path, self._app_id, state.mark.version, metadata)
 
     def states(self, after_batch: int, limit: int) -> list[LogState]:
         """State rows of the cuts behind a batch, the oldest first."""
@@ -384,3 +289,15 @@ def _local(
         for record in records
     )
     return pa.Table.from_pylist(rows, schema=_ROWS)
+
+
+def _of_cut(events: pa.Table, state: LogState, day: dt.date) -> pa.Table:
+    """The events as rows of the log."""
+    common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn, "state": None}
+    columns = [
+        pa.repeat(pa.scalar(common[field.name], field.type), events.num_rows)
+        if field.name in common
+        else events[field.name].cast(field.type)
+        for field in _ROWS
+    ]
+    return pa.table(columns, schema=_ROWS)

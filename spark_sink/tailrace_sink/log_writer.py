@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
@@ -27,9 +27,10 @@ from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.late_beginning import LateBeginning
 from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
 from tailrace_sink.log_sql import schema_id_sql
-from tailrace_sink.log_table import LogState
+from tailrace_sink.log_state import LogState
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SinkState
+from tailrace_sink.recent_cuts import EVENTS
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
 from tailrace_sink.writes import fits_driver
@@ -39,6 +40,11 @@ _IDLE_RECORDS_MAX: Final = 500
 """Progress records that tell nothing new are appended with the next cut, or when so many wait."""
 _OLD_MS: Final = 3_600_000
 """Records older than this may be gone: the brokers are asked before reading them fails."""
+
+_IN_MEMORY_BYTES: Final = 1024 * 1024
+"""Of values in a cut that passes the driver, and is kept for the fold (``recent_cuts``): Spark
+warns of tasks that carry more."""
+_NOTHING_NEW: Final = EVENTS.empty_table()
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -339,21 +345,18 @@ class LogWriter:
     ) -> bool:
         """Append; whether it was written (see ``LogTable.append``)."""
         count = sum(of.count for of in topics.values())
-        is_small = fits_driver(self._config, count, sum(of.bytes for of in topics.values()))
+        size = sum(of.bytes for of in topics.values())
+        is_small = fits_driver(self._config, count, size)
         session = self._small if is_small else self._large
         # Beside the tables' jobs, not behind them; of this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
         day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
         try:
-            events: DataFrame | None = None
-            if topics:
-                partitions = {topic: of.partitions for topic, of in topics.items()}
-                cores = None if is_small else session.sparkContext.defaultParallelism
-                known = {schema_id for of in topics.values() for schema_id in of.schema_ids}
-                events = read_messages(session, self._config.kafka, partitions, cores).selectExpr(
-                    "*", f"{schema_id_sql(known)} AS schema_id"
-                )
-            return self._log.append(
+            events = self._events(session, topics, is_small=is_small) if topics else None
+            kept = _NOTHING_NEW if events is None else None
+            if is_small and events is not None and size <= _IN_MEMORY_BYTES:
+                events = kept = events.coalesce(1).toArrow()
+            is_written = self._log.append(
                 session,
                 state,
                 list(records),
@@ -364,6 +367,20 @@ class LogWriter:
             )
         except (PySparkException, Py4JError) as error:
             raise translated("appending to the log", error) from error
+        if is_written:
+            # A start has what an earlier release, or nobody, began: that is in the log only.
+            kept = None if state.is_start else kept
+            self._log.recent.keep(self.state.batch, state.state.batch, kept)
+        return is_written
+
+    def _events(
+        self, session: SparkSession, topics: Mapping[str, LogRange], *, is_small: bool
+    ) -> DataFrame:
+        partitions = {topic: of.partitions for topic, of in topics.items()}
+        cores = None if is_small else session.sparkContext.defaultParallelism
+        known = {schema_id for of in topics.values() for schema_id in of.schema_ids}
+        messages = read_messages(session, self._config.kafka, partitions, cores)
+        return messages.selectExpr("*", f"{schema_id_sql(known)} AS schema_id")
 
 
 def _as_waiting(error: SinkError) -> SinkError:

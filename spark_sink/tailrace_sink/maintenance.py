@@ -7,7 +7,7 @@ left to whoever runs OPTIMIZE on them: it rearranges more than small files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -20,6 +20,7 @@ from tailrace_sink.conflicts import is_conflict
 from tailrace_sink.delta_log import file_sizes
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import quote
+from tailrace_sink.writes import files_within
 
 COMMITS_BETWEEN: Final = 50
 """Commits of a table after which its files are looked at."""
@@ -117,13 +118,3 @@ def compact_small_files(
     spark.conf.set(_DELETED_RATIO, "1.0")
     spark.sql(f"OPTIMIZE delta.{quote(location)}")
     return taken
-
-
-def files_within(sizes: Sequence[int], bytes_max: int) -> int:
-    """How many of some files, smallest first, are together not more than some bytes."""
-    total = 0
-    for index, size in enumerate(sizes):
-        total += size
-        if total > bytes_max:
-            return index
-    return len(sizes)

@@ -15,7 +15,8 @@ from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_sink.config import BadRecords
 from tailrace_sink.feed import Feed
 from tailrace_sink.ledger import counted_by_spark, counted_in, difference, rest_of
-from tailrace_sink.log_table import LogState, LogTable
+from tailrace_sink.log_state import LogState
+from tailrace_sink.log_table import LogTable
 from tailrace_sink.progress import BatchPlan, Bound, SinkState, plan_batch
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.table_batch import TableBatches

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -16,6 +15,7 @@ from tailrace_sink.errors import SinkError
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.ledger import counted_in, difference
 from tailrace_sink.log_table import LogTable
+from tailrace_sink.recent_cuts import events_of
 from tailrace_sink.topic_ranges import TopicRange
 
 
@@ -62,13 +62,11 @@ class TopicReader:
     def _read(self, ranges: Mapping[str, TopicRange]) -> dict[str, pa.Table]:
         if not ranges:
             return {}
+        recent = self._log.recent.values(ranges.values())
+        if recent is not None:
+            return recent
         try:
             read: pa.Table = self._log.values(self._spark, ranges.values()).toArrow()
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
-        return {
-            topic: read.filter(pc.equal(read["topic"], topic))
-            .select(["partition", "offset", "value"])
-            .combine_chunks()
-            for topic in ranges
-        }
+        return {topic: events_of(topic, read) for topic in ranges}

@@ -8,16 +8,24 @@ append (ADR 0043). Where that is not all, a MERGE is right: :func:`upsert` says 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.delta_transaction import DeltaTransaction, is_available
 from tailrace_sink.key_bounds import KeyBound, conditions_of
+from tailrace_sink.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
+from tailrace_sink.writes import files_within
+
+_LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of a table in which rows are found by a list of keys: a larger one is read by generated code, and
+Spark would compile that anew for every list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +49,15 @@ class Latest:
         rows: the table's columns and the ``_cdc_*`` columns.
         bounds: between which every key is.
         count: how many.
-        are_few: whether they are a local relation.
-        are_whole: whether every one has a value for each column that its row has.
+        local: the same in memory where they are few.
+        lacking: condition of those that do not hold all values of their row; None: all do.
     """
 
     rows: DataFrame
     bounds: Sequence[KeyBound]
     count: int
-    are_few: bool
-    are_whole: bool
+    local: pa.Table | None
+    lacking: str | None
 
 
 def upsert(
@@ -68,8 +76,8 @@ def upsert(
         table: what it is.
         latest: the changes.
         delete_mode: what becomes of the rows of deleted keys.
-        rewrite_below: bytes of a table up to which files with rows that changed are written anew;
-            0: of none.
+        rewrite_below: bytes of a table up to which files with rows that changed are written anew,
+            and of a larger table's smallest files; 0: of none.
 
     Returns:
         False where it takes a MERGE: rows that are newer than their change stay, values that a
@@ -79,58 +87,76 @@ def upsert(
     Raises:
         PySparkException, Py4JError: as a MERGE; after a conflict it may be carried out again.
     """
-    if table.foreign or not latest.are_whole or not is_available(spark):
+    if table.foreign or not is_available(spark):
         return False
     transaction = DeltaTransaction(spark, location)
-    rewrites = 0 < rewrite_below >= transaction.bytes
+    size = transaction.bytes
+    rewrites = 0 < rewrite_below >= size
     if not transaction.can_upsert or not (rewrites or transaction.has_deletion_vectors):
         return False
-    found = _find(transaction, table, latest, with_rows=not rewrites)
+    if latest.lacking is not None and latest.rows.where(latest.lacking).limit(1).collect():
+        return False
+    listed: str | None = None
+    if latest.local is not None and size <= _LISTED_BYTES_MAX:
+        listed = listed_condition(latest.local, table)
+    found = _find(transaction, table, latest, listed, with_rows=not rewrites)
     if found.has_newer:
         return False
     files = transaction.files(found.rows)
+    anew = set(files) if rewrites else _small(files, latest, rewrite_below)
     names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
     new = latest.rows
     if delete_mode is DeleteMode.HARD:
         new = new.where(f"{OPERATION} <> 'd'")
     new = new.select(*names)
-    if rewrites and files:
-        there = transaction.rows_of(files.values()).alias("t")
-        same = " AND ".join(_same_key(table))
-        stays = there.join(_few(latest).alias("s"), F.expr(same), "left_anti")
-        new = stays.select(*names).unionByName(new)
-        transaction.remove(files.values())
-    elif files:
-        transaction.remove_rows(found.rows, files)
-    transaction.add(new.coalesce(1) if latest.are_few else new)
-    transaction.commit({"operationNumSourceRows": latest.count})
+    if anew:
+        there = transaction.rows_of(files[name] for name in anew)
+        new = _others(there, table, latest, listed).select(*names).unionByName(new)
+        transaction.remove(files[name] for name in anew)
+    left = {name: rows for name, rows in found.rows.items() if name not in anew}
+    if left:
+        transaction.remove_rows(left, files)
+    transaction.add(new if latest.local is None else new.coalesce(1))
+    transaction.commit_merge({"operationNumSourceRows": latest.count})
     return True
 
 
+def _others(there: DataFrame, table: LakeTable, latest: Latest, listed: str | None) -> DataFrame:
+    """The rows of a table that have none of the keys."""
+    if listed is not None and len(table.key) == 1:
+        return there.where(f"NOT {listed}")
+    same = F.expr(" AND ".join(_same_key(table)))
+    return there.alias("t").join(_few(latest).alias("s"), same, "left_anti")
+
+
 def _find(
-    transaction: DeltaTransaction, table: LakeTable, latest: Latest, *, with_rows: bool
+    transaction: DeltaTransaction,
+    table: LakeTable,
+    latest: Latest,
+    listed: str | None,
+    *,
+    with_rows: bool,
 ) -> _Found:
     """One pass over the keys and positions of the files that may have any of the keys."""
     # Without deletion vectors a table does not tell it.
     row = "_metadata.row_index" if with_rows else "CAST(NULL AS BIGINT)"
-    is_newer = f"t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION}"
     with transaction.reading(latest.bounds) as rows:
         there = rows.selectExpr(
-            *map(quote, table.key),
-            POSITION,
-            "_metadata.file_name AS _cdc_file",
-            f"{row} AS _cdc_row",
+            *map(quote, table.key), POSITION, f"_metadata.file_name AS {FILE}", f"{row} AS {ROW}"
         ).alias("t")
         for condition in conditions_of(latest.bounds):
             there = there.where(condition)
+        if listed is not None and latest.local is not None:
+            found = _read(there.where(listed))
+            return _Found(*matches(found, latest.local, table))
         matched = there.join(_few(latest).alias("s"), F.expr(" AND ".join(_same_key(table))))
-        by_file = matched.groupBy("_cdc_file").agg(
-            F.collect_list("_cdc_row").alias("rows"),
-            F.expr(f"bool_and({is_newer})").alias("are_newer"),
+        is_newer = f"t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION}"
+        found = _read(
+            matched.groupBy(FILE).agg(
+                F.collect_list(ROW).alias("rows"), F.expr(f"bool_and({is_newer})").alias("newer")
+            )
         )
-        by_file._jdf.queryExecution().executedPlan()  # noqa: SLF001 - planned here: it is read
-        found = by_file.toArrow()
-    names, rows_of, are_newer = (found[name] for name in ("_cdc_file", "rows", "are_newer"))
+    names, rows_of, are_newer = (found[name] for name in (FILE, "rows", "newer"))
     return _Found(
         {
             str(name): array("q", rows.values.to_numpy(zero_copy_only=False).tobytes())
@@ -140,8 +166,26 @@ def _find(
     )
 
 
+def _read(rows: DataFrame) -> pa.Table:
+    rows._jdf.queryExecution().executedPlan()  # noqa: SLF001 - planned here: it is noted as read
+    return rows.toArrow()
+
+
+def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]:
+    """The smallest of the files with rows that changed, together not more than some bytes.
+
+    Each upsert adds a file, and changes of keys all over the table come to all of them. A small one
+    costs less to write anew, together with some changes, than to read with its deletion vector ever
+    after (ADR 0046).
+    """
+    if latest.local is None:
+        return set()
+    sizes = sorted((int(file.size()), name) for name, file in files.items())
+    return {name for _, name in sizes[: files_within([size for size, _ in sizes], bytes_max)]}
+
+
 def _few(latest: Latest) -> DataFrame:
-    return F.broadcast(latest.rows) if latest.are_few else latest.rows
+    return latest.rows if latest.local is None else F.broadcast(latest.rows)
 
 
 def _same_key(table: LakeTable) -> list[str]:

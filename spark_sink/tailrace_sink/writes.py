@@ -1,10 +1,11 @@
 """How a table's changes are written: decided from what the ledger counts, before any is read.
 
-A MERGE takes 13 Spark jobs, whatever its size; an append takes two. Pure.
+A MERGE takes some ten Spark jobs, whatever its size; an append takes one. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, auto
 
 from tailrace_sink.config import DeleteMode, SinkConfig
@@ -59,3 +60,13 @@ def fits_driver(config: SinkConfig, count: int, size: int) -> bool:
         size: bytes of their values, as far as the ledger tells.
     """
     return count <= config.local_changes_max and size <= config.local_bytes_max
+
+
+def files_within(sizes: Sequence[int], bytes_max: int) -> int:
+    """How many of some files, smallest first, are together not more than some bytes."""
+    total = 0
+    for index, size in enumerate(sizes):
+        total += size
+        if total > bytes_max:
+            return index
+    return len(sizes)

@@ -16,7 +16,8 @@ from tailrace_schemas.signals import SnapshotSignal
 from tailrace_sink import feed
 from tailrace_sink.application import serve
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
-from tailrace_sink.log_table import LogState, LogTable
+from tailrace_sink.log_state import LogState
+from tailrace_sink.log_table import LogTable
 from tailrace_sink.progress import SinkState
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream

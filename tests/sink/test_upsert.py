@@ -18,7 +18,7 @@ from tailrace_schemas.topics import TableName
 from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.conflicts import is_conflict
-from tailrace_sink.delta_log import table_version
+from tailrace_sink.delta_log import table_bytes, table_version
 from tailrace_sink.delta_transaction import DeltaTransaction
 from tailrace_sink.key_bounds import KeyBound, conditions_of
 from tailrace_sink.lake_table import (
@@ -73,7 +73,7 @@ def frame(spark: SparkSession, rows: list[Any]) -> DataFrame:
 
 
 def latest(rows: DataFrame, count: int, *, few: bool, bounds: tuple[KeyBound, ...] = ()) -> Latest:
-    return Latest(rows, bounds, count, are_few=few, are_whole=True)
+    return Latest(rows, bounds, count, rows.toArrow() if few else None, None)
 
 
 def sorted_rows(location: str, spark: SparkSession) -> Rows:
@@ -114,6 +114,45 @@ def test_it_leaves_what_a_merge_leaves(
     assert all(ways(upserted))
     has_vectors = any(Path(upserted).rglob("deletion_vector*.bin"))
     assert has_vectors is (rewrite_below == 0)
+
+
+def test_small_files_are_written_anew_with_the_changes(small: SparkSession, tmp_path: Path):
+    upserted = create(small, tmp_path / "upserted", VECTORS)
+    merged = create(small, tmp_path / "merged", VECTORS)
+    keys: list[tuple[int | None, str]] = [(key, "a") for key in range(3_000)]
+    below = 8_000
+    for number in range(6):
+        taken = keys if number == 0 else keys[:20]
+        taken = [*taken, *((3_000 + 10 * number + new, "b") for new in range(5))]
+        rows = frame(small, changes(number, taken, "ucd" if number else "c")).coalesce(1).persist()
+        few = latest(rows, len(taken), few=number > 0)
+        assert upsert(small, upserted, TABLE, few, DeleteMode.HARD, below)
+        rows.createOrReplaceTempView("v")
+        small.sql(merge_statement(merged, "v", TABLE, [], DeleteMode.HARD))
+    assert table_bytes(small, upserted) > below
+    assert sorted_rows(upserted, small) == sorted_rows(merged, small)
+    assert all(ways(upserted))
+    assert any(Path(upserted).rglob("deletion_vector*.bin"))
+    assert len(DeltaTable(upserted).file_uris()) == 2
+
+
+def test_files_with_deletion_vectors_are_written_anew_without_their_rows(
+    small: SparkSession, tmp_path: Path
+):
+    rng = random.Random(9)
+    upserted = create(small, tmp_path / "upserted", VECTORS)
+    merged = create(small, tmp_path / "merged", VECTORS)
+    every: list[tuple[int | None, str]] = [(key, "a") for key in range(60)]
+    for number, below in enumerate((0, 0, 0, 4_000, 0, 4_000, ALWAYS)):
+        keys = every if number == 0 else rng.sample(every, k=15)
+        rows = frame(small, changes(number, keys)).coalesce(1).persist()
+        assert upsert(
+            small, upserted, TABLE, latest(rows, len(keys), few=True), DeleteMode.HARD, below
+        )
+        rows.createOrReplaceTempView("v")
+        small.sql(merge_statement(merged, "v", TABLE, [], DeleteMode.HARD))
+        assert sorted_rows(upserted, small) == sorted_rows(merged, small)
+    assert all(ways(upserted))
 
 
 def test_rows_that_are_newer_and_columns_of_others_are_for_a_merge(
@@ -157,5 +196,5 @@ def test_a_write_in_between_is_a_conflict(small: SparkSession, tmp_path: Path):
     small.sql(f"DELETE FROM delta.`{location}` WHERE `the id` = 1")
     transaction.add(frame(small, changes(2, [(1, "a")], "u")))
     with pytest.raises((PySparkException, Py4JError)) as raised:
-        transaction.commit({"operationNumSourceRows": 1})
+        transaction.commit_merge({"operationNumSourceRows": 1})
     assert is_conflict(raised.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tailrace_sink.log_plan import LogCut, Named, plan_cut
-from tailrace_sink.log_table import LogState, Mark
+from tailrace_sink.log_state import LogState, Mark
 from tailrace_sink.progress import Bound, SinkState, plan_batch
 from tailrace_sink.topic_ranges import ProgressRecord
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record

@@ -19,9 +19,8 @@ from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
 from tailrace_sink.lake_table import Kind, LakeColumn, LakeTable, new_table
-from tailrace_sink.maintenance import files_within
 from tailrace_sink.topic_ranges import TopicRange
-from tailrace_sink.writes import Write, fits_driver, way_to_write
+from tailrace_sink.writes import Write, files_within, fits_driver, way_to_write
 
 CREATES, READS = OperationCounts(creates=5), OperationCounts(reads=5)
 MIXED, UPDATES = OperationCounts(creates=4, deletes=1), OperationCounts(updates=5)

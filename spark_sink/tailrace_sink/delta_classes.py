@@ -1,0 +1,140 @@
+"""Delta's own classes in the JVM: the one place that names them.
+
+Delta has no public Python way to a table's version, or to a commit in parts. What reads is there in
+every release of Delta that the sink runs with; what writes may be missing in one
+(``writing_classes``), and then the public ways are taken.
+
+Py4J looks for each part of a name, ``org`` and ``org.apache``, as a class in every jar, each time
+that it is named; so each is named once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+_DELTA: Final = "org.apache.spark.sql.delta"
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaClasses:
+    """What tells of a table."""
+
+    delta_log: Any
+    iterator: Any
+    none: Any
+    path: Any
+    session: Any
+
+
+@dataclass(frozen=True, slots=True)
+class WritingClasses:
+    """What a commit is made of.
+
+    Attributes:
+        appended: from a commit's user metadata to the operation that an append is.
+        merged: the operation that a MERGE is.
+    """
+
+    appended: Callable[[str | None], Any]
+    bitmap: Any
+    byte_buffer: Any
+    collections: Any
+    little_endian: Any
+    long_buffer: Any
+    merged: Any
+    metrics: Any
+    none: Any
+    portable: Any
+    python: Any
+    sequence: Any
+    set_transaction: Any
+    some: Any
+    transactions: Any
+    uuid: Any
+    vector: Any
+    vector_store: Any
+
+
+def jvm_of(spark: SparkSession) -> Any:
+    """The JVM of a session.
+
+    Raises:
+        RuntimeError: it has none.
+    """
+    jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to any of this
+    if jvm is None:
+        raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
+    return jvm
+
+
+def log_of(spark: SparkSession, path: str) -> tuple[DeltaClasses, Any]:
+    """The JVM's classes, and Delta's log of the table at a path."""
+    classes = _reading_classes(jvm_of(spark))
+    session = spark._jsparkSession  # noqa: SLF001 - as above
+    return classes, classes.delta_log.forTable(session, path)
+
+
+def writing_classes(spark: SparkSession) -> WritingClasses | None:
+    """What a commit is made of; None where this release of Delta does not have all of it."""
+    return _writing_classes(jvm_of(spark))
+
+
+@lru_cache(maxsize=1)
+def _reading_classes(jvm: Any) -> DeltaClasses:
+    return DeltaClasses(
+        delta_log=jvm.org.apache.spark.sql.delta.DeltaLog,
+        iterator=jvm.scala.collection.Iterator,
+        none=jvm.scala.Option.empty(),
+        path=jvm.org.apache.hadoop.fs.Path,
+        session=jvm.org.apache.spark.sql.SparkSession,
+    )
+
+
+@lru_cache(maxsize=1)
+def _writing_classes(jvm: Any) -> WritingClasses | None:
+    delta, some = jvm.org.apache.spark.sql.delta, jvm.scala.Option.apply
+    none, python = jvm.scala.Option.empty(), jvm.org.apache.spark.api.python.PythonUtils
+    nothing = python.toSeq([])
+    try:
+        merge = getattr(jvm, f"{_DELTA}.DeltaOperations$Merge")
+        write = getattr(jvm, f"{_DELTA}.DeltaOperations$Write")
+        append_mode = jvm.org.apache.spark.sql.SaveMode.Append
+
+        def appended(metadata: str | None) -> Any:
+            return write(append_mode, none, none, some(metadata), *[none] * 5)
+
+        appended(None)  # its parameters differ between releases
+        return WritingClasses(
+            appended=appended,
+            bitmap=delta.deletionvectors.RoaringBitmapArray,
+            byte_buffer=jvm.java.nio.ByteBuffer,
+            collections=jvm.scala.jdk.javaapi.CollectionConverters,
+            little_endian=jvm.java.nio.ByteOrder.LITTLE_ENDIAN,
+            long_buffer=jvm.java.nio.LongBuffer,
+            merged=merge(none, none, none, none, nothing, nothing, nothing),
+            metrics=jvm.org.apache.spark.sql.execution.metric.SQLMetrics,
+            none=none,
+            portable=delta.deletionvectors.RoaringBitmapArrayFormat.Portable(),
+            python=python,
+            sequence=jvm.scala.collection.immutable.ArraySeq,
+            set_transaction=delta.actions.SetTransaction,
+            some=some,
+            transactions=_module(jvm, f"{_DELTA}.OptimisticTransaction"),
+            uuid=jvm.java.util.UUID,
+            vector=delta.actions.DeletionVectorDescriptor,
+            vector_store=delta.storage.dv.HadoopFileSystemDVStore,
+        )
+    except (Py4JError, TypeError):  # a package without the class cannot be called
+        return None
+
+
+def _module(jvm: Any, name: str) -> Any:
+    """A Scala object whose methods Java does not see as static ones."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)

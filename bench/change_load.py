@@ -1,4 +1,4 @@
-"""What the publisher's benchmark publishes: inserts or updates of a table of 12 or 100 columns."""
+"""What the publisher's benchmark publishes: inserts or updates of tables of some forms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any, Final
 
 import pyodbc
@@ -26,6 +27,19 @@ _WIDE_TYPES: Final = (
     ColumnType("decimal", precision=12, scale=2),
 )
 _WIDE_COLUMNS: Final = 100
+_LONG_COLUMNS: Final = 11
+_LONG_TEXT: Final = 1000
+
+
+class Shape(StrEnum):
+    """Of the table."""
+
+    ORDERS = "orders"
+    """The workload's: 12 columns, 330 bytes an event."""
+    WIDE = "wide"
+    """100 columns, 2 kB."""
+    LONG = "long"
+    """A key and ten texts of 1,000 characters, 10 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +49,13 @@ class ChangeLoad:
     Attributes:
         events: how many.
         transaction: of a source transaction; divides the events, and 1000 or is a multiple of it.
-        is_wide: a table of 100 columns and 2 kB instead of the workload's.
+        shape: of the table.
         is_updates: updates of one column instead of inserts.
     """
 
     events: int
     transaction: int = workload.ROWS_PER_TRANSACTION
-    is_wide: bool = False
+    shape: Shape = Shape.ORDERS
     is_updates: bool = False
 
     @property
@@ -51,10 +65,13 @@ class ChangeLoad:
 
     def schema(self) -> TableSchema:
         """The table ``dbo.orders``, keyed by ``id``."""
-        if not self.is_wide:
+        if self.shape is Shape.ORDERS:
             return workload.table_schema()
         types = [ColumnType("bigint")]
-        types += [_WIDE_TYPES[place % len(_WIDE_TYPES)] for place in range(_WIDE_COLUMNS - 1)]
+        if self.shape is Shape.LONG:
+            types += [ColumnType("varchar", length=_LONG_TEXT)] * (_LONG_COLUMNS - 1)
+        else:
+            types += [_WIDE_TYPES[place % len(_WIDE_TYPES)] for place in range(_WIDE_COLUMNS - 1)]
         columns = tuple(
             SchemaColumn(
                 n + 1, f"c{n}" if n else "id", kind, nullable=n > 0, key_ordinal=int(n == 0)
@@ -130,9 +147,15 @@ class ChangeLoad:
         return [column.name for column in self.schema().columns]
 
     def _row(self, number: int, randomness: random.Random) -> tuple[Any, ...]:
-        if not self.is_wide:
+        if self.shape is Shape.ORDERS:
             return workload.values(number, randomness)
         values: list[Any] = [number]
+        if self.shape is Shape.LONG:
+            # As compressible as prose: half of it.
+            words = (f"{randomness.randrange(10**9):09d} weir " for _ in range(_LONG_TEXT))
+            text = "".join(words)
+            starts = range(0, (_LONG_COLUMNS - 1) * _LONG_TEXT, _LONG_TEXT)
+            return (number, *(text[start : start + _LONG_TEXT] for start in starts))
         for place in range(_WIDE_COLUMNS - 1):
             value = randomness.randrange(10**9)
             text = f"{value} rue de la Bénédiction, {value % 89} Paris"

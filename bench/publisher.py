@@ -4,7 +4,7 @@ The changes are made in the embedded SQL Server, in transactions of ten unless a
 captured before anything is measured. Then, on the same machine at the same time of day:
 
 raw fetch     pyodbc reads the same change rows in order, and nothing else
-raw produce   the same events, encoded before, are produced in transactions of 10,000
+raw produce   the same events, encoded before, are produced in transactions as large as its own
 publisher     the daemon itself, from its first window to its last commit
 by row        the same with source.blocks off: the path of tables that blocks cannot take
 function      the same with source.read_mode: function, through CDC's query functions
@@ -38,7 +38,7 @@ import structlog
 from confluent_kafka import Producer
 
 from bench import workload
-from bench.change_load import ChangeLoad
+from bench.change_load import ChangeLoad, Shape
 from bench.debezium import MODES, DebeziumRun
 from bench.published_orders import cpu_s_of
 from tailrace_compose.local.stack import LocalStack
@@ -54,7 +54,7 @@ from tailrace_publisher.metrics import Metrics
 _DATABASE: Final = "shop"
 _PAGE: Final = 2000
 _PARTITIONS: Final = 4
-_KAFKA_TRANSACTION: Final = 10_000
+_KAFKA_TRANSACTION: Final = PublisherConfig.model_fields["rows_per_transaction"].default
 _LEGS: Final[dict[str, dict[str, Any]]] = {
     "blocks": {},
     "rows": {"blocks": False},
@@ -70,7 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window-transactions", type=int, help="publisher: the option of that name"
     )
-    parser.add_argument("--wide", action="store_true", help="publisher: 100 columns, 2 kB a row")
+    parser.add_argument("--page-rows", type=int, help="publisher: the option of that name")
+    parser.add_argument(
+        "--shape",
+        type=Shape,
+        choices=list(Shape),
+        default=Shape.ORDERS,
+        help="publisher: orders of 12 columns and 330 bytes; wide: 100, 2 kB; long: 11, 10 kB",
+    )
     parser.add_argument("--updates", action="store_true", help="publisher: updates, not inserts")
     parser.add_argument(
         "--debezium", action="store_true", help="publisher: run Debezium's connector beside it"
@@ -86,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure."""
     rows, repeats = arguments.rows, arguments.repeats
-    load = ChangeLoad(rows, arguments.transaction_rows, arguments.wide, arguments.updates)
+    load = ChangeLoad(rows, arguments.transaction_rows, arguments.shape, arguments.updates)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -96,9 +103,13 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         LocalStack(Path(directory)) as stack,
         _source(stack.emulator, load) as source,
     ):
-        window = arguments.window_transactions
+        given = {
+            name: value
+            for name in ("window_transactions", "page_rows")
+            if (value := getattr(arguments, name)) is not None
+        }
         configs = {
-            name: [_config(stack, f"{name}{number}", window, options) for number in range(repeats)]
+            name: [_config(stack, f"{name}{number}", given, options) for number in range(repeats)]
             for name, options in _LEGS.items()
         }
         peers = _peers(stack, Path(directory), source) if arguments.debezium else {}
@@ -123,13 +134,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     on_core, on_core_by_row, _ = (min(used.publisher for used in ran) for ran in runs.values())
     server = min(used.server for used in runs["blocks"])
     broker = min(used.broker for used in runs["blocks"])
-    cores = os.cpu_count() or 1
+    cores, size = os.cpu_count() or 1, sum(len(value) for _, value in events) / rows
     return {
         "rows": rows,
         "columns": len(load.schema().columns),
         "kind": "updates" if load.is_updates else "inserts",
         "rows_per_transaction": arguments.transaction_rows,
-        "bytes_per_event": round(sum(len(value) for _, value in events) / rows),
+        "bytes_per_event": round(size),
+        "publisher_mb_per_s": round(published * size / 1e6, 1),
         "publisher_rows_per_s": round(published),
         "by_row_rows_per_s": round(by_row),
         "function_rows_per_s": round(by_function),
@@ -182,7 +194,7 @@ def _source(server: EmulatorProcess, load: ChangeLoad) -> Iterator[pyodbc.Connec
 
 
 def _config(
-    stack: LocalStack, prefix: str, window: int | None, source: dict[str, Any]
+    stack: LocalStack, prefix: str, given: dict[str, Any], source: dict[str, Any]
 ) -> PublisherConfig:
     return PublisherConfig.load(
         {
@@ -202,8 +214,7 @@ def _config(
             "registry": {"url": stack.registry.url},
             "prefix": prefix,
             "snapshot": {"mode": "no_data"},
-            **({} if window is None else {"window_transactions": window}),
-            "rows_per_transaction": _KAFKA_TRANSACTION,
+            **given,
             "poll_interval_ms": 20,
             "heartbeat_s": 0.5,
         }

@@ -5,6 +5,9 @@ Spark needs to carry the same offsets from Kafka to Parquet, undecoded, as one j
 and partitions, so on every core; a leg's ``ratio_to_raw`` is the raw time divided by the sink's.
 1.0 would mean that decoding, the ledger, keys, positions and commit rows cost nothing.
 
+``decoded`` is the same with from_avro before the Parquet: what a job that decodes needs at least,
+with no table, no key and no Delta.
+
 ``by_hand`` is the job that people write instead: from_avro, the last change of each key and a MERGE
 for each table, without a log, a ledger or cuts; over 1.0 in ``ratio_to_by_hand`` means that the
 sink is faster than that.
@@ -141,7 +144,7 @@ class _Bench:
     def compared(
         self, config: SinkConfig, by_hand: ByHand, ranges: Sequence[TopicRange], took: Took
     ) -> Figures:
-        raw_s = self.raw(config, ranges)
+        raw_s, decoded_s = self.raw(config, ranges), by_hand.decode(ranges)
         by_hand_s = by_hand.apply(ranges)
         changes = sum(found.count for found in ranges)
         return {
@@ -153,6 +156,8 @@ class _Bench:
             "raw_changes_per_s": round(changes / raw_s),
             "ratio_to_raw": round(raw_s / took.total_s, 3),
             "log_ratio_to_raw": round(raw_s / took.log_s, 3),
+            "decoded_s": round(decoded_s, 2),
+            "ratio_to_decoded": round(decoded_s / took.total_s, 3),
             "by_hand_s": round(by_hand_s, 2),
             "ratio_to_by_hand": round(by_hand_s / took.total_s, 3),
         }
@@ -239,6 +244,7 @@ def _warm(bench: _Bench) -> None:
             catch_up()
             by_hand.apply(topics.ranges(before))
     bench.raw(config, topics.ranges(since))
+    by_hand.decode(topics.ranges(since))
 
 
 def _published(topics: Topics, changes: Iterable[Change], **options: Any) -> None:

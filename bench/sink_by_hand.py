@@ -8,7 +8,7 @@ changes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -52,28 +52,47 @@ class ByHand:
         Returns:
             Seconds.
         """
+        return self._timed(self._merge, ranges)
+
+    def decode(self, ranges: Iterable[TopicRange]) -> float:
+        """Decode some ranges into Parquet and do nothing else: no keys, no MERGE, no Delta.
+
+        Returns:
+            Seconds: what everything that decodes needs at least.
+        """
+        return self._timed(self._write_decoded, ranges)
+
+    def _timed(self, work: Callable[[TopicRange], None], ranges: Iterable[TopicRange]) -> float:
         started = time.perf_counter()
         with ThreadPoolExecutor(len(self._sessions)) as pool:
-            list(pool.map(self._merge, [found for found in ranges if found.count]))
+            list(pool.map(work, [found for found in ranges if found.count]))
         return time.perf_counter() - started
 
     def rows(self, spark: SparkSession, found: TopicRange) -> DataFrame:
-        """The last change of each key, as the table has it."""
+        """Every change with its image."""
         values = read_messages(spark, self._kafka, {found.topic: found.partitions})
         event = from_avro(F.expr(f"substring(value, {_FRAME_BYTES + 1})"), self._avro[found.topic])
-        rows = values.select("offset", event.alias("event")).selectExpr(
+        return values.select("offset", event.alias("event")).selectExpr(
             "coalesce(event.after, event.before) AS image",
             "event.op AS op",
             "event.source.commit_lsn AS lsn",
             "offset",
         )
+
+    def _write_decoded(self, found: TopicRange) -> None:
+        rows = self.rows(self._sessions[found.topic], found).select("image.*", "op", "lsn")
+        rows.write.parquet(f"{self._folder}/decoded-{found.topic}-{time.monotonic_ns()}")
+
+    def latest(self, spark: SparkSession, found: TopicRange) -> DataFrame:
+        """The last change of each key, as the table has it."""
+        rows = self.rows(spark, found)
         # A key's events are in one partition: the last of it has the greatest offset.
         latest = rows.groupBy("image.id").agg(F.max_by(F.struct("image", "op", "lsn"), "offset"))
         return latest.toDF("id", "last").select("last.image.*", "last.op", "last.lsn")
 
     def _merge(self, found: TopicRange) -> None:
         spark = self._sessions[found.topic]
-        latest, location = self.rows(spark, found), self.location(found.topic)
+        latest, location = self.latest(spark, found), self.location(found.topic)
         if table_version(spark, location) < 0:
             latest.limit(0).write.format("delta").save(location)
         latest.createOrReplaceTempView("latest")

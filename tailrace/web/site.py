@@ -20,7 +20,7 @@ from tailrace_schemas.signals import SnapshotSignal
 if TYPE_CHECKING:
     from tailrace.settings import Settings
 
-_FIRST_LOOK_S: Final = 15.0
+_FIRST_LOOK_S: Final = 25.0
 _HEADERS: Final = {
     # Nothing but what this page brings itself: text of the source cannot become a script.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"

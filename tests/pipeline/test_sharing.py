@@ -143,7 +143,10 @@ def assert_page(pipe: Pipe, *publishers: Running) -> None:
         seen: dict[str, Any] = {}
 
         def is_whole() -> bool:
-            seen.update(page.get("/model.json").json())
+            answer = page.get("/model.json")
+            if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # The first look is not over.
+                return False
+            seen.update(answer.json())
             told = seen["publisher"]
             return bool(told["figures"]["shards_here"] == 3 and told["state"] == "running")
 

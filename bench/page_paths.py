@@ -42,7 +42,7 @@ from tailrace_publisher.encode.blocks.envelopes import (
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
 from tailrace_publisher.encode.blocks.pieces import joined, prefixed, scalar
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.forms import Form
+from tailrace_publisher.encode.forms import Cell, Form
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import (
@@ -217,7 +217,7 @@ class _Ways:
             ]
             encoded = [
                 _strings(column, cell.form)
-                if cell.form in {Form.TEXT, Form.BYTES, Form.GUID}
+                if cell.form in {Form.TEXT, Form.ASCII, Form.BYTES, Form.GUID}
                 else kernel(_cells_of(column, cell.form, cell.width))
                 for column, cell, kernel in zip(
                     batch.columns[count:], encoder.cells[count:], kernels, strict=True
@@ -336,6 +336,11 @@ _KINDS: Final = [
 ]
 
 
+def _form_of(cell: Cell) -> Form:
+    """Texts here are ASCII where they are taken as such."""
+    return Form.BYTES if cell.form is Form.ASCII else cell.form
+
+
 def _compiled(compiler: str, directory: Path) -> Callable[..., EncodedRows]:
     """The encoder in C, as a function of a block."""
     library = directory / "encoder.so"
@@ -355,7 +360,7 @@ def _compiled(compiler: str, directory: Path) -> Callable[..., EncodedRows]:
         for number, (cell, cells) in enumerate(zip(encoder.cells, block, strict=True)):
             required = number >= 5 and schema.columns[number - 5].is_required
             columns[number] = _Column(
-                *(_KINDS.index(cell.form), required, cell.width, 0),
+                *(_KINDS.index(_form_of(cell)), required, cell.width, 0),
                 *(cells.data.ctypes.data, cells.lengths.ctypes.data),
             )
         mask = block[4].data[0, : int(block[4].lengths[0])].tobytes()

@@ -313,7 +313,13 @@ def _produce(bootstrap: str, topic: str, events: list[tuple[bytes | None, bytes]
     for start in range(0, len(events), _KAFKA_TRANSACTION):
         producer.begin_transaction()
         for index, (key, value) in enumerate(events[start : start + _KAFKA_TRANSACTION]):
-            producer.produce(topic, value, key, index % _PARTITIONS)
+            while True:
+                try:
+                    producer.produce(topic, value, key, index % _PARTITIONS)
+                except BufferError:  # large events: the queue's bytes are used up
+                    producer.poll(0.01)
+                else:
+                    break
             if index % _PAGE == 0:
                 producer.poll(0)
         producer.commit_transaction(60)

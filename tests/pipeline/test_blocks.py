@@ -278,6 +278,29 @@ def test_blocks_begin_where_a_range_turns_out_to_have_many_rows(source: Source):
         assert 0 < count < len(by_row) // page_rows * 2
 
 
+def test_texts_beyond_ascii_are_read_in_blocks_too(source: Source):
+    """A column is taken as ASCII until it has one that is not: its page is then read again."""
+    source.database.execute(
+        "CREATE TABLE dbo.t (id varchar(9) PRIMARY KEY, a varchar(400), b char(9), c varchar(9))"
+    )
+    source.database.enable("t")
+    for begin in range(0, 60, 20):
+        beyond = [(20, "a"), (40, "b")]
+        texts = ["'é'" if (begin, name) in beyond else f"'{name}'" for name in "abc"]
+        source.database.transaction(
+            *[f"INSERT dbo.t VALUES ('{n}', REPLICATE('a', {n} % 7), 'b', '')"
+              for n in range(begin, begin + 19)],
+            f"INSERT dbo.t VALUES ('{begin + 19}', {', '.join(texts)})",
+        )  # fmt: skip
+    source.database.scan()
+
+    for page_rows in (7, 100):
+        by_row, in_blocks, count = source.pages(PageLimit(page_rows, 100_000_000))
+        assert in_blocks == by_row
+        assert len(by_row) == 60
+        assert count == -(-60 // page_rows)
+
+
 def test_few_rows_again_are_read_by_row(source: Source):
     source.database.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, other int)")
     source.database.enable("t")

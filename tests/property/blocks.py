@@ -37,6 +37,10 @@ def _raw(cell: Cell, value: Any) -> tuple[bytes, int]:
     if cell.form is Form.TEXT:
         raw = value.encode("utf-16-le", "surrogatepass")
         return raw + b"\0\0", len(raw)
+    if cell.form is Form.ASCII:
+        # Of a code page with one byte for each character; which one is the server's business.
+        raw = bytes(min(ord(character), 0xFF) for character in value)
+        return raw, len(raw)
     raw = bytes(value) if cell.form is Form.BYTES else _FIXED[cell.form](value, cell)
     return raw, len(raw)
 

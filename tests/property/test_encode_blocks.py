@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
-from tailrace_publisher.encode.forms import Declined, cell_of
+from tailrace_publisher.encode.forms import Declined, Form, NotAscii, cell_of
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position import Operation, unpack_position
+from tailrace_schemas.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.types import ColumnType
 from tests.property.blocks import HEADER, cells_of
 from tests.property.oracle import KEY_ID, SERVER, VALUE_ID
@@ -26,19 +27,23 @@ from tests.property.values import ALL_TYPES, values
 FAST = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def block_encoder(schema: TableSchema, treatment: Treatment | None = None) -> BlockEncoder:
+def block_encoder(
+    schema: TableSchema, treatment: Treatment | None = None, *, is_ascii: bool = False
+) -> BlockEncoder:
+    """An encoder; unless all texts are ASCII it knows of every column that they are not."""
     key_id = KEY_ID if schema.key_columns else None
-    return BlockEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id, treatment)
+    encoder = BlockEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id, treatment)
+    beyond = [cells_of(cell, ["é"] if cell.form is Form.ASCII else []) for cell in encoder.cells]
+    if is_ascii or not any(len(cells.data) for cells in beyond):
+        return encoder
+    with pytest.raises(NotAscii):
+        encoder.encode_values(beyond)
+    return encoder.relearned()
 
 
 def block_of(encoder: BlockEncoder, rows: Sequence[Sequence[Any]]) -> EncodedBlock:
     columns = list(zip(*rows, strict=True))
-    cells = [cell_of(column) for column in encoder.schema.columns]
-    found = [
-        cells_of(cell, column)
-        for cell, column in zip((*HEADER, *cells), columns, strict=True)
-        if cell is not None
-    ]
+    found = [cells_of(cell, column) for cell, column in zip(encoder.cells, columns, strict=True)]
     return encoder.encode_columns(found)
 
 
@@ -93,6 +98,69 @@ def test_every_type_has_the_references_bytes(
     encoded = encoder.encode([block_of(encoder, rows)], {commit: 1_700_000_000_123}, 5)
 
     assert_same(encoded, encoder_of(schema).encode(rows, {commit: 1_700_000_000_123}, 5))
+
+
+TEXTS = st.text(st.characters(max_codepoint=0x7F)) | st.text()
+
+
+@pytest.mark.parametrize("length", [3, 700])
+@pytest.mark.parametrize("name", ["char", "varchar"])
+@FAST
+@given(data=st.data())
+def test_texts_that_are_ascii_have_the_references_bytes_and_others_are_found(
+    name: str, length: int, data: st.DataObject
+) -> None:
+    kind = ColumnType(name, length=length)
+    schema = schema_of(
+        [
+            SchemaColumn(1, "id", kind, nullable=False, key_ordinal=1),
+            SchemaColumn(2, "v", kind),
+            SchemaColumn(3, "w", kind),
+        ]
+    )
+    texts = TEXTS.map(lambda text: text * data.draw(st.sampled_from([1, 90]))).map(
+        lambda text: fitting(text, length)
+    )
+    row = st.tuples(texts, st.none() | texts, st.none() | texts)
+    rows = [
+        (COMMIT, number, bytes(9) + bytes([number]), 2, b"\x03", *image)
+        for number, image in enumerate(data.draw(st.lists(row, min_size=1, max_size=9)))
+    ]
+    encoder = block_encoder(schema, is_ascii=True)
+    beyond = {
+        column.name
+        for column, values in zip(schema.columns, list(zip(*rows, strict=True))[5:], strict=True)
+        if not all(value is None or value.isascii() for value in values)
+    }
+
+    if beyond:
+        with pytest.raises(NotAscii, match=", ".join(sorted(beyond))):
+            block_of(encoder, rows)
+        ascii_before = [cell.form for cell in encoder.cells].count(Form.ASCII)
+        encoder = encoder.relearned()
+        assert [cell.form for cell in encoder.cells].count(Form.ASCII) == ascii_before - len(beyond)
+    encoded = encoder.encode([block_of(encoder, rows)], {COMMIT: 1}, 5)
+
+    assert encoder.relearned() is encoder
+    assert_same(encoded, encoder_of(schema).encode(rows, {COMMIT: 1}, 5))
+
+
+def test_what_is_made_of_texts_is_not_taken_as_ascii() -> None:
+    """It comes as nvarchar, whose bytes are no characters."""
+    varchar = ColumnType("varchar", length=20)
+    cut = ColumnTransform(TransformKind.TRUNCATE, "5")
+    columns = [
+        KEY,
+        SchemaColumn(2, "v", varchar, transform=cut),
+        SchemaColumn(3, "w", ColumnType("nvarchar", length=20)),
+        SchemaColumn(4, "x", ColumnType("sysname", length=128)),
+        SchemaColumn(5, "y", ColumnType("varchar", length=20)),
+    ]
+
+    encoder = BlockEncoder(SERVER, schema_of(columns), "t.db.dbo.t", VALUE_ID, KEY_ID)
+
+    forms = [cell.form for cell in encoder.cells[len(HEADER) :]]
+    assert forms == [Form.LONG, Form.TEXT, Form.TEXT, Form.TEXT, Form.ASCII]
 
 
 def fitting(text: str, units: int) -> str:

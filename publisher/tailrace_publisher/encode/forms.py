@@ -21,6 +21,10 @@ class Declined(Exception):
     """A type or a value that only the reference knows how to treat: it is to read and encode it."""
 
 
+class NotAscii(Declined):
+    """Texts that were taken as ASCII are not: in wider cells the page may be read in blocks."""
+
+
 class Form(Enum):
     """The layout of a cell."""
 
@@ -46,6 +50,9 @@ class Form(Enum):
     """SQLGUID: its first three fields are little-endian."""
     TEXT = auto()
     """UTF-16 code units and a zero unit behind them."""
+    ASCII = auto()
+    """Bytes of a char or varchar as the server has them, in whatever code page: below 0x80 they are
+    the same in all."""
     BYTES = auto()
     """Bytes."""
 
@@ -119,6 +126,17 @@ def cell_of(column: SchemaColumn) -> Cell | None:
         is_single = 0 < declared.precision <= 24
         return Cell(Form.SINGLE, 4) if is_single else Cell(Form.DOUBLE, 8)
     return _of_declared_width(declared)
+
+
+def ascii_cell_of(column: SchemaColumn) -> Cell | None:
+    """How a column is taken whose values may all be ASCII; None where that would tell nothing.
+
+    The driver then gives the bytes as they came, half of what they are as code units.
+    """
+    declared = column.type
+    if column.transform is not None or column.lossless or declared.name not in {"char", "varchar"}:
+        return None
+    return Cell(Form.ASCII, declared.length) if declared.length > 0 else None
 
 
 def _of_declared_width(declared: ColumnType) -> Cell | None:

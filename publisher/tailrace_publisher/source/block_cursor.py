@@ -40,6 +40,7 @@ _C_TYPES: Final[dict[Form, int]] = {
     Form.TIMESTAMP_OFFSET: _C_BINARY,
     Form.GUID: -11,
     Form.TEXT: -8,
+    Form.ASCII: _C_BINARY,
     Form.BYTES: _C_BINARY,
 }
 _BINARY, _INTEGER, _BIGINT, _WVARCHAR = -3, 4, -5, -9

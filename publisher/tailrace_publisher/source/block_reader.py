@@ -286,14 +286,16 @@ class BlockPaths:
         return (found[0] or b"").decode("utf-16-le") if found else ""
 
     def _encoder(self, reference: EnvelopeEncoder) -> BlockEncoder | None:
-        """The encoder of a version; decided once for each."""
+        """The encoder of a version; decided once for each, and when its texts are known better."""
         instance = reference.schema.capture_instance
         known = self._encoders.get(instance)
-        if known is not None and known[0] is reference.schema:
-            return known[1]
         encoder: BlockEncoder | None = None
+        if known is not None and known[0] is reference.schema:
+            encoder = None if known[1] is None else known[1].relearned()
+            if encoder is known[1]:
+                return encoder
         try:
-            encoder = BlockEncoder(
+            encoder = encoder or BlockEncoder(
                 reference.server_name,
                 reference.schema,
                 reference.topic,

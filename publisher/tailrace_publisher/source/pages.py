@@ -18,7 +18,8 @@ a statement of its own.
 Rows come from a reader (``page_readers``). Where there is one that reads and encodes in blocks, it
 gives the pages until it declines one; that one and the rest of the range are the reference's. It
 encodes a page while the next ones are fetched, so it may decline late: what was fetched behind the
-page is then thrown away. Row by row come also the first pages of an instance whose last range had
+page is then thrown away. One that is declined for its texts is read in blocks again, by cells that
+take any text. Row by row come also the first pages of an instance whose last range had
 few rows, until this one has many.
 """
 
@@ -35,7 +36,7 @@ import structlog
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
-from tailrace_publisher.encode.forms import Declined
+from tailrace_publisher.encode.forms import Declined, NotAscii
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
@@ -255,7 +256,7 @@ class ChangePages:
     ) -> None:
         self._connection = connection
         self._reader = RowReader(connection, instance.name, limit, row_size)
-        self._make_blocks = blocks if limit.rows >= _PAIR else None
+        self._make_blocks = self._blocks_of = blocks if limit.rows >= _PAIR else None
         self._blocks: EncodingReader | None = None
         self._instance = instance
         self._schema = schema
@@ -288,12 +289,12 @@ class ChangePages:
             SourceError: the change table is damaged, or the server did not answer.
         """
         page = self.fetch()
-        if not isinstance(page, ComingPage):
-            return page
-        try:
-            return page.rows.result()
-        except Declined as error:
-            return self.read_again(page, error)
+        while isinstance(page, ComingPage):
+            try:
+                return page.rows.result()
+            except Declined as error:
+                page = self.read_again(page, error)
+        return page
 
     def fetch(self) -> ChangePage | ComingPage | None:
         """The same, without waiting until the rows of blocks are encoded.
@@ -303,8 +304,7 @@ class ChangePages:
         """
         if self._is_finished:
             return None
-        blocks = self._in_blocks() if self._is_for_blocks else None
-        if blocks is not None:
+        while self._is_for_blocks and (blocks := self._in_blocks()) is not None:
             begun = self._begun()
             try:
                 return ComingPage(self._read_encoded(blocks), begun)
@@ -317,10 +317,10 @@ class ChangePages:
             self._sees_range = False
         return page
 
-    def read_again(self, page: ComingPage, reason: Declined) -> ChangePage:
-        """A page that was declined, and from then on all pages, row by row."""
+    def read_again(self, page: ComingPage, reason: Declined) -> ChangePage | ComingPage | None:
+        """A page that was declined, and from then on all pages, in other cells or row by row."""
         self._decline(page.begun, reason)
-        return self._read_by_row()
+        return self.fetch()
 
     def _in_blocks(self) -> EncodingReader | None:
         make, self._make_blocks = self._make_blocks, None
@@ -332,13 +332,14 @@ class ChangePages:
         return Begun(self._after, self._rows, self._is_in_large_transaction)
 
     def _decline(self, begun: Begun, reason: Declined) -> None:
-        """Go back to where a page began, and read by row."""
+        """Go back to where a page began, and read by row, or in blocks that have other cells."""
         _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(reason))
         self._after, self._rows = begun.after, begun.rows
         self._is_in_large_transaction = begun.is_in_large_transaction
         self._is_finished = False
         self._carried = None
-        self._blocks = self._make_blocks = None
+        self._blocks = None
+        self._make_blocks = self._blocks_of if isinstance(reason, NotAscii) else None
         self._sees_range = False  # another connection, perhaps another server
 
     def _read_by_row(self) -> ChangePage:

@@ -11,7 +11,7 @@ import pytest
 
 from tailrace_publisher.change.page import ChangePage, ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.encode.forms import Declined
+from tailrace_publisher.encode.forms import Declined, NotAscii
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.source.page_lanes import PageLane, Places
 from tailrace_publisher.source.page_readers import Fetched, RowReader
@@ -46,13 +46,15 @@ class Encoding:
     Args:
         reader: reads the rows.
         declined: the row that it declines, not before another page was read.
+        reason: with what.
     """
 
     rows_min = 2
 
-    def __init__(self, reader: RowReader, declined: int) -> None:
+    def __init__(self, reader: RowReader, declined: int, reason: Declined | None = None) -> None:
         self._reader = reader
         self._declined = declined
+        self._reason = reason or Declined("as asked")
         self._executor = ThreadPoolExecutor(1)
         self._reads = 0
         self._changed = threading.Condition()
@@ -77,7 +79,7 @@ class Encoding:
             if any(row[5] == self._declined for row in rows):
                 with self._changed:
                     assert is_last or self._changed.wait_for(lambda: self._reads > read, WITHIN_S)
-                raise Declined("as asked")
+                raise self._reason
             return EncodedRows("t", 1, [position_of(row).to_bytes() for row in rows])
 
         return self._executor.submit(encoded)
@@ -88,19 +90,24 @@ class Encoding:
 
 @pytest.mark.parametrize("free", [2, 3])
 @pytest.mark.parametrize("declined", range(len(ROWS) + 1))
-def test_every_row_comes_once_whichever_page_is_declined(declined: int, free: int):
+@pytest.mark.parametrize("reason", [Declined(), NotAscii()], ids=["for good", "for its texts"])
+def test_every_row_comes_once_whichever_page_is_declined(
+    reason: Declined, declined: int, free: int
+):
     connection: Any = ChangeTable(ROWS, has_id=True)
     capture = instance(ordered_by_command_id=True)
     schema = TableSchema(TABLE, "t", FIRST, current_columns(capture))
     size = RowSize(schema)
-    encoding = Encoding(RowReader(connection, "t", PAGE, size), declined)
+    others = [Encoding(RowReader(connection, "t", PAGE, size), len(ROWS))]
+    others.append(Encoding(RowReader(connection, "t", PAGE, size), declined, reason))
+    made = list(others)
     reading = ThreadPoolExecutor(1)
     lane = PageLane(reading, lambda: connection, lambda: None)
 
     def change_pages() -> ChangePages:
         span = LsnRange(ChangePosition.end_of(FIRST), LAST)
         return ChangePages(
-            connection, capture, schema, span, PAGE, FIRST, size, lambda: cast(Any, encoding)
+            connection, capture, schema, span, PAGE, FIRST, size, lambda: cast(Any, others.pop())
         )
 
     positions: list[bytes] = []
@@ -115,11 +122,12 @@ def test_every_row_comes_once_whichever_page_is_declined(declined: int, free: in
                 positions += page.positions
     finally:
         reading.shutdown()
-        encoding.close()
+        for encoding in made:
+            encoding.close()
 
     assert positions == [
         ChangePosition(lsn, command, Lsn(0, 0, seqval), Operation.INSERT).to_bytes()
         for lsn, command, seqval, _ in ROWS
     ]
-    assert (by_row > 0) == (declined < len(ROWS))
+    assert (by_row > 0) == (declined < len(ROWS) and not isinstance(reason, NotAscii))
     assert [places.take_if_free() for _ in range(free + 1)] == [True] * free + [False]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -178,15 +179,33 @@ class BlockEncoder:
         if self._source.mask.has_large_columns:
             raise Declined("a value may be unavailable")
         self._treatment = treatment or Treatment()
-        self._rows = ImageEncoder(schema, key_schema_id, hashes=self._treatment.hashes)
-        self.cells = (*HEADER_CELLS, *self._rows.cells)
+        self._key_schema_id = key_schema_id
         self.schema = schema
+        self._take(frozenset())
         self.topic = topic
         self._table = str(schema.table)
         self.schema_id = value_schema_id
         self._heads = of_kinds(heads_of(value_schema_id))
         is_flat = self._treatment.form is EventForm.FLAT
         self._flat = FlatBlocks(value_schema_id) if is_flat else None
+
+    def relearned(self) -> BlockEncoder:
+        """Itself, or one that takes what turned out not to be ASCII in wider cells.
+
+        What was fetched for this one has its cells, so it stays as it is.
+        """
+        if self._rows.not_ascii == self._told:
+            return self
+        other = copy(self)
+        other._take(self._rows.not_ascii)  # noqa: SLF001 - of the same class
+        return other
+
+    def _take(self, not_ascii: Set[str]) -> None:
+        self._told = not_ascii
+        self._rows = ImageEncoder(
+            self.schema, self._key_schema_id, hashes=self._treatment.hashes, not_ascii=not_ascii
+        )
+        self.cells = (*HEADER_CELLS, *self._rows.cells)
 
     def encode_columns(self, columns: Sequence[Cells]) -> EncodedBlock:
         """Encode a block's columns.
@@ -196,6 +215,7 @@ class BlockEncoder:
 
         Raises:
             Declined: only the reference knows what to do with the block.
+            NotAscii: or the encoder that this one has become.
         """
         images = self.encode_values(columns)
         return EncodedBlock(self.header_of(columns), images.rows, images.keys)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
 from tailrace_publisher.encode.blocks.pieces import joined, scalar
-from tailrace_publisher.encode.forms import Cell, Declined, cell_of
+from tailrace_publisher.encode.forms import (
+    Cell,
+    Declined,
+    NotAscii,
+    ascii_cell_of,
+    cell_of,
+)
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.framing import frame_header
@@ -37,9 +43,11 @@ class ImageEncoder:
         key_schema_id: registry id of the key's schema; None for a keyless table.
         identity: names of the columns that tell rows apart, where that is wanted.
         hashes: makes the hashes of hashed columns.
+        not_ascii: names of columns that have texts beyond ASCII; None: all may have.
 
     Attributes:
         cells: how each column of a block is taken.
+        not_ascii: what was given, and what was found since.
 
     Raises:
         Declined: a column's type cannot be taken in blocks, or is not there.
@@ -51,13 +59,18 @@ class ImageEncoder:
         key_schema_id: int | None,
         identity: Sequence[str] = (),
         hashes: ValueHash | None = None,
+        not_ascii: Set[str] | None = None,
     ) -> None:
         taken: list[Cell] = []
         for column in schema.columns:
             cell = cell_of(column)
             if cell is None:
                 raise Declined(f"{column.name} {column.type}")
+            if not_ascii is not None and column.name not in not_ascii:
+                cell = ascii_cell_of(column) or cell
             taken.append(cell)
+        self.not_ascii = frozenset(not_ascii or ())
+        self._names = [column.name for column in schema.columns]
         self.cells = tuple(taken)
         self._kernels = [
             kernel_of(column, cell, hashes)
@@ -83,8 +96,18 @@ class ImageEncoder:
 
         Raises:
             Declined: only the reference knows what to do with the block.
+            NotAscii: or an encoder that is told what this one has found.
         """
-        encoded = [kernel(cells) for kernel, cells in zip(self._kernels, columns, strict=True)]
+        encoded: list[tuple[Any, ...]] = []
+        found: set[str] = set()
+        for name, kernel, cells in zip(self._names, self._kernels, columns, strict=True):
+            try:
+                encoded.append(kernel(cells))
+            except NotAscii:
+                found.add(name)
+        if found:
+            self.not_ascii |= found
+            raise NotAscii(", ".join(sorted(found)))
         keys = identities = None
         if self._key_frame is not None:
             keys = joined([self._key_frame, *_of(encoded, self._key_indexes)])

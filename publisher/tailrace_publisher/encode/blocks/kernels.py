@@ -16,11 +16,12 @@ from tailrace_publisher.encode.blocks.pieces import (
     Flags,
     Longs,
     Pieces,
+    firsts,
     prefixed,
     varints,
 )
 from tailrace_publisher.encode.columns import hash_of_column
-from tailrace_publisher.encode.forms import Cell, Declined, Form
+from tailrace_publisher.encode.forms import Cell, Declined, Form, NotAscii
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.encode.varint import PRESENT, encode_long
 from tailrace_schemas.envelope import SchemaColumn
@@ -63,7 +64,8 @@ Kernel = Callable[[Cells], tuple[Any, ...]]
 def kernel_of(column: SchemaColumn, cell: Cell, hashes: ValueHash | None = None) -> Kernel:
     """The kernel of a column's cells.
 
-    It raises Declined for what does not fit: the reference then says what it is.
+    It raises Declined for what does not fit: the reference then says what it is; NotAscii where
+    other cells would do.
 
     Args:
         column: of the version.
@@ -279,9 +281,7 @@ def _texts(cell: Cell, prefix: bytes) -> Kernel:
         counts = lengths // _UNIT
         width = int(counts.max(initial=0))
         units = cells.data.view("<u2")[:, :width]
-        if len(counts) and int(counts.min()) < width:
-            units = units[np.arange(width) < counts[:, None]]
-        units = np.ascontiguousarray(units).reshape(-1)
+        units = firsts(units, counts)
         if not len(units) or int(units.max()) < 0x80:
             return prefixed(units.astype(np.uint8), counts, nulls, prefix)
         try:
@@ -300,6 +300,18 @@ def _texts(cell: Cell, prefix: bytes) -> Kernel:
         sizes = counts.copy()
         sizes[present] += np.add.reduceat(more, starts, dtype=np.int64)
         return prefixed(np.frombuffer(text, np.uint8), sizes, nulls, prefix)
+
+    return encode
+
+
+def _ascii_texts(cell: Cell, prefix: bytes) -> Kernel:
+    def encode(cells: Cells) -> tuple[Any, ...]:
+        lengths, nulls = _present_lengths(cells, cell.width)
+        width = int(lengths.max(initial=0))
+        data = Pieces.cut(cells.data[:, :width], lengths).data
+        if len(data) and int(data.max()) >= 0x80:
+            raise NotAscii
+        return prefixed(data, lengths, nulls, prefix)
 
     return encode
 
@@ -334,5 +346,6 @@ _KERNELS: Final[dict[Form, Callable[[Cell, bytes], Kernel]]] = {
     Form.TIMESTAMP_OFFSET: _timestamp_offsets,
     Form.GUID: _guids,
     Form.TEXT: _texts,
+    Form.ASCII: _ascii_texts,
     Form.BYTES: _binaries,
 }

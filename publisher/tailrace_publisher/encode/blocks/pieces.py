@@ -24,6 +24,8 @@ Flags = NDArray[np.bool_]
 _SEVEN_BITS: Final = np.uint64(0x7F)
 _SEVEN: Final = np.uint64(7)
 _SIGN: Final = np.int64(63)
+_WIDE: Final = 200
+"""Items from which on a Python object for each row costs less than a flag for each item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,7 @@ class Pieces:
             cells: rows by bytes; what is behind a row's length is left out.
             lengths: bytes of each row.
         """
-        width = cells.shape[1]
-        if len(lengths) and int(lengths.min()) == width:
-            return cls.of_lengths(np.ascontiguousarray(cells).reshape(-1), lengths)
-        kept = np.arange(width) < lengths[:, None]
-        return cls.of_lengths(cells[kept], lengths)
+        return cls.of_lengths(firsts(cells, lengths), lengths)
 
     def array(self) -> pa.BinaryArray:
         """As Arrow has them.
@@ -73,6 +71,21 @@ class Pieces:
         return pa.Array.from_buffers(
             pa.binary(), len(self.ends), [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
         )
+
+
+def firsts(cells: NDArray[Any], lengths: Longs) -> NDArray[Any]:
+    """The first items of each row of a matrix, one row's behind the other's."""
+    rows, width = cells.shape
+    if rows and int(lengths.min()) == width:
+        return np.ascontiguousarray(cells).reshape(-1)
+    if width < _WIDE:
+        kept: NDArray[Any] = cells[np.arange(width) < lengths[:, None]]
+        return kept
+    raw, row_bytes = cells.tobytes(), width * cells.itemsize
+    starts = range(0, rows * row_bytes, row_bytes)
+    sizes = (lengths * cells.itemsize).tolist()
+    pieces = [raw[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+    return np.frombuffer(b"".join(pieces), cells.dtype)
 
 
 def binary(values: Sequence[bytes]) -> pa.BinaryArray:

@@ -71,7 +71,7 @@ class Committer:
         self._last: tuple[str, bytes] | None = None
         self._committed_at = self._clock.monotonic()
         self._announced: set[str] = set()
-        self._times: dict[bytes, int] = {}
+        self._times: Mapping[bytes, int] = {}
         self._commits = Commits()
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
@@ -101,7 +101,7 @@ class Committer:
             is_last: whether nothing behind the window was known when it was planned.
         """
         self._pace.is_behind = not is_last
-        self._times = {**commit_ms}
+        self._times = commit_ms
         self._commits = commits or Commits()
         self._traces.planned()
 

@@ -11,8 +11,8 @@ from tailrace_publisher.daemon.table_state import PUBLISHED
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.commit_times import milliseconds
 from tailrace_publisher.source.ddl_statements import DdlStatement, ddl_behind
-from tailrace_publisher.source.windows import milliseconds
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.schema_changes import SchemaChange

@@ -26,7 +26,7 @@ from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.errors import PublisherError, TableFailed, TopicRefused
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.windows import milliseconds
+from tailrace_publisher.source.commit_times import milliseconds
 
 _log = structlog.get_logger(__name__)
 

@@ -52,7 +52,7 @@ class SourceAccess:
         control: connection for positions and metadata.
         lanes: read pages.
         time: the server's local time.
-        commits: reads commits, on the connection for positions.
+        commits: reads commits.
     """
 
     control: Connection
@@ -63,7 +63,7 @@ class SourceAccess:
     @property
     def queries(self) -> int:
         """Number of statements sent so far."""
-        return self.control.queries + self.lanes.queries
+        return self.control.queries + self.lanes.queries + self.commits.queries
 
 
 class Stream:

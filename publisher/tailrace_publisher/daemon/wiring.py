@@ -136,8 +136,10 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         lanes = _page_lanes(runtime, resources)
         warn_of_two_servers(control, lanes.lane(0).connection())
         reading_ahead = ports.executor("commits")
+        commits = CommitsAhead(control, reading_ahead, partial(_blocks, runtime))
+        resources.callback(commits.close)
         resources.callback(reading_ahead.shutdown)
-        source = SourceAccess(control, lanes, time, CommitsAhead(control, reading_ahead))
+        source = SourceAccess(control, lanes, time, commits)
         yield Session(
             runtime,
             SessionParts(

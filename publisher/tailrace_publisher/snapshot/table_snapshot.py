@@ -21,7 +21,7 @@ from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.snapshot.untold import UntoldValues
-from tailrace_publisher.source.windows import milliseconds
+from tailrace_publisher.source.commit_times import milliseconds
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 

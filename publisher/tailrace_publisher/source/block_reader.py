@@ -18,6 +18,8 @@ from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
 from tailrace_publisher.source.block_memory import PLACES, ROWS_MIN, rows_of
 from tailrace_publisher.source.block_rows import BlockRows, EncodingThread, FetchedBlock
+from tailrace_publisher.source.commit_columns import commits_in_blocks
+from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.connection import connection_string
 from tailrace_publisher.source.driver import find_driver
 from tailrace_publisher.source.odbc import DriverManager, OdbcError
@@ -38,7 +40,7 @@ from tailrace_publisher.source.table_blocks import (
 )
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.lsn import LSN_BYTES, Lsn
 
 _NAME_BYTES: Final = 512
 
@@ -266,6 +268,13 @@ class BlockPaths:
             _log.debug("table_not_in_blocks", instance=schema.capture_instance, reason=str(error))
             return None
         return _TableReader(self, blocks)
+
+    def commits(self, first: Lsn, limit: int, zone: str | None) -> Commits:
+        """See :class:`BlockReading`."""
+        try:
+            return commits_in_blocks(self.connection, first, limit, zone)
+        except OdbcError as error:
+            raise self.translated(error) from error
 
     def run(self, statement: str) -> None:
         """See :class:`BlockReading`."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import repeat
 from typing import Any, Final, overload
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_schemas.lsn import Lsn
 
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
+_DAY_S: Final = 86_400
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
 
@@ -84,7 +87,7 @@ class Commits(Sequence[CommitTime]):
     def __getitem__(self, index: int | slice) -> CommitTime | Commits:
         """An entry, or some."""
         if isinstance(index, slice):
-            return Commits(
+            return type(self)(
                 self.lsns[index],
                 self.local_times[index],
                 self.tran_ids[index],
@@ -97,6 +100,26 @@ class Commits(Sequence[CommitTime]):
             self.offsets[index] if self.offsets else None,
         )
 
+    def milliseconds(self, utc_offset_minutes: int) -> Mapping[bytes, int]:
+        """Times in milliseconds UTC, by the ten bytes of the commit LSN.
+
+        An entry whose time is unknown has that of the one before.
+
+        Args:
+            utc_offset_minutes: how far local time is ahead of UTC now, for entries that do not tell
+                their own.
+        """
+        times: dict[bytes, int] = {}
+        known = 0
+        of: tuple[datetime, int | None] | None = None
+        offsets: Iterable[int | None] = self.offsets or repeat(None)
+        for lsn, local, offset in zip(self.lsns, self.local_times, offsets, strict=False):
+            if local is not None and (local, offset) != of:
+                of = local, offset
+                known = milliseconds(local, utc_offset_minutes if offset is None else offset)
+            times[lsn] = known
+        return times
+
     def up_to(self, lsn: Lsn) -> Commits:
         """Those at or before an LSN."""
         cut = bisect_right(self.lsns, lsn.to_bytes())
@@ -107,6 +130,13 @@ class Commits(Sequence[CommitTime]):
         raw = lsn.to_bytes()
         index = bisect_left(self.lsns, raw)
         return self[index] if index < len(self) and self.lsns[index] == raw else None
+
+
+def milliseconds(local_time: datetime, utc_offset_minutes: int) -> int:
+    """Milliseconds UTC of a moment in the server's local time."""
+    since = local_time - EPOCH
+    seconds = since.days * _DAY_S + since.seconds - utc_offset_minutes * 60
+    return seconds * 1000 + since.microseconds // 1000
 
 
 def local_time(connection: Connection) -> datetime:
@@ -158,15 +188,22 @@ def commits_from(
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
     """
-    offset = "" if zone is None else ", DATEPART(tz, tran_end_time AT TIME ZONE ?)"
     rows = connection.query(
-        f"SELECT TOP (?) start_lsn, tran_end_time, tran_id{offset} FROM cdc.lsn_time_mapping"
-        " WHERE start_lsn >= ? ORDER BY start_lsn",
+        commits_statement(with_offset=zone is not None),
         limit,
         *([] if zone is None else [zone]),
         first.to_bytes(),
     )
     return Commits.of_rows(rows)
+
+
+def commits_statement(*, with_offset: bool) -> str:
+    """What reads entries; parameters: how many, the zone of the offsets, the lowest LSN."""
+    offset = ", DATEPART(tz, tran_end_time AT TIME ZONE ?)" if with_offset else ""
+    return (
+        f"SELECT TOP (?) start_lsn, tran_end_time, tran_id{offset} FROM cdc.lsn_time_mapping"
+        " WHERE start_lsn >= ? ORDER BY start_lsn"
+    )
 
 
 def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> Lsn | None:

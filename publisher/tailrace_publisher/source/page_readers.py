@@ -11,6 +11,7 @@ from tailrace_publisher.change.page import ChangeRow
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_schemas.dead_letters import DeadLetter
@@ -143,6 +144,13 @@ class BlockReading(Protocol):
 
         Raises:
             SourceError, ConfigError: the connection cannot be opened.
+        """
+
+    def commits(self, first: Lsn, limit: int, zone: str | None) -> Commits:
+        """Entries of ``cdc.lsn_time_mapping``; see ``commits_from``.
+
+        Raises:
+            SourceError, ConfigError: the typed reason of the failure.
         """
 
     def run(self, statement: str) -> None:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import repeat
 from typing import Final
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.source.commit_times import Commits
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
-
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
-_DAY_S: Final = 86_400
 
 _FIRST_TRANSACTIONS: Final = 5_000
 _ROWS: Final = 500_000
@@ -100,28 +95,7 @@ def plan_window(
     return Window(
         span=LsnRange(after, Lsn.from_bytes(taken.lsns[-1])),
         first_lsn=first,
-        commit_ms=_commit_ms(taken, utc_offset_minutes),
+        commit_ms=taken.milliseconds(utc_offset_minutes),
         commits=taken,
         is_last=len(taken) == len(commits) and len(commits) < transactions_max,
     )
-
-
-def _commit_ms(commits: Commits, utc_offset_minutes: int) -> dict[bytes, int]:
-    """The times of commits; one whose time is unknown has that of the commit before."""
-    times: dict[bytes, int] = {}
-    known = 0
-    of: tuple[datetime, int | None] | None = None
-    offsets: Iterable[int | None] = commits.offsets or repeat(None)
-    for lsn, local, offset in zip(commits.lsns, commits.local_times, offsets, strict=False):
-        if local is not None and (local, offset) != of:
-            of = local, offset
-            known = milliseconds(local, utc_offset_minutes if offset is None else offset)
-        times[lsn] = known
-    return times
-
-
-def milliseconds(local_time: datetime, utc_offset_minutes: int) -> int:
-    """Milliseconds UTC of a moment in the server's local time."""
-    since = local_time - _EPOCH
-    seconds = since.days * _DAY_S + since.seconds - utc_offset_minutes * 60
-    return seconds * 1000 + since.microseconds // 1000

@@ -11,6 +11,7 @@ import pytest
 
 from tailrace_publisher.errors import SourceUnavailable
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.commit_times import Commits, commits_from
 from tailrace_publisher.source.commits_ahead import CommitsAhead
 from tailrace_schemas.lsn import Lsn
 
@@ -32,6 +33,8 @@ class Book:
         self.failure: Exception | None = None
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[object, ...]]:
+        if "fn_cdc_get_max_lsn" in sql:
+            return [(at(self.blocks[-1]).to_bytes() if self.blocks else None,)]
         self.asked.append(parameters)
         assert self.may_answer.wait(WITHIN_S)
         if self.failure is not None:
@@ -40,6 +43,23 @@ class Book:
         offset = (0,) if "AT TIME ZONE" in sql else ()
         found = [at(block).to_bytes() for block in self.blocks]
         return [(lsn, None, None, *offset) for lsn in found if lsn >= first][:limit]
+
+
+class InBlocks:
+    """Another connection, perhaps to another replica."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.queries = 0
+        self.is_closed = False
+
+    def commits(self, first: Lsn, limit: int, zone: str | None) -> Commits:
+        assert zone is None
+        self.queries += 1
+        return commits_from(cast(Connection, self.book), first, limit)
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 @pytest.fixture
@@ -124,3 +144,60 @@ def test_the_connection_is_free_behind_the_block_also_when_that_fails(executor: 
     timer.join(WITHIN_S)
     assert len(commits.take(at(1), 2, None)[0]) == 2
     assert len(book.asked) == 2, "of a window that failed nothing is kept"
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ((1, 2, 3, 4, 5, 6), ([2, 3, 4], 3)),
+        ((1, 2, 3, 4), ([2, 3, 4], 3)),
+        ((1, 2, 3), ([2, 3], 3)),
+        ((1,), ([], 3)),
+        ((), ([], 3)),
+    ],
+)
+def test_of_what_another_connection_read_that_counts_which_the_plans_sees_too(
+    executor: Executor, seen: tuple[int, ...], expected: tuple[list[int], int]
+):
+    """Of a later commit the probe would find no changes, and they would be passed over."""
+    book, other = Book(*seen), InBlocks(Book(1, 2, 3, 4, 5))
+    commits = CommitsAhead(cast(Connection, book), executor, lambda: cast(Any, other))
+    with commits.reading(at(2), 3, None):
+        pass
+
+    found, most = commits.take(at(2), 3, None)
+
+    assert ([commit.commit_lsn.block for commit in found], most) == expected
+    assert book.asked == []
+    assert commits.queries == 1
+    assert len(commits.take(at(2), 9, None)[0]) == max(0, len(seen) - 1), "it is given once"
+
+
+def test_a_connection_for_blocks_that_failed_is_made_anew(executor: Executor):
+    book = Book(1, 2, 3)
+    made: list[InBlocks] = []
+
+    def connect() -> Any:
+        made.append(InBlocks(Book(1, 2, 3)))
+        return made[-1]
+
+    commits = CommitsAhead(cast(Connection, book), executor, connect)
+    with commits.reading(at(1), 2, None):
+        pass
+    assert len(commits.take(at(1), 2, None)[0]) == 2
+    assert book.asked == []
+    made[0].book.failure = SourceUnavailable("gone")
+    with commits.reading(at(1), 2, None):
+        pass
+    assert len(commits.take(at(1), 2, None)[0]) == 2
+    assert len(book.asked) == 1
+
+    with commits.reading(at(1), 2, None):
+        pass
+
+    assert len(commits.take(at(1), 2, None)[0]) == 2
+    assert len(book.asked) == 1
+    assert commits.queries == 3
+    commits.close()
+    assert [other.is_closed for other in made] == [True, True]
+    assert commits.queries == 3

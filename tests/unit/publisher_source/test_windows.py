@@ -8,8 +8,8 @@ import pytest
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.commit_times import Commits, time_zone
-from tailrace_publisher.source.windows import WindowSize, milliseconds, plan_window
+from tailrace_publisher.source.commit_times import Commits, milliseconds, time_zone
+from tailrace_publisher.source.windows import WindowSize, plan_window
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 

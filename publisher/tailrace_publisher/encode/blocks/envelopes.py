@@ -19,6 +19,7 @@ from tailrace_publisher.encode.blocks.pieces import (
     Flags,
     Longs,
     Pieces,
+    as_bytes,
     as_list,
     binary,
     flags_of,
@@ -277,7 +278,7 @@ class BlockEncoder:
         return EncodedRows(
             self.topic,
             self.schema_id,
-            np.ascontiguousarray(positions).view(f"V{POSITION_BYTES}")[:, 0].tolist(),
+            as_bytes(np.ascontiguousarray(positions)),
             [None] * len(kinds) if keys is None else list(as_list(keys)),
             as_list(values),
             [] if is_inserts(kinds) else np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),

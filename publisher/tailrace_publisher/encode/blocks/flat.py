@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from tailrace_publisher.encode.blocks.kernels import hexadecimal
-from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, Pieces, binary, places, scalar
+from tailrace_publisher.encode.blocks.pieces import (
+    Bytes,
+    Longs,
+    Pieces,
+    as_bytes,
+    binary,
+    places,
+    scalar,
+)
 from tailrace_publisher.encode.blocks.runs import by_kind, commit_runs, of_kinds
 from tailrace_publisher.encode.flat_form import (
     FLAT_KINDS,
@@ -54,7 +62,7 @@ class FlatBlocks:
             Declined: no commit time.
         """
         commits, times, lengths = commit_runs(positions, commit_ms)
-        of_commits = binary(list(map(flat_commit, commits, times.tolist())))
+        of_commits = binary(list(map(flat_commit, as_bytes(commits), times.tolist())))
         digits = hexadecimal(np.ascontiguousarray(positions))
         widths = np.full(len(positions), POSITION_DIGITS, np.int64)
         return [

@@ -135,14 +135,19 @@ def _dates(_: Cell, prefix: bytes) -> Kernel:
     return encode
 
 
+def moments_of(stamps: Bytes) -> Longs:
+    """Microseconds since 1970 of SQL_TIMESTAMP_STRUCTs, rows by bytes."""
+    parts = stamps[:, :12].view("<i2").astype(np.int64)
+    days = _days(parts[:, 0], parts[:, 1], parts[:, 2])
+    seconds = (parts[:, 3] * 60 + parts[:, 4]) * 60 + parts[:, 5]
+    micros = stamps.view("<u4")[:, 3] // np.uint32(1000)
+    found: Longs = days * _DAY_MICROSECONDS + seconds * 1_000_000 + micros.astype(np.int64)
+    return found
+
+
 def _timestamps(_: Cell, prefix: bytes) -> Kernel:
     def encode(cells: Cells) -> tuple[Any, ...]:
-        parts = cells.data[:, :12].view("<i2").astype(np.int64)
-        days = _days(parts[:, 0], parts[:, 1], parts[:, 2])
-        seconds = (parts[:, 3] * 60 + parts[:, 4]) * 60 + parts[:, 5]
-        micros = cells.data.view("<u4")[:, 3] // np.uint32(1000)
-        moments = days * _DAY_MICROSECONDS + seconds * 1_000_000 + micros.astype(np.int64)
-        return (varints(moments, cells.nulls, prefix).array(),)
+        return (varints(moments_of(cells.data), cells.nulls, prefix).array(),)
 
     return encode
 

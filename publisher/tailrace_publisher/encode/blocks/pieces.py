@@ -121,6 +121,12 @@ def as_list(array: Any) -> list[bytes]:
     return values
 
 
+def as_bytes(rows: Bytes) -> list[bytes]:
+    """One ``bytes`` of each row of a matrix."""
+    values: list[bytes] = rows.view(f"V{rows.shape[1]}")[:, 0].tolist()
+    return values
+
+
 def zigzag(values: Longs) -> NDArray[np.uint64]:
     """Avro's form of signed integers: small ones of either sign are small."""
     return ((values << np.int64(1)) ^ (values >> _SIGN)).view(np.uint64)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, binary, places
+from tailrace_publisher.encode.blocks.commit_ms import CommitMilliseconds
+from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, as_bytes, binary, places
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_schemas.lsn import LSN_BYTES
@@ -41,9 +42,7 @@ def starts_of(cells: Bytes) -> NDArray[np.int64]:
     return np.flatnonzero(differs).astype(np.int64)
 
 
-def commit_runs(
-    positions: Bytes, commit_ms: Mapping[bytes, int]
-) -> tuple[list[bytes], Longs, Longs]:
+def commit_runs(positions: Bytes, commit_ms: Mapping[bytes, int]) -> tuple[Bytes, Longs, Longs]:
     """The commits of events in order: LSN and time of each, and how many events it has.
 
     Args:
@@ -55,9 +54,13 @@ def commit_runs(
     """
     commits = np.ascontiguousarray(positions[:, :LSN_BYTES])
     starts = starts_of(commits)
-    distinct = commits[starts].view(f"V{LSN_BYTES}")[:, 0].tolist()
+    distinct = commits[starts]
     try:
-        times = np.fromiter(map(commit_ms.__getitem__, distinct), np.int64, len(distinct))
+        if isinstance(commit_ms, CommitMilliseconds):
+            times = commit_ms.of(distinct)
+        else:
+            found = map(commit_ms.__getitem__, as_bytes(distinct))
+            times = np.fromiter(found, np.int64, len(distinct))
     except KeyError as error:
         raise Declined("no commit time") from error
     return distinct, times, np.diff(starts, append=len(positions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,13 @@ _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """Delta's own: the version of the session's last commit. A write that it drops does not set it."""
 
 
-def append_once(rows: DataFrame, location: str, application: str, batch: int) -> None:
+def append_once(
+    rows: DataFrame,
+    location: str,
+    application: str,
+    batch: int,
+    check: Callable[[], None] | None = None,
+) -> None:
     """Append rows with a batch id as Delta's transaction version.
 
     Delta skips a version that is not greater than the newest. That is right for the batch that the
@@ -27,11 +34,12 @@ def append_once(rows: DataFrame, location: str, application: str, batch: int) ->
         location: of a Delta table.
         application: Delta's ``txnAppId``.
         batch: Delta's ``txnVersion``.
+        check: as for :func:`append_version`.
 
     Raises:
         AppendSkipped: the table has a later batch.
     """
-    write = partial(append_version, rows, location, application, batch)
+    write = partial(append_version, rows, location, application, batch, check=check)
     if retried(f"append to {location}", write):
         return
     found = transaction_version(rows.sparkSession, location, application)
@@ -45,6 +53,7 @@ def append_version(
     application: str,
     version: int,
     metadata: str | None = None,
+    check: Callable[[], None] | None = None,
 ) -> bool:
     """Append rows as one commit, unless the table has its transaction version or a later one.
 
@@ -54,6 +63,8 @@ def append_version(
         application: Delta's ``txnAppId``.
         version: Delta's ``txnVersion``.
         metadata: the commit's user metadata, for the table's history.
+        check: called when the rows are in files, before these are committed; what it raises leaves
+            the table as it was.
 
     Returns:
         Whether it was written.
@@ -68,8 +79,14 @@ def append_version(
             return False
         if transaction.has_columns(rows):
             transaction.add(rows)
+            if check is not None:
+                check()
             transaction.commit_append(metadata)
             return True
+    if check is not None:
+        # Its own writer commits what it has written: the rows are read once more, before.
+        rows.write.format("noop").mode("overwrite").save()
+        check()
     # Its own writer knows what to do with other types, or says what is wrong with them.
     spark.conf.unset(_COMMITTED)
     writer = rows.write.format("delta").mode("append").option("txnAppId", application)

@@ -39,6 +39,7 @@ from tailrace_sink.lake_table import (
     quote,
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
+from tailrace_sink.passing_count import Check, counted_in_passing
 from tailrace_sink.progress import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.upsert import Latest, upsert
@@ -58,6 +59,7 @@ class TableWork:
         other_writers: writer schemas of other tables in the same topic.
         topic_range: the offsets to read.
         values: the messages, as the ledger counts them.
+        is_counted: whether they have been counted; else that is done in passing.
     """
 
     table: LakeTable
@@ -66,6 +68,7 @@ class TableWork:
     other_writers: tuple[WriterSchema, ...]
     topic_range: TopicRange
     values: DataFrame
+    is_counted: bool
 
 
 def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
@@ -79,17 +82,21 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         config: the options.
         work: what to apply.
         cut: where it leads to.
+
+    Raises:
+        NotAsCounted: the messages are not what the ledger counts; nothing of them was committed.
     """
     if work.changes_table is not None:
-        changes = _changes(work, work.changes_table)
+        changes, check = _counted(work, work.changes_table)
         if work.topic_range.is_whole and not work.table.is_new:
             gone = _gone(spark, config, work, cut)
             changes = changes.unionByName(gone, allowMissingColumns=True)
-        append_changes(config, work.changes_table, changes, cut.batch)
+        append_changes(config, work.changes_table, changes, cut.batch, check)
     if work.table.key:
         _write_mirror(spark, config, work, cut)
     else:
-        append_changes(config, work.table, _changes(work, work.table), cut.batch)
+        changes, check = _counted(work, work.table)
+        append_changes(config, work.table, changes, cut.batch, check)
 
 
 def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
@@ -133,21 +140,21 @@ def _deletes(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
 def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
     table, ranges = work.table, work.topic_range
     # What stands before a whole table is older than it: the whole replaces it.
-    changes = _changes(work, table, ranges.whole_from)
+    changes, check = _counted(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND_DISTINCT:
         way = Write.APPEND_LATEST if _repeats_keys(work, changes) else Write.APPEND
     if way is Write.APPEND:
-        append_changes(config, table, changes, cut.batch)
+        append_changes(config, table, changes, cut.batch, check)
     elif way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, table, latest, cut.batch)
+        append_changes(config, table, latest, cut.batch, check)
     else:
         is_local = fits_driver(config, ranges.count, ranges.bytes)
         whole_at = cut.lsn if ranges.is_whole else None
-        merge_changes(spark, config, table, changes, whole_at, is_local=is_local)
+        merge_changes(spark, config, table, changes, whole_at, check, is_local=is_local)
 
 
 def _repeats_keys(work: TableWork, changes: DataFrame) -> bool:
@@ -160,15 +167,38 @@ def _repeats_keys(work: TableWork, changes: DataFrame) -> bool:
     return bool(twins.collect())
 
 
+def _counted(
+    work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
+) -> tuple[DataFrame, Check]:
+    """The changes of the cut, and what compares them with the ledger once they have been read."""
+    changes, check = _decoded(work, table, from_offsets), _nothing
+    if not work.is_counted:
+        changes, check = counted_in_passing(changes, work.topic_range)
+    return _within_cut(work, changes), check
+
+
 def _changes(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
 ) -> DataFrame:
+    return _within_cut(work, _decoded(work, table, from_offsets))
+
+
+def _decoded(
+    work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None
+) -> DataFrame:
     values = work.values
-    if from_offsets:
+    if from_offsets and not work.topic_range.is_only_whole:
         before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
         values = values.where(f"NOT ({' OR '.join(before)})")
-    changes = change_rows(values, table, work.writers, work.other_writers)
+    return change_rows(values, table, work.writers, work.other_writers)
+
+
+def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
     return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
+
+
+def _nothing() -> None:
+    """They have been compared."""
 
 
 def merge_changes(
@@ -177,6 +207,7 @@ def merge_changes(
     table: LakeTable,
     changes: DataFrame,
     whole_at: str | None = None,
+    check: Check | None = None,
     *,
     is_local: bool = False,
 ) -> None:
@@ -188,12 +219,15 @@ def merge_changes(
         table: the lake table.
         changes: its changes.
         whole_at: LSN of the cut when the changes hold every row of the source table.
+        check: called when the changes have been read, before anything is written.
         is_local: whether they fit into the driver's memory.
     """
     large = large_columns(table)
     location = f"{config.lake}/{table.path}"
     reduced = latest_changes(changes, table, large)
     with _kept(spark, reduced, config, table, is_local=is_local) as latest:
+        if check is not None:
+            check()
         if whole_at is None:
             mode, below = config.delete_mode, config.rewrite_below_bytes
             write = partial(upsert, spark, location, table, latest, mode, below)
@@ -243,11 +277,17 @@ def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
     return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"
 
 
-def append_changes(config: SinkConfig, table: LakeTable, changes: DataFrame, batch: int) -> None:
-    """Append every change, once per batch id."""
+def append_changes(
+    config: SinkConfig,
+    table: LakeTable,
+    changes: DataFrame,
+    batch: int,
+    check: Check | None = None,
+) -> None:
+    """Append every change, once per batch id; ``check`` is called before they are committed."""
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
-    append_once(rows, f"{config.lake}/{table.path}", f"tailrace-sink-{config.prefix}", batch)
+    append_once(rows, f"{config.lake}/{table.path}", f"tailrace-sink-{config.prefix}", batch, check)
 
 
 def merge_statement(

@@ -17,12 +17,13 @@ from tailrace_sink.ddl import LakeTables
 from tailrace_sink.dead_letters import DeadLetters
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.empty_tables import registered_version
-from tailrace_sink.errors import BadRecord
+from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.hooks import Hook
 from tailrace_sink.lake_table import Kind
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.passing_count import NotAsCounted, is_enough
 from tailrace_sink.progress import CutPoint
 from tailrace_sink.table_batch import TableBatch
 
@@ -77,6 +78,10 @@ class TableFold:
         if source.is_empty:
             return self._empty(session, source, cut)
         values = self._messages(session, source)
+        if source.values is None and is_enough(source):
+            written = self._write_and_count(session, source, values, cut)
+            if written is not None:
+                return written
         differs = source.differs
         if source.values is None and source.all_writers:
             counted = counted_by_spark(values, source.all_writers)
@@ -96,6 +101,22 @@ class TableFold:
         if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
             raise bad
         return self._put_aside(session, source, values, bad, cut)
+
+    def _write_and_count(
+        self, session: SparkSession, source: TableBatch, values: DataFrame, cut: CutPoint
+    ) -> dict[str, int] | None:
+        """Write what is counted while it is read; None where it has to be looked at before."""
+        try:
+            return self._write(session, source, values, cut, is_counted=False)
+        except NotAsCounted as error:
+            _log.warning("changes_counted_anew", table=str(source.table), reason=str(error))
+        except (UnsupportedSchemaChange, LakeTableChanged):
+            # A table that is made anew loses its rows: not before others are known to be there.
+            return None
+        except (PySparkException, Py4JError) as error:
+            if not _may_be_records(error):
+                raise
+        return None
 
     def _put_aside(
         self,
@@ -145,12 +166,13 @@ class TableFold:
         cut: CutPoint,
         *,
         lacks_changes: bool = False,
+        is_counted: bool = True,
     ) -> dict[str, int]:
         if not source.writers:
             return {}
         versions = source.versions
         kind = Kind.of(versions[0])
-        may_replace = kind is Kind.MIRROR and source.topic_range.is_only_whole
+        may_replace = is_counted and kind is Kind.MIRROR and source.topic_range.is_only_whole
         table = self._tables.follow(session, versions, kind, may_replace=may_replace)
         if lacks_changes:
             table = self._tables.doubt_deletes(session, table)
@@ -165,6 +187,7 @@ class TableFold:
                 source.other_writers,
                 source.topic_range,
                 values,
+                is_counted,
             )
             apply_changes(session, self._config, work, cut)
         written = [table] if changes_table is None else [table, changes_table]
@@ -202,11 +225,16 @@ class TableFold:
         }
 
 
+def _may_be_records(error: PySparkException | Py4JError) -> bool:
+    """Whether a write may have failed by a record."""
+    return not (isinstance(error, AnalysisException) or is_refused(error) or is_conflict(error))
+
+
 def _to_blame(
     error: PySparkException | Py4JError, screen: Screen, values: DataFrame
 ) -> BadRecord | None:
     """The first record that cannot be written, if that is why writing failed."""
-    if isinstance(error, AnalysisException) or is_refused(error) or is_conflict(error):
+    if not _may_be_records(error):
         return None
     try:
         return screen.first(values)

@@ -301,6 +301,20 @@ def test_texts_beyond_ascii_are_read_in_blocks_too(source: Source):
         assert count == -(-60 // page_rows)
 
 
+def test_blocks_do_not_open_a_cursor_at_the_server(source: Source):
+    """Which the driver does where more than one row is to be fetched when a statement is run."""
+    with BlockPaths(source.config) as blocks:
+        connection = blocks.connection
+        for _ in range(3):
+            connection.execute("SELECT 1; SELECT 2;")  # several results are refused of a cursor
+            found = []
+            for _ in range(2):
+                (columns,) = list(connection.blocks([Cell(Form.LONG, 8)], 100))
+                found.append(int(columns[0].data.view("<i8")[0, 0]))
+                connection.next_set()
+            assert found == [1, 2]
+
+
 def test_few_rows_again_are_read_by_row(source: Source):
     source.database.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, other int)")
     source.database.enable("t")

@@ -103,6 +103,7 @@ class BlockConnection:
         self._fetched = ctypes.c_size_t()
         self._status = np.empty(0, np.uint16)
         self._bound: Layout | None = None
+        self._rows = 1
         self._statement: int | None = None
         self._connection: int | None = None
         self._environment: int | None = self._odbc.allocate(ENVIRONMENT, None)
@@ -157,6 +158,9 @@ class BlockConnection:
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Run a batch; its first result set is then the current one.
 
+        It is run as if single rows were fetched: for more the driver would open a cursor at the
+        server, which makes a round trip of every block.
+
         Args:
             sql: the batch; ``?`` for each parameter.
             parameters: bytes are bound as varbinary, str as nvarchar, int as int or bigint.
@@ -167,6 +171,7 @@ class BlockConnection:
         self.queries += 1
         self.end()
         self._call("SQLFreeStmt", _RESET_PARAMETERS)
+        self._fetch_at_once(1)
         held = [self._bind_parameter(n, value) for n, value in enumerate(parameters, 1)]
         text, length = wide(sql)
         self._call("SQLExecDirectW", text, length)
@@ -272,13 +277,14 @@ class BlockConnection:
         """Tell the driver where cells are; it adds the offset of a place."""
         bound = self._bound
         if bound is not None and bound.arena is layout.arena and bound.is_like(layout):
+            self._fetch_at_once(layout.rows)
             return bound
         self._bound = None
         self._call("SQLFreeStmt", _UNBIND)
         rows = layout.rows
         if len(self._status) < rows:
             self._status = np.empty(rows, np.uint16)
-        self._set(_ATTR_ROW_ARRAY_SIZE, rows, _IS_UINTEGER)
+        self._fetch_at_once(rows)
         self._set(_ATTR_ROW_STATUS_PTR, self._status.ctypes.data, _IS_POINTER)
         base = layout.arena.ctypes.data
         for number, cell in enumerate(layout.cells, 1):
@@ -288,6 +294,11 @@ class BlockConnection:
                 self._describe(number, cell, data)
         self._bound = layout
         return layout
+
+    def _fetch_at_once(self, rows: int) -> None:
+        if rows != self._rows:
+            self._set(_ATTR_ROW_ARRAY_SIZE, rows, _IS_UINTEGER)
+            self._rows = rows
 
     def _describe(self, number: int, cell: Cell, data: int) -> None:
         """Give a NUMERIC its digits, which SQLBindCol cannot; the place last, as it unbinds."""

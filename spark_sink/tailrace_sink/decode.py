@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -33,6 +33,14 @@ from tailrace_sink.lake_table import (
 )
 
 _READ: Final = EventShape()
+_FIELDS: Final = frozenset({"before", "after", "op", "source"})
+_OF_SOURCE: Final = frozenset(
+    {
+        *("commit_lsn", "command_id", "change_lsn", "operation"),
+        *("ts_ms", "changed", "unavailable"),
+    }
+)
+"""What rows are made of; the other two thirds of ``source`` are skipped, not decoded."""
 UNAVAILABLE = "_cdc_unavailable"
 """Names of the columns whose value the change table did not hold; never stored."""
 
@@ -123,8 +131,9 @@ def change_rows(
 
 def _decoded(values: DataFrame, table: LakeTable, writer: WriterSchema) -> DataFrame:
     body = F.expr("substring(value, 6)")
+    options = {"mode": "FAILFAST", "avroSchema": _rows_only(writer.avro)}
     envelope = values.where(f"substring(value, 1, 5) = {writer.header}").select(
-        from_avro(body, writer.avro, {"mode": "FAILFAST"}).alias("envelope")
+        from_avro(body, writer.avro, options).alias("envelope")
     )
     image = envelope.selectExpr(
         "coalesce(envelope.after, envelope.before) AS image",
@@ -132,6 +141,18 @@ def _decoded(values: DataFrame, table: LakeTable, writer: WriterSchema) -> DataF
         "envelope.op AS op",
     )
     return image.selectExpr(*column_expressions(table, writer.version))
+
+
+@lru_cache(maxsize=4096)
+def _rows_only(avro: str) -> str:
+    """An envelope's schema with nothing but what rows are made of."""
+    envelope = json.loads(avro)
+    kept = [dict(field) for field in envelope["fields"] if field["name"] in _FIELDS]
+    for field in kept:
+        if field["name"] == "source":
+            fields = [of for of in field["type"]["fields"] if of["name"] in _OF_SOURCE]
+            field["type"] = {**field["type"], "fields": fields}
+    return json.dumps({**envelope, "fields": kept})
 
 
 def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:

@@ -17,7 +17,7 @@ registry alone:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
@@ -168,9 +168,19 @@ def position_only(envelope: dict[str, Any]) -> dict[str, Any]:
     if form_of(envelope) is EventForm.FLAT:
         held = [field for field in envelope["fields"] if field["name"] == POSITION_FIELD]
         return {**envelope, "fields": held}
-    (source,) = [field for field in envelope["fields"] if field["name"] == "source"]
-    kept = [field for field in source["type"]["fields"] if field["name"] in _POSITION_FIELDS]
-    return {**envelope, "fields": [{**source, "type": {**source["type"], "fields": kept}}]}
+    return nested_only(envelope, {"source"}, _POSITION_FIELDS)
+
+
+def nested_only(
+    envelope: dict[str, Any], fields: Container[str], of_source: Container[str]
+) -> dict[str, Any]:
+    """The schema of a nested event with some of its fields, and some of its ``source``'s."""
+    kept = [dict(field) for field in envelope["fields"] if field["name"] in fields]
+    for field in kept:
+        if field["name"] == "source":
+            inner = [found for found in field["type"]["fields"] if found["name"] in of_source]
+            field["type"] = {**field["type"], "fields": inner}
+    return {**envelope, "fields": kept}
 
 
 def position_of(event: Mapping[str, Any]) -> ChangePosition:

@@ -169,9 +169,9 @@ def _repeats_keys(work: TableWork, changes: DataFrame) -> bool:
 
 def _counted(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
-) -> tuple[DataFrame, Check]:
+) -> tuple[DataFrame, Check | None]:
     """The changes of the cut, and what compares them with the ledger once they have been read."""
-    changes, check = _decoded(work, table, from_offsets), _nothing
+    changes, check = _decoded(work, table, from_offsets), None
     if not work.is_counted:
         changes, check = counted_in_passing(changes, work.topic_range)
     return _within_cut(work, changes), check
@@ -195,10 +195,6 @@ def _decoded(
 
 def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
     return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
-
-
-def _nothing() -> None:
-    """They have been compared."""
 
 
 def merge_changes(

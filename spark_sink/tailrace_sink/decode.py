@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.envelope import TableSchema, table_schema_of
+from tailrace_schemas.envelope import TableSchema, nested_only, table_schema_of
 from tailrace_schemas.event_forms import EventShape
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.names import avro_name
@@ -146,13 +146,7 @@ def _decoded(values: DataFrame, table: LakeTable, writer: WriterSchema) -> DataF
 @lru_cache(maxsize=4096)
 def _rows_only(avro: str) -> str:
     """An envelope's schema with nothing but what rows are made of."""
-    envelope = json.loads(avro)
-    kept = [dict(field) for field in envelope["fields"] if field["name"] in _FIELDS]
-    for field in kept:
-        if field["name"] == "source":
-            fields = [of for of in field["type"]["fields"] if of["name"] in _OF_SOURCE]
-            field["type"] = {**field["type"], "fields": fields}
-    return json.dumps({**envelope, "fields": kept})
+    return json.dumps(nested_only(json.loads(avro), _FIELDS, _OF_SOURCE))
 
 
 def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:

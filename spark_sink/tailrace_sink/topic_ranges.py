@@ -100,6 +100,14 @@ class TopicRange:
         return self.whole_from is not None
 
     @property
+    def ledger_total(self) -> Counted:
+        """What the ledger counts, of all partitions together."""
+        total = Counted()
+        for of in self.ledger.values():
+            total = total.plus(of)
+        return total
+
+    @property
     def is_only_whole(self) -> bool:
         """Whether nothing older than the whole table is in here."""
         begins = self.whole_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -215,8 +215,12 @@ def test_an_instance_made_again_under_its_name_begins_anew(pipe: Pipe):
 
 
 @contextmanager
-def writing(source: SourceDatabase) -> Iterator[list[int]]:
-    """A writer that inserts, updates and deletes until the block ends; its number of rounds."""
+def writing(source: SourceDatabase, may_write: Callable[[int], bool]) -> Iterator[list[int]]:
+    """A writer that inserts, updates and deletes until the block ends; its number of rounds.
+
+    Before a round it waits until it may write it: a machine on which it outruns the publisher
+    would otherwise be asked how fast the publisher is.
+    """
     stop = threading.Event()
     errors: list[Exception] = []
     rounds = [0]
@@ -225,6 +229,9 @@ def writing(source: SourceDatabase) -> Iterator[list[int]]:
         connection = source.server.connect(source.name)
         try:
             for number in itertools.count():
+                while not may_write(number):
+                    if stop.wait(0.01):
+                        return
                 if stop.wait(0.002):
                     return
                 connection.execute(
@@ -261,7 +268,14 @@ def test_rotation_under_load(pipe: Pipe):
 
     with Running(config) as publisher:
         publisher.until(pipe.is_caught_up, "it has begun")
-        with writing(source) as rounds, scanning(source):
+
+        def is_near(number: int) -> bool:
+            transactions = publisher.metrics.registry.get_sample_value(
+                "tailrace_transactions_total"
+            )
+            return 3 * number < (transactions or 0) + 200  # a round is three transactions
+
+        with writing(source, is_near) as rounds, scanning(source):
             for number in range(ROTATIONS):
                 source.execute(f"ALTER TABLE dbo.busy ADD c{number} int NULL")
                 enable(source, "busy", f"busy_{number + 1}")

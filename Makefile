@@ -6,6 +6,9 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+# Where this is set (as in many images), every process of the tests and of the demo compiles all it
+# imports again: two of the three seconds that a publisher takes to start.
+unexport PYTHONDONTWRITEBYTECODE
 QUICK := not kafka and not spark and not containers and not slow
 
 help: ## list the targets

@@ -19,13 +19,14 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_sink.append_once import append_once
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import WriterSchema, change_rows, within_cut
+from tailrace_sink.delta_transaction import has_none_between
+from tailrace_sink.event_keys import key_extremes, repeats_keys
 from tailrace_sink.key_bounds import bounds_by_spark, bounds_in, conditions_of
 from tailrace_sink.lake_table import (
     CDC_COLUMNS,
@@ -105,7 +106,7 @@ def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoin
     whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
     same = [f"there.{quote(name)} <=> whole.{quote(name)}" for name in work.table.key]
     left = there.join(whole, F.expr(" AND ".join(same)), "left_anti")
-    return _deletes(left, work.table, cut)
+    return deletes_of(left, work.table, cut)
 
 
 def append_all_gone(
@@ -116,7 +117,7 @@ def append_all_gone(
     cut: CutPoint,
 ) -> None:
     """Append a delete of every row of a mirror whose source was found empty, once per batch id."""
-    gone = _deletes(_there(spark, config, table), table, cut)
+    gone = deletes_of(_there(spark, config, table), table, cut)
     append_changes(config, changes_table, gone, cut.batch)
 
 
@@ -125,7 +126,8 @@ def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFra
     return rows.where(f"{OPERATION} <> 'd'")
 
 
-def _deletes(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+    """Deletes, at a cut, of rows that the source lost; when is not known."""
     commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
     return rows.selectExpr(
         *(quote(column.name) for column in table.columns),
@@ -143,7 +145,14 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     changes, check = _counted(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND_DISTINCT:
-        way = Write.APPEND_LATEST if _repeats_keys(work, changes) else Write.APPEND
+        repeats = repeats_keys(work.values, work.writers, table, changes)
+        way = Write.APPEND_LATEST if repeats else Write.APPEND
+    elif way is Write.APPEND_BESIDE:
+        is_beside = not repeats_keys(work.values, work.writers, table, changes)
+        if is_beside:
+            extremes = key_extremes(work.values, work.writers, table)
+            is_beside = has_none_between(spark, f"{config.lake}/{table.path}", extremes)
+        way = Write.APPEND if is_beside else Write.MERGE
     if way is Write.APPEND:
         append_changes(config, table, changes, cut.batch, check)
     elif way is Write.APPEND_LATEST:
@@ -155,16 +164,6 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         is_local = fits_driver(config, ranges.count, ranges.bytes)
         whole_at = cut.lsn if ranges.is_whole else None
         merge_changes(spark, config, table, changes, whole_at, check, is_local=is_local)
-
-
-def _repeats_keys(work: TableWork, changes: DataFrame) -> bool:
-    """Whether two changes may be of one key; by hash, so that the pass holds numbers only."""
-    hashed = F.xxhash64(*(quote(name) for name in work.table.key))
-    if "key" in work.values.columns and len(work.writers) == 1:
-        # Of one schema version the same key is the same bytes: nothing has to be decoded.
-        changes, hashed = work.values, F.xxhash64(F.expr(f"substring(key, {FRAME_BYTES + 1})"))
-    twins = changes.groupBy(hashed.alias("hash")).count().where("count > 1").limit(1)
-    return bool(twins.collect())
 
 
 def _counted(
@@ -326,20 +325,30 @@ def merge_statement(
     if whole_at is not None:
         gone = "THEN DELETE"
         if delete_mode is DeleteMode.SOFT:
-            gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {_soft_delete(whole_at)}"
+            gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(whole_at)}"
         clauses.append(f"WHEN NOT MATCHED BY SOURCE {gone}")
     return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
 
 
-def empty_statement(config: SinkConfig, table: LakeTable, cut: str) -> str:
-    """The statement that takes every row out of a keyed table, as its deletes would have."""
+def empty_statement(
+    config: SinkConfig, table: LakeTable, cut: str, condition: str | None = None
+) -> str:
+    """The statement that takes rows out of a keyed table, as their deletes would have.
+
+    Args:
+        config: the options.
+        table: the table.
+        cut: LSN of the cut.
+        condition: of the rows; None: every row.
+    """
     location = f"delta.{quote(f'{config.lake}/{table.path}')}"
     if config.delete_mode is DeleteMode.HARD:
-        return f"DELETE FROM {location}"
-    return f"UPDATE {location} SET {_soft_delete(cut)} WHERE {OPERATION} <> 'd'"
+        return f"DELETE FROM {location}" + ("" if condition is None else f" WHERE {condition}")
+    chosen = f"{OPERATION} <> 'd'" + ("" if condition is None else f" AND {condition}")
+    return f"UPDATE {location} SET {soft_delete(cut)} WHERE {chosen}"
 
 
-def _soft_delete(cut: str) -> str:
+def soft_delete(cut: str) -> str:
     """Assignments for a row that the source no longer has; when it left is not known."""
     return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {_snapshot_position(cut)}"
 

@@ -145,7 +145,7 @@ class BatchApplier:
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
         """The sources with their events, and what the ledger says of them."""
-        ranges = {s.topic: s.topic_range for s in sources if not s.is_empty}
+        ranges = {s.topic: s.topic_range for s in sources if s.topic_range.partitions}
         writers = {s.topic: s.all_writers for s in sources}
         values, differ = self._reader.values(ranges, writers)
         return [

@@ -9,7 +9,9 @@ it is passed, so it is read twice and filtered by LSN both times. Topics of tabl
 not finished are *held* from the first record that names them: their offsets from there on are
 remembered and read, together with what follows, by the first cut whose last record no longer names
 them. What is released so holds the table *whole*: every row that the source has, so a row that the
-lake has and this does not was deleted while nobody followed the table.
+lake has and this does not was deleted while nobody followed the table. Where more waits than a
+batch takes, it is applied in *parts* as it comes, the table still out of the cut; the last part
+then *finishes* it, which takes away what is older than the naming (ADR 0051).
 
 Everything here is pure: the same records and the same state give the same batch. A replay after a
 crash may have more records, so what was begun is written down (``intent``) and not planned again.
@@ -241,7 +243,7 @@ def plan_batch(
         for group in found
         if group.after_lsn < cut < group.closed_lsn
     ]
-    return _build(state, passed, partial, cut, names)
+    return _build(state, passed, partial, cut, names, bound)
 
 
 def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
@@ -323,6 +325,7 @@ def _build(
     partial: Sequence[Group],
     cut: str,
     names: TopicNames,
+    bound: Bound,
 ) -> BatchPlan:
     shards = dict(state.shards)
     sorter = RangeSorter(state.held, state.stopped)
@@ -332,9 +335,11 @@ def _build(
         if known is None or known.next_offset <= last.offset:
             shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
         sorter.take(group.records, names, _already_applied(state, group))
-    applied, following_held, stopped = sorter.result()
+    applied, following_held, stopped = sorter.result(bound.allows)
     for topic, found in applied.items():
-        if not found.is_whole and begins_below(found, state.offsets.get(topic, {})):
+        if found.is_whole or found.is_part:
+            continue
+        if begins_below(found, state.offsets.get(topic, {})):
             applied[topic] = replace(found, is_made_anew=True)
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():

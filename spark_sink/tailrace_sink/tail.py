@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -169,6 +169,9 @@ class TailReader:
             for record in feed.records()
             if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
         ]
+        # The commit row names no version of a table that has parts only: the log has all of it.
+        held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
+        state = replace(state, held=held)
         plan = plan_batch(state, records, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
         if plan is None or not plan.moves:
             return None

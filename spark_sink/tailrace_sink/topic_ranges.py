@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.progress import OperationCounts, PartitionProgress, Progress, signed
@@ -76,6 +76,13 @@ class TopicRange:
         bytes: of the values, as far as the ledger tells.
         operations: what the ledger counts by operation; together less than ``count`` where a record
             does not tell.
+        since_lsn: of what is held for the end of a snapshot: closed LSN before the record that
+            named the table. Empty where it can only be taken as one: an earlier release began it,
+            or the lake's table has to be made anew.
+        rest: of the same, once a part of it was taken: what no batch has taken yet.
+        is_part: whether they are a part of a whole table whose other parts have batches of their
+            own.
+        finishes: of the last part: what was held, from the naming to the end.
     """
 
     topic: str
@@ -93,6 +100,15 @@ class TopicRange:
     to_batch: int = 0
     bytes: int = 0
     operations: OperationCounts = field(default_factory=OperationCounts)
+    since_lsn: str = ""
+    rest: TopicRange | None = None
+    is_part: bool = False
+    finishes: TopicRange | None = None
+
+    @property
+    def waiting(self) -> TopicRange:
+        """Of what is held: what no batch has taken."""
+        return self if self.rest is None else self.rest
 
     @property
     def is_whole(self) -> bool:
@@ -145,17 +161,38 @@ class RangeSorter:
             for topic in sorted(named - self._named.get(shard, set())):
                 self._release(topic)
                 self._held[topic] = TopicRange(
-                    topic, shard, {}, 0, frozenset(), after_lsn, from_batch=record.batch
+                    topic,
+                    shard,
+                    {},
+                    0,
+                    frozenset(),
+                    after_lsn,
+                    from_batch=record.batch,
+                    since_lsn=record.progress.after_lsn,
                 )
             self._named[shard] = named
             for part in data_parts([record], names):
                 self._take(part, record, after_lsn)
 
-    def result(self) -> tuple[dict[str, TopicRange], dict[str, TopicRange], dict[str, str]]:
-        """What to apply, what stays held, and what is stopped."""
-        for topic, waiting in sorted(self._held.items()):
-            if topic not in self._named.get(waiting.shard, ()):
+    def result(
+        self, may_wait: Callable[[int, int], bool]
+    ) -> tuple[dict[str, TopicRange], dict[str, TopicRange], dict[str, str]]:
+        """What to apply, what stays held, and what is stopped.
+
+        Args:
+            may_wait: whether so many changes of so many bytes may wait for the end of a snapshot;
+                what is more is applied as a part.
+        """
+        for topic, held in sorted(self._held.items()):
+            waits = held.waiting
+            if topic not in self._named.get(held.shard, ()):
                 self._release(topic)
+            elif (
+                held.since_lsn
+                and topic not in self._applied
+                and not may_wait(waits.count, waits.bytes)
+            ):
+                self._applied[topic], self._held[topic] = part_of(held)
         return self._applied, self._held, self._stopped
 
     def _take(self, part: PartitionProgress, record: ProgressRecord, after_lsn: str | None) -> None:
@@ -170,11 +207,27 @@ class RangeSorter:
         if reason is None and topic in into and _is_below(part, into[topic]):
             reason = str(TopicMadeAnew(topic))
         if reason is not None:
-            # What was read before stays; of a snapshot that is not whole nothing is of use.
-            self._held.pop(topic, None)
+            # What was read before stays; of a snapshot that is not whole nothing is of use. That it
+            # is named has to be known: the rest of it would be taken for the whole.
             self._stopped[topic] = reason
+            if topic in self._held:
+                self._held[topic] = as_torn(self._held[topic], reason)
             return
-        add(into, shard, part, after_lsn, batch=record.batch)
+        if into is self._held:
+            self._hold(part, record.batch)
+        else:
+            add(into, shard, part, after_lsn, batch=record.batch)
+
+    def _hold(self, part: PartitionProgress, batch: int) -> None:
+        held = self._held[part.topic]
+        if held.torn:
+            return
+        rest = held.rest
+        if rest is not None:
+            if not rest.partitions:
+                rest = replace(rest, from_batch=batch)
+            rest = with_part(rest, part, batch=batch)
+        self._held[part.topic] = replace(with_part(held, part, batch=batch), rest=rest)
 
     def _release(self, topic: str) -> None:
         """A finished snapshot joins what is applied, behind what was read of the table before."""
@@ -185,10 +238,18 @@ class RangeSorter:
             self._stopped[topic] = whole.torn
             return
         self._stopped.pop(topic, None)
+        if whole.rest is not None:
+            self._applied[topic] = replace(
+                whole.rest,
+                schema_ids=whole.schema_ids,
+                is_part=True,
+                finishes=replace(whole, rest=None),
+            )
+            return
         before = self._applied.get(topic)
         whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
         if before is None or begins_below(whole, _ends(before)):
-            self._applied[topic] = replace(whole, whole_from=whole_from)
+            self._applied[topic] = replace(whole, whole_from=whole_from, since_lsn="")
             return
         partitions = dict(before.partitions)
         for partition, (first, end) in whole.partitions.items():
@@ -205,6 +266,8 @@ class RangeSorter:
             to_batch=max(before.to_batch, whole.to_batch),
             bytes=before.bytes + whole.bytes,
             operations=before.operations.plus(whole.operations),
+            is_part=False,
+            finishes=None,
         )
 
 
@@ -239,6 +302,30 @@ def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator
         yield from (part for part in record.progress.partitions if part.topic not in ours)
 
 
+def part_of(held: TopicRange) -> tuple[TopicRange, TopicRange]:
+    """What waits of a held table, as a part to apply, and what is held then."""
+    nothing = TopicRange(held.topic, held.shard, {}, 0, frozenset())
+    return (
+        replace(held.waiting, is_part=True, since_lsn="", rest=None),
+        replace(held, rest=nothing),
+    )
+
+
+def as_one(held: TopicRange, part: TopicRange) -> TopicRange | None:
+    """What is held where a part could not be applied; None where others were applied before it.
+
+    The lake's table may have to be made anew, which only the whole allows.
+    """
+    if part.partitions != held.partitions:
+        return None
+    return replace(held, rest=None, since_lsn="")
+
+
+def as_torn(held: TopicRange, reason: str) -> TopicRange:
+    """What is held of a snapshot that is not whole any more: that its table is named, and why."""
+    return TopicRange(held.topic, held.shard, {}, 0, frozenset(), torn=reason)
+
+
 def add(
     ranges: dict[str, TopicRange],
     shard: int,
@@ -252,15 +339,19 @@ def add(
     known = ranges.get(part.topic)
     if known is None:
         known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn, from_batch=batch)
+    ranges[part.topic] = replace(with_part(known, part, batch=batch), up_to_lsn=up_to_lsn)
+
+
+def with_part(known: TopicRange, part: PartitionProgress, *, batch: int = 0) -> TopicRange:
+    """A range with some more offsets."""
     partitions = dict(known.partitions)
     first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
     partitions[part.partition] = (min(first, part.first_offset), max(end, part.next_offset))
-    ranges[part.topic] = replace(
+    return replace(
         known,
         partitions=partitions,
         count=known.count + part.count,
         schema_ids=known.schema_ids | frozenset(part.schema_ids),
-        up_to_lsn=up_to_lsn,
         ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
         to_batch=max(known.to_batch, batch),
         bytes=known.bytes + (part.bytes or 0),

@@ -68,7 +68,9 @@ class LakeUpkeep:
         self._day = now.date()
         # A day more: a cut is read from the newest commit row before it, which is older.
         kept = dt.timedelta(days=self._config.commit_retention_days + 1)
-        needed = min((held.from_batch for held in state.held.values()), default=state.batch)
+        needed = min(
+            (held.from_batch for held in state.held.values() if not held.torn), default=state.batch
+        )
         removed = self._log.expire((now - kept).date(), min(needed, state.batch))
         if removed is not None:
             _log.info("log_expired", before=removed.isoformat())

@@ -54,7 +54,8 @@ def key_extremes(
         F.col(f"key.{quote(names[column.column_id])}").cast(column.type).alias(column.name)
         for column in columns
     ]
-    keys = values.select(from_avro(F.expr(_BODY), schema, {"mode": "FAILFAST"}).alias("key"))
+    # A key that is none is a NULL, of which there is no extreme.
+    keys = values.select(from_avro(F.expr(_BODY), schema, {"mode": "PERMISSIVE"}).alias("key"))
     return extremes_by_spark(keys.select(*fields), table)
 
 

@@ -40,7 +40,8 @@ from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
-from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.ports import Connection

@@ -28,6 +28,7 @@ from tailrace_publisher.deliver.kafka_errors import (
     translate,
     translate_code,
 )
+from tailrace_publisher.deliver.ledger import OnDelivery
 from tailrace_publisher.encode.rows import Headers
 from tailrace_publisher.errors import (
     DeliveryTimeout,
@@ -40,8 +41,6 @@ from tailrace_publisher.ports import Clock, KafkaAccess, KafkaProducer
 _STEP_S: Final = 1.0  # longest call into librdkafka, so that signals are served
 _FULL_QUEUE_POLL_S: Final = 0.01
 _CAUSE_POLL_S: Final = 0.02
-
-OnDelivery = Callable[[Any, Any], None]
 
 log = structlog.get_logger(__name__)
 
@@ -351,11 +350,6 @@ def _fatal_cause(producer: KafkaProducer, wait_s: float, clock: Clock) -> KafkaE
                     return inner
         if clock.monotonic() >= deadline:
             return None
-
-
-def last_indexes(partitions: Sequence[int]) -> dict[int, int]:
-    """Index of the last message of every partition."""
-    return dict(zip(partitions, range(len(partitions)), strict=True))
 
 
 def _with(headers: Headers, produce: Callable[..., None]) -> Callable[..., None]:

@@ -21,7 +21,8 @@ from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import LARGE_BYTES, PartitionLedger
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.partitioning import as_written
-from tailrace_publisher.deliver.producer import TransactionalProducer, queue_settings
+from tailrace_publisher.deliver.producer import TransactionalProducer
+from tailrace_publisher.deliver.producer_options import queue_settings
 from tailrace_publisher.deliver.progress_records import progress_records
 from tailrace_publisher.deliver.sent import Sent
 from tailrace_publisher.deliver.tombstones import with_tombstones

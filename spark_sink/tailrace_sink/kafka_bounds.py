@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -44,6 +45,17 @@ class Bounds:
     start: int
     end: int
     stable_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _KafkaClasses:
+    """Kafka's client in the JVM."""
+
+    admin: Any
+    isolation: Any
+    list_options: Any
+    offset: Any
+    partition: Any
 
 
 class TopicCheck:
@@ -146,7 +158,7 @@ class TopicCheck:
         for name, value in kafka_options(self._kafka).items():
             if name.startswith("kafka."):
                 settings.setProperty(name.removeprefix("kafka."), value)
-        admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+        admin = _kafka_classes(jvm).admin.create(settings)
         try:
             yield admin, jvm
         except Py4JError as error:
@@ -174,10 +186,11 @@ class TopicCheck:
     def _found(
         self, admin: Any, jvm: Any, asked: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Bounds]:
-        spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
-        level = jvm.org.apache.kafka.common.IsolationLevel
+        classes = _kafka_classes(jvm)
+        spec, level = classes.offset, classes.isolation
+        places = {place: classes.partition(*place) for place in asked}
         start, end, stable = (
-            self._offsets(admin, jvm, asked, of, isolation)
+            self._offsets(admin, jvm, places, of, classes.list_options(isolation))
             for of, isolation in (
                 (spec.earliest(), level.READ_UNCOMMITTED),
                 (spec.latest(), level.READ_UNCOMMITTED),
@@ -195,14 +208,26 @@ class TopicCheck:
 
     @staticmethod
     def _offsets(
-        admin: Any, jvm: Any, asked: list[tuple[str, int]], spec: Any, isolation: Any
+        admin: Any, jvm: Any, places: Mapping[tuple[str, int], Any], spec: Any, options: Any
     ) -> dict[tuple[str, int], int]:
         specs = jvm.java.util.HashMap()
-        places = {place: jvm.org.apache.kafka.common.TopicPartition(*place) for place in asked}
         for place in places.values():
             specs.put(place, spec)
-        options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
         result = admin.listOffsets(specs, options)
         return {
             place: int(result.partitionResult(of).get().offset()) for place, of in places.items()
         }
+
+
+@lru_cache(maxsize=1)
+def _kafka_classes(jvm: Any) -> _KafkaClasses:
+    """Each class named once: Py4J looks for every part of a name in every jar."""
+    kafka = jvm.org.apache.kafka
+    clients, common = kafka.clients.admin, kafka.common
+    return _KafkaClasses(
+        admin=clients.Admin,
+        isolation=common.IsolationLevel,
+        list_options=clients.ListOffsetsOptions,
+        offset=clients.OffsetSpec,
+        partition=common.TopicPartition,
+    )

@@ -124,6 +124,8 @@ class TableIntake:
         for refused in self._versions.refused(is_to_wait=True).values():
             self._stopped.add(refused.table, refused.cause)
         catalog = self._read(self._renames.names())
+        present = {instance.object_id for instance in catalog.instances}
+        self._columns = {n: made for n, made in self._columns.items() if n in present}
         self._renames.tell(catalog.instances)
         captured = by_table(catalog.instances)
         found = {n: instances for n, instances in captured.items() if self._selects(n)}

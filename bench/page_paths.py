@@ -33,12 +33,8 @@ import pyodbc
 from bench import workload
 from bench.emulator import _columns, _connection, _connection_string, _query, _server
 from tailrace_emulator.testing.emulator_process import EmulatorProcess
-from tailrace_publisher.encode.blocks.envelopes import (
-    HEADER_CELLS,
-    BlockEncoder,
-    EncodedBlock,
-    Header,
-)
+from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
+from tailrace_publisher.encode.blocks.header import HEADER_CELLS, Header
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
 from tailrace_publisher.encode.blocks.pieces import joined, prefixed, scalar
 from tailrace_publisher.encode.envelope import EnvelopeEncoder

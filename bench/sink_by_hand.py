@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_sink.config import KafkaConfig
 from tailrace_sink.delta_log import table_version
+from tailrace_sink.kafka_options import KafkaConfig
 from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.topic_ranges import TopicRange
 

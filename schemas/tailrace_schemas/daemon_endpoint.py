@@ -11,14 +11,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from tailrace_schemas.daemon_status import DaemonStatus
-from tailrace_schemas.http_service import (
-    Address,
-    HttpService,
-    Request,
-    Response,
-    Route,
-    read_token,
-)
+from tailrace_schemas.http_access import Address, read_token
+from tailrace_schemas.http_messages import Request, Response, Route
+from tailrace_schemas.http_service import HttpService
 from tailrace_schemas.http_tls import read_tls
 
 

@@ -2,166 +2,27 @@
 
 For what both daemons and the web page serve. A thread takes connections and one more answers each,
 up to :data:`AT_ONCE_MAX`; none of them outlives a silent client by more than :data:`SILENT_S`.
-
-Who may ask: a path is open, or guarded. With a token, guarded paths need it. Without one they are
-answered on a loopback address only, and only under a loopback name: a page of another site whose
-name was made to point here (DNS rebinding) asks under its own. A request that changes something
-must say ``Content-Type: application/json`` and, where a browser sends it, come from the page's own
-origin, so that no form or script of another site can make one.
+Who may ask for what is said by ``http_access``.
 """
 
 from __future__ import annotations
 
-import base64
-import hmac
-import ipaddress
-import json
 import socket
-import ssl
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
+from tailrace_schemas.http_access import Address, check_caller, check_own_origin
+from tailrace_schemas.http_messages import Refused, Request, Response, Routes
+
 AT_ONCE_MAX: Final = 32
 SILENT_S: Final = 10.0
 BODY_MAX: Final = 64 * 1024
 """Bytes of a request's body."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked.
-
-    Attributes:
-        path: without the query.
-        query: last value of each name.
-        headers: names in any case.
-        body: of a POST.
-    """
-
-    path: str
-    query: Mapping[str, str]
-    headers: Message[str, str]
-    body: bytes = b""
-
-    @property
-    def wants_text(self) -> bool:
-        """Whether the client asks for text rather than JSON."""
-        accept = self.headers.get("Accept", "")
-        return "text/plain" in accept and "application/json" not in accept
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """What is answered."""
-
-    body: bytes
-    content_type: str = "application/json; charset=utf-8"
-    status: HTTPStatus = HTTPStatus.OK
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of_json(cls, value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
-        """A value as JSON."""
-        return cls(json.dumps(value, ensure_ascii=False).encode(), status=status)
-
-    @classmethod
-    def of_text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
-        """Plain text; a newline is put behind it."""
-        return cls(f"{text}\n".encode(), "text/plain; charset=utf-8", status)
-
-
-class Refused(Exception):
-    """A request that is answered with an error.
-
-    Attributes:
-        status: of the answer; the exception's text is its body.
-    """
-
-    def __init__(self, status: HTTPStatus, text: str) -> None:
-        self.status = status
-        super().__init__(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """What a path answers.
-
-    Attributes:
-        answer: called in a thread of the service; :class:`Refused` becomes its status and text.
-        is_open: whether anybody may ask.
-    """
-
-    answer: Callable[[Request], Response]
-    is_open: bool = False
-
-
-Routes = Mapping[tuple[str, str], Route]
-"""By method and path."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a service listens, and with which token its guarded paths are asked.
-
-    Attributes:
-        port: 0 takes a free one.
-        host: address or name.
-        token: None where there is none.
-        tls: the certificate to show; None for plain HTTP.
-    """
-
-    port: int
-    host: str = "127.0.0.1"
-    token: str | None = field(default=None, repr=False)
-    tls: ssl.SSLContext | None = None
-
-    @property
-    def scheme(self) -> str:
-        """Of its URL: http or https."""
-        return "http" if self.tls is None else "https"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
-        return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address means this machine."""
-    name = host.strip("[]")
-    if name.casefold() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def read_token(path: Path | None) -> str | None:
-    """The token in the first line of a file; None of no file.
-
-    Raises:
-        ValueError: the file cannot be read, or the token is shorter than 16 characters.
-    """
-    if path is None:
-        return None
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; make it readable") from error
-    token = lines[0].strip() if lines else ""
-    if len(token) < 16:
-        raise ValueError(f"{path}: its first line must be a token of 16 characters or more")
-    return token
 
 
 class HttpService:
@@ -298,36 +159,11 @@ class _Handler(BaseHTTPRequestHandler):
                 )
             raise Refused(HTTPStatus.NOT_FOUND, f"no such path; there are {', '.join(known)}")
         if not route.is_open:
-            self._check_caller()
+            check_caller(self.server.address, self.headers)
         if method == "POST":
-            self._check_own_origin()
+            check_own_origin(self.headers)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         return route.answer(Request(parts.path, query, self.headers, self._body()))
-
-    def _check_caller(self) -> None:
-        address = self.server.address
-        if address.token is not None:
-            if not has_token(self.headers, address.token):
-                raise Refused(
-                    HTTPStatus.UNAUTHORIZED,
-                    "give the token: as the password, or as Authorization: Bearer ...",
-                )
-        elif not address.is_loopback:
-            raise Refused(
-                HTTPStatus.FORBIDDEN,
-                "this service is reached from other machines, and has no token: set one"
-                " (http_token_file), or let it listen on 127.0.0.1",
-            )
-        elif not is_loopback(_host_of(self.headers.get("Host", ""))):
-            raise Refused(HTTPStatus.FORBIDDEN, "ask under the name localhost or 127.0.0.1")
-
-    def _check_own_origin(self) -> None:
-        kind = self.headers.get("Content-Type", "").partition(";")[0].strip()
-        if kind != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json")
-        origin = self.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != self.headers.get("Host"):
-            raise Refused(HTTPStatus.FORBIDDEN, f"requests from {origin} are not taken")
 
     def _body(self) -> bytes:
         text = self.headers.get("Content-Length", "0")
@@ -336,24 +172,3 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {BODY_MAX} bytes at most"
             )
         return self.rfile.read(int(text))
-
-
-def has_token(headers: Message[str, str], token: str) -> bool:
-    """Whether a request gives the token: as bearer, or as the password that a browser asks for."""
-    kind, _, given = headers.get("Authorization", "").partition(" ")
-    if kind == "Basic":
-        try:
-            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
-        except ValueError:
-            return False
-    elif kind != "Bearer":
-        return False
-    return hmac.compare_digest(given.encode(), token.encode())
-
-
-def _host_of(header: str) -> str:
-    """The name in a Host header, without its port."""
-    try:
-        return urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return ""

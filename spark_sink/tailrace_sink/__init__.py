@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailrace_sink.application import run
     from tailrace_sink.change_feed import changes
-    from tailrace_sink.reader import history, read
+    from tailrace_sink.reader import read
+    from tailrace_sink.row_history import history
 
 __all__ = ["changes", "history", "read", "run"]
 
@@ -24,8 +25,12 @@ def __getattr__(name: str) -> Any:
         from tailrace_sink.change_feed import changes
 
         return changes
-    if name in __all__:
-        from tailrace_sink import reader
+    if name == "history":
+        from tailrace_sink.row_history import history
 
-        return getattr(reader, name)
+        return history
+    if name == "read":
+        from tailrace_sink.reader import read
+
+        return read
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,30 +11,34 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import (
-    Field,
-    SecretStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_schemas.options import (
     HttpCertificate,
     HttpKey,
     RegistryConfig,
-    SecretUnreadable,
     Section,
     TableSelection,
-    given_once,
-    leave_alone,
     problems,
-    read_extra,
 )
 from tailrace_schemas.topics import TopicNames
 from tailrace_schemas.tracing_options import TracingConfig
+from tailrace_sink.batch_options import (
+    BytesPerBatchOption,
+    ChangesPerBatchOption,
+    LocalBytesMaxOption,
+    LocalChangesMaxOption,
+)
 from tailrace_sink.errors import ConfigError
+from tailrace_sink.kafka_options import KafkaConfig
 from tailrace_sink.progress import Bound
+from tailrace_sink.table_options import (
+    ClusterByOption,
+    PartitionByOption,
+    Profile,
+    ProfileOption,
+    RewriteBelowBytesOption,
+)
 
 
 class DeleteMode(StrEnum):
@@ -44,72 +48,12 @@ class DeleteMode(StrEnum):
     SOFT = "soft"
 
 
-class Profile(StrEnum):
-    """What a new lake table is made for."""
-
-    FAST = "fast"
-    COMPATIBLE = "compatible"
-
-
 class BadRecords(StrEnum):
     """What becomes of a record that is no change of its table."""
 
     STOP_TABLE = "stop-table"
     DEAD_LETTER = "dead-letter"
     FAIL = "fail"
-
-
-class KafkaConfig(Section):
-    """The Kafka cluster that holds the topics."""
-
-    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
-    extra: dict[str, SecretStr] = Field(
-        default_factory=dict,
-        description="Further options of the Java consumer, e.g. security.protocol, sasl.jaas.config"
-        " and ssl.*; they may not name what the sink sets itself. Never logged.",
-    )
-    extra_files: dict[str, Path] = Field(
-        default_factory=dict,
-        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
-        " the file's first line. Read whenever the program connects anew.",
-    )
-    request_timeout_s: float = Field(
-        default=15.0,
-        ge=1.0,
-        le=600.0,
-        description="Seconds until a broker that does not answer counts as unavailable; 1 to 600,"
-        " default 15. The sink then waits and tries again.",
-    )
-    poll_timeout_s: float = Field(
-        default=10.0,
-        ge=0.5,
-        le=600.0,
-        description="Seconds an executor waits for records that the ledger promises; 0.5 to 600,"
-        " default 10. Too low fails on a slow broker, too high notices lost records late.",
-    )
-
-    @field_validator("extra", "extra_files")
-    @classmethod
-    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
-        protected = ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset")
-        leave_alone(extra, protected, "the promise of exact cuts rests on it")
-        return extra
-
-    @model_validator(mode="after")
-    def _given_once(self) -> Self:
-        given_once(self.extra, self.extra_files)
-        return self
-
-    def further_options(self) -> dict[str, str]:
-        """The further options with their secrets, for the consumers only.
-
-        Raises:
-            ConfigError: the file of a secret cannot be read.
-        """
-        try:
-            return read_extra(self.extra, self.extra_files)
-        except SecretUnreadable as error:
-            raise ConfigError([str(error)]) from error
 
 
 def dead_letters_path(lake: str) -> str:
@@ -160,41 +104,10 @@ class SinkConfig(Section):
         " the sink ends. Records that are missing, or others than the publisher counted though each"
         " can be decoded, stop the table under dead-letter too: none of them can be told apart.",
     )
-    changes_per_batch: int = Field(
-        default=1_000_000,
-        ge=1,
-        le=1_000_000_000,
-        description="Changes after which a cut of the log, and a batch of the tables, ends at the"
-        " next closed LSN; 1 to 1000000000, default 1000000. Few make many small commits, many use"
-        " more disk: each table's messages are kept until they are written, beside the shuffle. A"
-        " batch that was begun is finished"
-        " as it was planned, whatever the bound says by then.",
-    )
-    bytes_per_batch: int = Field(
-        default=1024 * 1024 * 1024,
-        ge=1,
-        le=1024**4,
-        description="The same in bytes of values, by the publisher's ledger; 1 to 1099511627776 (1"
-        " TiB), default 1073741824 (1 GiB). A transaction or a snapshot that is larger is taken as"
-        " a whole, table by table, on the executors' disks.",
-    )
-    local_changes_max: int = Field(
-        default=5_000,
-        ge=0,
-        le=1_000_000,
-        description="Batches up to this many changes are read once and handed to the tables through"
-        " the driver; 0 to 1000000, default 5000. Larger ones are read table by table. All are"
-        " compared with the publisher's ledger before anything is written: a topic that holds other"
-        " changes, as after compaction, stops its table.",
-    )
-    local_bytes_max: int = Field(
-        default=32 * 1024 * 1024,
-        ge=0,
-        le=1024 * 1024 * 1024,
-        description="The same in bytes of values: batches with more are read table by table,"
-        " however few their changes are; 0 to 1073741824 (1 GiB), default 33554432 (32 MiB). The"
-        " driver holds them several times at once.",
-    )
+    changes_per_batch: ChangesPerBatchOption = 1_000_000
+    bytes_per_batch: BytesPerBatchOption = 1024 * 1024 * 1024
+    local_changes_max: LocalChangesMaxOption = 5_000
+    local_bytes_max: LocalBytesMaxOption = 32 * 1024 * 1024
     request_snapshots: bool = Field(
         default=True,
         description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
@@ -231,33 +144,10 @@ class SinkConfig(Section):
         " lake's own log a day longer. Tables that"
         " are there already get a changed value when the sink starts; up to 36500, default 30.",
     )
-    partition_by: dict[str, list[str]] = Field(
-        default_factory=dict,
-        description="schema.table to the columns a new lake table is partitioned by.",
-    )
-    cluster_by: dict[str, list[str]] = Field(
-        default_factory=dict,
-        description="schema.table to the columns a new lake table is clustered by (liquid"
-        " clustering, at most four; takes effect with OPTIMIZE).",
-    )
-    profile: Profile = Field(
-        default=Profile.FAST,
-        description="fast (default): new tables have deletion vectors, so that a change does not"
-        " rewrite files, and get column mapping or type widening when a rename, a name that Parquet"
-        " does not take, or a wider type first needs them. compatible: none of the three, for"
-        " readers that do not know them; a table whose source needs one stops by name until a new"
-        " snapshot makes it anew. docs/readers.md has which reader opens what.",
-    )
-    rewrite_below_bytes: int = Field(
-        default=131_072,
-        ge=0,
-        le=1_073_741_824,
-        description="Size of a table up to which files with changed rows are written anew, though"
-        " it has deletion vectors: one file instead of one more with each batch, but every version"
-        " kept is a whole copy. Of a larger table the smallest of these files, together up to that"
-        " size, where the changes are few; 0 to 1073741824 (1 GiB), default 131072 (128 KiB). 0"
-        " always takes deletion vectors.",
-    )
+    partition_by: PartitionByOption = Field(default_factory=dict)
+    cluster_by: ClusterByOption = Field(default_factory=dict)
+    profile: ProfileOption = Profile.FAST
+    rewrite_below_bytes: RewriteBelowBytesOption = 131_072
     table_properties: dict[str, str] = Field(
         default_factory=dict, description="Further properties of new lake tables."
     )

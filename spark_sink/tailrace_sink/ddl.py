@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
-from tailrace_sink.config import DeleteMode, Profile, SinkConfig
+from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.conflicts import retried
 from tailrace_sink.delta_log import TableMetadata, table_metadata
 from tailrace_sink.errors import LakeTableChanged, UnsupportedSchemaChange
@@ -41,6 +41,7 @@ from tailrace_sink.lake_table import (
     table_path,
 )
 from tailrace_sink.schema_changes import evolve, require_plain
+from tailrace_sink.table_options import Profile
 
 _CHECKPOINT_EVERY: Final = 100
 """Commits between two checkpoints of a table's log: each sits in the way of a commit (1 s)."""

@@ -14,11 +14,7 @@ from tailrace_schemas.daemon_endpoint import (
     metrics_response,
     status_response,
 )
-from tailrace_schemas.http_service import (
-    Request,
-    Response,
-    Route,
-)
+from tailrace_schemas.http_messages import Request, Response, Route
 from tailrace_sink.board import SinkBoard
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import ConfigError

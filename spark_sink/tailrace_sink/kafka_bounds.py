@@ -11,7 +11,6 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from tailrace_sink.config import KafkaConfig
 from tailrace_sink.errors import (
     ChangesLost,
     KafkaUnavailable,
@@ -21,6 +20,7 @@ from tailrace_sink.errors import (
     TopicUnknown,
 )
 from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_options import KafkaConfig
 from tailrace_sink.kafka_ranges import kafka_options
 
 TOPIC_GONE_AFTER_S: Final = 30.0

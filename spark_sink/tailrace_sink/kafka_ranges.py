@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.config import KafkaConfig
+from tailrace_sink.kafka_options import KafkaConfig
 
 FETCH_WAIT_MS = 3
 """With the consumer's default of 500 every read of a small range waits half a second at the end of

@@ -7,44 +7,33 @@ for a transaction marker, or for a broker, is tried again and never taken for lo
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
-from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
+from tailrace_sink.cut_topics import CutTopics
+from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import TopicCheck
-from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.late_beginning import LateBeginning
-from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
-from tailrace_sink.log_sql import schema_id_sql
-from tailrace_sink.log_state import LogState
+from tailrace_sink.log_appends import LogAppends
+from tailrace_sink.log_owner import LogOwner
+from tailrace_sink.log_plan import LogCut, plan_cut
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SinkState
-from tailrace_sink.recent_cuts import EVENTS
-from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
-from tailrace_sink.writes import fits_driver
 
-_EPOCH_ATTEMPTS: Final = 5
 _IDLE_RECORDS_MAX: Final = 500
 """Progress records that tell nothing new are appended with the next cut, or when so many wait."""
+
 _OLD_MS: Final = 3_600_000
 """Records older than this may be gone: the brokers are asked before reading them fails."""
-
-_IN_MEMORY_BYTES: Final = 1024 * 1024
-"""Of values in a cut that passes the driver, and is kept for the fold (``recent_cuts``): Spark
-warns of tasks that carry more."""
-_NOTHING_NEW: Final = EVENTS.empty_table()
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -77,12 +66,13 @@ class LogWriter:
         self._schemas = parts.schemas
         self._metrics, self._traces = parts.metrics, parts.traces
         self._hook, self._now_s = parts.hook, parts.now_s
-        self._small, self._large = small_batch_session(parts.spark), parts.spark.newSession()
-        self._check = TopicCheck(parts.spark, parts.config.kafka)
-        self._late = LateBeginning(self._small, parts.config, parts.schemas.schema_by_id)
+        self._topics = CutTopics(parts.config, TopicCheck(parts.spark, parts.config.kafka))
+        self._appends = LogAppends(parts)
+        small = self._appends.small_session
+        self._late = LateBeginning(small, parts.config, parts.schemas.schema_by_id)
         self._pending: dict[tuple[int, int], ProgressRecord] = {}
-        self._owner = uuid.uuid4().hex
-        self._last = LogState(SinkState(), 0, self._owner)
+        self._owner = LogOwner(parts, self._appends, self._topics)
+        self._last = self._owner.nothing_yet
         self.on_logged: Callable[[Logged], None] = _nothing
         self.on_late: Callable[[SinkState], None] = _nothing
 
@@ -110,9 +100,9 @@ class LogWriter:
         try:
             self._log.ensure()
             if self.epoch == 0:
-                self._take_over(of_tables)
+                self._last = self._owner.take_over(of_tables)
             else:
-                self._look_again()
+                self._last = self._owner.look_again(self._last)
         except (PySparkException, Py4JError) as error:
             raise translated(f"log {self._log.path}", error) from error
         self._pending.clear()
@@ -131,8 +121,11 @@ class LogWriter:
         begun = self._late.of(self.state)
         if begun is None:
             return
+        state, named = begun
         try:
-            self._begin_late(*begun)
+            # The tables first, then the log.
+            self.on_late(state)
+            self._last = self._owner.begin_late(self._last, state, named)
         except (PySparkException, Py4JError) as error:
             raise translated(f"log {self._log.path}", error) from error
 
@@ -192,91 +185,16 @@ class LogWriter:
         waiting = sum(record.count for record in self._pending.values())
         self._metrics.waiting.labels(stage="log").set(waiting)
 
-    def _take_over(self, of_tables: Callable[[], SinkState]) -> None:
-        """Write a state row of the next epoch: whoever had the one before can write no more.
-
-        Of two sinks that take the same epoch Delta lets one write. So whoever wrote, and finds the
-        log's mark as it wrote it, has the log: nobody wrote after it.
-        """
-        for _ in range(_EPOCH_ATTEMPTS):
-            known = self._log.last()
-            if known is None:
-                written = self._begin(of_tables())
-            else:
-                written = self._write_start(replace(known, epoch=known.epoch + 1), {})
-            if written is not None and self._log.mark() == written.mark:
-                self._last = written
-                return
-        raise LakeTaken(self._config.lake, 0, 0)
-
-    def _begin(self, state: SinkState) -> LogState | None:
-        """The first row of a new log, with what an earlier release left waiting in the topics."""
-        waiting = {
-            topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids), held.bytes)
-            for topic, held in state.held.items()
-        }
-        self._left_out(waiting)
-        named: dict[int, frozenset[str]] = {}
-        for topic, held in state.held.items():
-            named[held.shard] = named.get(held.shard, frozenset()) | {topic}
-        positions = replace(state, held={}, stopped={}, offsets={}, versions={})
-        return self._write_start(LogState(positions, 1, self._owner, named), waiting)
-
-    def _begin_late(self, state: SinkState, named: Named) -> None:
-        """Go on behind what the progress topic no longer has; the tables first, then the log."""
-        self.on_late(state)
-        positions = replace(state, held={}, stopped={}, offsets={}, versions={})
-        lost = {**dict.fromkeys(state.held, "its snapshot had begun before"), **state.stopped}
-        self._write_start(replace(self._last, state=positions, named=named), {}, lost)
-        self._look_again()
-
-    def _write_start(
-        self,
-        state: LogState,
-        topics: Mapping[str, LogRange],
-        lost: Mapping[str, str] | None = None,
-    ) -> LogState | None:
-        """Write a start's state row.
-
-        Returns:
-            What was written; None when another sink was first, whose row stands in its place.
-        """
-        start = replace(
-            state,
-            owner=self._owner,
-            lost=lost or {},
-            is_start=True,
-            prefix=self._config.prefix,
-            deletes=str(self._config.delete_mode),
-            bad_records=str(self._config.on_bad_record),
-        )
-        try:
-            return start if self._write(start, (), topics) else None
-        except SinkError as error:
-            # Another sink that starts at the same time, most likely: see who came first.
-            _log.info("log_epoch_refused", epoch=start.epoch, reason=str(error))
-            if isinstance(error, KafkaUnavailable):
-                raise
-            return None
-
-    def _look_again(self) -> None:
-        found = self._log.last()
-        if found is None or found.owner != self._owner:
-            raise LakeTaken(
-                self._config.lake, self.state.batch, -1 if found is None else found.state.batch
-            )
-        self._last = found
-
     def _append(self, cut: LogCut) -> None:
         started, began_s = time.monotonic(), self._now_s()
         self._hook("appending", "")
-        topics, lost = self._selected(cut.topics)
+        topics, lost = self._topics.selected(cut.topics)
         of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
         of_progress = {split_frame(record.value)[0] for record in cut.records}
         self._schemas.keep(of_events | of_progress)
         before = self.state.batch
         if self._now_s() * 1000 - cut.published_ms > _OLD_MS:
-            lost |= self._left_out(topics)
+            lost |= self._topics.take_out_gone(topics)
         state = replace(
             self._last,
             state=cut.following,
@@ -287,10 +205,10 @@ class LogWriter:
         )
         while True:
             try:
-                self._write(state, cut.records, topics)
+                self._appends.append(before, state, cut.records, topics)
                 break
             except SinkError as error:
-                gone = self._left_out(topics)
+                gone = self._topics.take_out_gone(topics)
                 if not gone:
                     raise _as_waiting(error) from error
                 lost |= gone
@@ -318,69 +236,6 @@ class LogWriter:
         self.on_logged(Logged(before, state.state.batch, records))
         self._traces.logged(cut.records, state.state.batch, began_s, self._now_s())
         self._hook("logged", "")
-
-    def _selected(
-        self, topics: Mapping[str, LogRange]
-    ) -> tuple[dict[str, LogRange], dict[str, str]]:
-        """What the configuration wants, and the topics that it leaves out."""
-        wanted, left_out = {}, {}
-        for topic, found in topics.items():
-            table = self._config.topics.table_of(topic)
-            if table is None or self._config.tables.selects(table):
-                wanted[topic] = found
-            else:
-                left_out[topic] = EXCLUDED
-        return wanted, left_out
-
-    def _left_out(self, topics: dict[str, LogRange]) -> dict[str, str]:
-        """Take what Kafka no longer has out of a cut, and tell why."""
-        lost = self._check.gone({topic: of.partitions for topic, of in topics.items()})
-        for topic, error in lost.items():
-            del topics[topic]
-            _log.error("changes_lost", topic=topic, reason=str(error))
-        return {topic: str(error) for topic, error in lost.items()}
-
-    def _write(
-        self, state: LogState, records: Iterable[ProgressRecord], topics: Mapping[str, LogRange]
-    ) -> bool:
-        """Append; whether it was written (see ``LogTable.append``)."""
-        count = sum(of.count for of in topics.values())
-        size = sum(of.bytes for of in topics.values())
-        is_small = fits_driver(self._config, count, size)
-        session = self._small if is_small else self._large
-        # Beside the tables' jobs, not behind them; of this thread only.
-        session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
-        day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
-        try:
-            events = self._events(session, topics, is_small=is_small) if topics else None
-            kept = _NOTHING_NEW if events is None else None
-            if is_small and events is not None and size <= _IN_MEMORY_BYTES:
-                events = kept = events.coalesce(1).toArrow()
-            is_written = self._log.append(
-                session,
-                state,
-                list(records),
-                self._config.topics.progress,
-                events,
-                day,
-                one_file=is_small,
-            )
-        except (PySparkException, Py4JError) as error:
-            raise translated("appending to the log", error) from error
-        if is_written:
-            # A start has what an earlier release, or nobody, began: that is in the log only.
-            kept = None if state.is_start else kept
-            self._log.recent.keep(self.state.batch, state.state.batch, kept)
-        return is_written
-
-    def _events(
-        self, session: SparkSession, topics: Mapping[str, LogRange], *, is_small: bool
-    ) -> DataFrame:
-        partitions = {topic: of.partitions for topic, of in topics.items()}
-        cores = None if is_small else session.sparkContext.defaultParallelism
-        known = {schema_id for of in topics.values() for schema_id in of.schema_ids}
-        messages = read_messages(session, self._config.kafka, partitions, cores)
-        return messages.selectExpr("*", f"{schema_id_sql(known)} AS schema_id")
 
 
 def _as_waiting(error: SinkError) -> SinkError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from tailrace_schemas.daemon_status import DaemonStatus
-from tailrace_schemas.http_service import read_token
+from tailrace_schemas.http_access import read_token
 from tailrace_schemas.tls_problems import certificate_problem
 from tailrace_schemas.topics import database_path
 

@@ -12,7 +12,8 @@ from tailrace.web.collector import Collector
 from tailrace.web.daemons import DaemonAddress, address_of
 from tailrace.web.details import Details
 from tailrace.web.site import Site
-from tailrace_schemas.http_service import Address, HttpService, is_loopback, read_token
+from tailrace_schemas.http_access import Address, is_loopback, read_token
+from tailrace_schemas.http_service import HttpService
 from tailrace_schemas.http_tls import read_tls
 from tailrace_schemas.topics import database_path
 

@@ -14,7 +14,7 @@ from tailrace.web.html import page, tag
 from tailrace.web.model import Model
 from tailrace.web.overview import overview
 from tailrace.web.table_page import Explorer, table_page
-from tailrace_schemas.http_service import Refused, Request, Response, Route, Routes
+from tailrace_schemas.http_messages import Refused, Request, Response, Route, Routes
 from tailrace_schemas.signals import SnapshotSignal
 
 if TYPE_CHECKING:

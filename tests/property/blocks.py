@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tailrace_publisher.encode.blocks.envelopes import HEADER_CELLS
+from tailrace_publisher.encode.blocks.header import HEADER_CELLS
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.forms import Cell, Form
 

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.lsn import Lsn
+from tailrace_sink.cut import Cut, CutUnknown
 from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
-from tailrace_sink.reader import Cut, CutUnknown, LakeReader, read
+from tailrace_sink.reader import LakeReader, read
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import FIRST_COMMIT_MS, Source, SourceTable, column
 from tests.sink.conftest import Lake

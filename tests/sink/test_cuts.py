@@ -15,9 +15,10 @@ from pyspark.errors import PySparkException
 
 from tailrace_schemas.topics import TableName
 from tailrace_sink.commit_table import CommitTable
+from tailrace_sink.cut import CutUnknown
 from tailrace_sink.delta_log import table_metadata
 from tailrace_sink.lake_table import CDC_COLUMNS
-from tailrace_sink.reader import CutUnknown, read_cut
+from tailrace_sink.reader import read_cut
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
 

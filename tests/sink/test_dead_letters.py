@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from tailrace.lake import dead_letters
 from tailrace_schemas.registry import RegistryRejected
+from tailrace_sink.cut import CutUnknown
 from tailrace_sink.errors import BadRecordRefused
 from tailrace_sink.lake_table import DELETES_PROPERTY
-from tailrace_sink.reader import CutUnknown, read
+from tailrace_sink.reader import read
 from tailrace_sink.sink import Sink
 from tests.fix_envelopes import Message, Source, SourceTable, column
 from tests.sink.conftest import Lake

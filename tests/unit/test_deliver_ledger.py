@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from tailrace_publisher.deliver.delivery import _with_tombstones
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.partitioning import choose_partitions, murmur2
+from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
 from tailrace_publisher.kafka_options import Partitioner
@@ -119,7 +119,7 @@ def test_events_without_key_keep_their_order_in_partition_0() -> None:
 def test_tombstones_follow_their_deletes() -> None:
     keys: list[bytes | None] = [b"a", b"b", b"c", b"d"]
     encoded = EncodedRows("t", 1, [b""] * 4, keys, [b"1", b"2", b"3", b"4"], [0, 2])
-    got = _with_tombstones(encoded, [5, 6, 7, 8])
+    got = with_tombstones(encoded, [5, 6, 7, 8])
     assert got == (
         [b"a", b"a", b"b", b"c", b"c", b"d"],
         [b"1", None, b"2", b"3", None, b"4"],

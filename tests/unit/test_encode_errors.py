@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import structlog
 
-from tailrace_publisher.config import Surrogates
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.varint import encode_long
 from tailrace_publisher.errors import EncodeError
+from tailrace_publisher.event_options import Surrogates
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName

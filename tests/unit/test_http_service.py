@@ -11,17 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tailrace_schemas.http_service import (
-    AT_ONCE_MAX,
-    BODY_MAX,
-    Address,
-    HttpService,
-    Refused,
-    Request,
-    Response,
-    Route,
-    read_token,
-)
+from tailrace_schemas.http_access import Address, read_token
+from tailrace_schemas.http_messages import Refused, Request, Response, Route
+from tailrace_schemas.http_service import AT_ONCE_MAX, BODY_MAX, HttpService
 
 TOKEN = "a-token-of-some-length"
 JSON = {"Content-Type": "application/json"}

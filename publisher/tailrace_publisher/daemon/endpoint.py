@@ -31,13 +31,7 @@ from tailrace_schemas.daemon_endpoint import (
     metrics_response,
     status_response,
 )
-from tailrace_schemas.http_service import (
-    Refused,
-    Request,
-    Response,
-    Route,
-    Routes,
-)
+from tailrace_schemas.http_messages import Refused, Request, Response, Route, Routes
 from tailrace_schemas.signals import (
     PauseSignal,
     Signal,

@@ -15,12 +15,12 @@ from dataclasses import replace
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import OnRename
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables, reason_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableEvent, TableState
 from tailrace_publisher.errors import StillStopped, TableRenamed
+from tailrace_publisher.table_options import OnRename
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
-from tailrace_publisher.config import OnRename, PublisherConfig
+from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import check_map
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.committer import Committer
@@ -40,7 +40,8 @@ from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
-from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.ports import Connection
@@ -62,6 +63,7 @@ from tailrace_publisher.source.page_lanes import PageLane, PageLanes
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
+from tailrace_publisher.table_options import OnRename
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import transactional_id
 from tailrace_schemas.topics import TableName

@@ -1,10 +1,13 @@
 """Kafka transactions that hold data, checkpoint and progress together.
 
-``delivery`` is the transactional producer, ``ledger`` counts what each transaction put where,
-``topics`` creates the topics, ``kafka_errors`` translates librdkafka's codes.
+``delivery`` puts them together, ``producer`` is the transactional client, ``ledger`` counts what
+each transaction put where, ``fixed_records`` writes checkpoint and progress, ``topics`` creates
+topics and ``delivery_topics`` knows those of a delivery, ``kafka_errors`` translates librdkafka's
+codes.
 """
 
-from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.topics import TopicSpec
 
 __all__ = ["DeliveryOptions", "KafkaDelivery", "TopicSpec"]

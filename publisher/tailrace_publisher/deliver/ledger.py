@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
@@ -22,6 +22,12 @@ from tailrace_schemas.progress import OperationCounts, PartitionProgress, signed
 
 _OPERATION: Final = itemgetter(-1)
 """The operation is the last byte of a packed position."""
+
+
+LARGE_BYTES: Final = 100_000
+"""From here on each record is reported: a broker may refuse it."""
+
+OnDelivery = Callable[[Any, Any], None]
 
 
 class _Report(Protocol):
@@ -160,6 +166,34 @@ class Ledger:
             entry.count += count
             entry.operations[operation] += count
 
+    def reports(
+        self, topic: str, partitions: Sequence[int], values: Sequence[bytes | None]
+    ) -> dict[int, OnDelivery]:
+        """Count messages, tombstones among them, and say whose delivery is to be reported.
+
+        Args:
+            topic: where to.
+            partitions: the partition of each.
+            values: their values.
+
+        Returns:
+            What takes the report, by index of the message.
+        """
+        found: dict[int, OnDelivery] = {
+            index: self.entry(topic, partition).on_delivery
+            for partition, index in _last_indexes(partitions).items()
+        }
+        for partition, messages in Counter(partitions).items():
+            entry = self.entry(topic, partition)
+            if entry.messages == 0:
+                found[partitions.index(partition)] = entry.on_delivery
+            entry.messages += messages
+        if max(map(len, filter(None, values)), default=0) > LARGE_BYTES:
+            for index, value in enumerate(values):
+                if value is not None and len(value) > LARGE_BYTES:
+                    found[index] = self.entry(topic, partitions[index]).on_delivery
+        return found
+
     def failed(self) -> PartitionLedger | None:
         """A partition of which a delivery report was an error; None while all is well."""
         return next((entry for entry in self._partitions.values() if entry.failure), None)
@@ -172,6 +206,11 @@ class Ledger:
             DeliveryRejected: somebody else's records are among ours.
         """
         return [self._partitions[key].progress() for key in sorted(self._partitions)]
+
+
+def _last_indexes(partitions: Sequence[int]) -> dict[int, int]:
+    """Index of the last message of every partition."""
+    return dict(zip(partitions, range(len(partitions)), strict=True))
 
 
 def _by_operation(

@@ -21,13 +21,10 @@ from typing import Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from tailrace_publisher.deliver.kafka_errors import (
-    FENCED,
-    IS_FATAL,
-    kafka_error,
-    translate,
-    translate_code,
-)
+from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
+from tailrace_publisher.deliver.ledger import OnDelivery
+from tailrace_publisher.deliver.producer_failure import cause_of, ended_by, fatal_cause
+from tailrace_publisher.deliver.producer_options import producer_options
 from tailrace_publisher.encode.rows import Headers
 from tailrace_publisher.errors import (
     DeliveryTimeout,
@@ -35,32 +32,12 @@ from tailrace_publisher.errors import (
     OutcomeUnknown,
     PublisherError,
 )
-from tailrace_publisher.ports import Clock, KafkaAccess, KafkaProducer
+from tailrace_publisher.ports import KafkaAccess, KafkaProducer
 
 _STEP_S: Final = 1.0  # longest call into librdkafka, so that signals are served
 _FULL_QUEUE_POLL_S: Final = 0.01
-_CAUSE_POLL_S: Final = 0.02
-
-OnDelivery = Callable[[Any, Any], None]
 
 log = structlog.get_logger(__name__)
-
-
-_MESSAGE_BYTES_MAX: Final = 1_000_000  # librdkafka's default of message.max.bytes
-
-
-def queue_settings(queue_bytes: int, own: Mapping[str, str]) -> dict[str, str]:
-    """How many kilobytes of messages may wait to be sent.
-
-    A message that is larger than the queue would never get into it.
-
-    Args:
-        queue_bytes: wanted size of the queue.
-        own: the user's librdkafka options.
-    """
-    limit = own.get("message.max.bytes", "")
-    largest = int(limit) if limit.isdigit() else _MESSAGE_BYTES_MAX
-    return {"queue.buffering.max.kbytes": str(max(queue_bytes, 2 * largest) // 1024)}
 
 
 class TransactionalProducer:
@@ -86,17 +63,7 @@ class TransactionalProducer:
         self._clock = kafka.clock
         self._began: float | None = None
         self._producer: KafkaProducer | None = kafka.clients.producer(
-            {
-                # Fewer and larger batches cost both sides less; flush, so commit, waits for none.
-                "linger.ms": 30,
-                "compression.type": "lz4",
-                # 10,000 messages of 350 bytes are 6 MB when the brokers stall; more buys nothing.
-                "queue.buffering.max.messages": 10_000,
-                "client.id": transactional_id,
-                **kafka.options,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": transaction_timeout_ms,
-            }
+            producer_options(transactional_id, transaction_timeout_ms, kafka.options)
         )
 
     @property
@@ -205,7 +172,7 @@ class TransactionalProducer:
                 remaining = producer.flush(_STEP_S)
                 if (refused := failure()) is not None:
                     # A fatal error fails every record that waits, in words of its own.
-                    if (cause := _fatal_cause(producer, 0, self._clock)) is not None:
+                    if (cause := fatal_cause(producer, 0, self._clock)) is not None:
                         raise self._failed_by("delivering records", cause)
                     self.abandon()
                     raise refused
@@ -312,9 +279,7 @@ class TransactionalProducer:
         self, what: str, error: KafkaException | SystemError, topic: str | None = None
     ) -> PublisherError:
         """Our error for a failed call; the producer is used up after it."""
-        inner = kafka_error(error)
-        if inner is None or inner.code() == IS_FATAL:
-            inner = _fatal_cause(self._alive(), _STEP_S, self._clock) or inner
+        inner = cause_of(error, self._alive(), self._clock)
         if inner is None:
             self.abandon()
             return translate(what, error)
@@ -323,39 +288,7 @@ class TransactionalProducer:
     def _failed_by(self, what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
         open_s = self._clock.monotonic() - self._began if self._began is not None else 0.0
         self.abandon()
-        limit_s = self._transaction_timeout_s
-        if inner.code() in FENCED and open_s >= limit_s:
-            # The brokers answer alike when they aborted a transaction for its age and when another
-            # publisher took over. Starting again settles it: of two, only the newer one goes on.
-            return DeliveryTimeout(
-                f"{what}: open for {open_s:.0f} s, the brokers abort after {limit_s:g} s",
-                code=inner.code(),
-            )
-        return translate_code(what, inner, topic)
-
-
-def _fatal_cause(producer: KafkaProducer, wait_s: float, clock: Clock) -> KafkaError | None:
-    """The error that a producer died of; None when it does not tell within the time, or lives.
-
-    Who produces on a dead producer is told that it is dead, not of what. The error itself comes
-    once, as an event that poll raises; afterwards it is the reason why no transaction can begin.
-    """
-    deadline = clock.monotonic() + wait_s
-    while True:
-        for ask in (lambda: producer.poll(_CAUSE_POLL_S), producer.begin_transaction):
-            try:
-                ask()
-            except (KafkaException, SystemError) as error:
-                inner = kafka_error(error)
-                if inner is not None and inner.fatal() and inner.code() != IS_FATAL:
-                    return inner
-        if clock.monotonic() >= deadline:
-            return None
-
-
-def last_indexes(partitions: Sequence[int]) -> dict[int, int]:
-    """Index of the last message of every partition."""
-    return dict(zip(partitions, range(len(partitions)), strict=True))
+        return ended_by(what, inner, topic, open_s, self._transaction_timeout_s)
 
 
 def _with(headers: Headers, produce: Callable[..., None]) -> Callable[..., None]:

@@ -11,116 +11,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace_publisher.encode.blocks.debezium import DebeziumBlocks
 from tailrace_publisher.encode.blocks.flat import FlatBlocks
+from tailrace_publisher.encode.blocks.header import HEADER_CELLS, OPERATION_AT, Header
 from tailrace_publisher.encode.blocks.images import ImageEncoder, Images
-from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal
+from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.pieces import (
     Bytes,
     Flags,
     Longs,
-    Pieces,
     as_bytes,
     as_list,
-    binary,
     flags_of,
     joined,
     places,
-    scalar,
-    varints,
 )
-from tailrace_publisher.encode.blocks.runs import (
-    by_kind,
-    commit_runs,
-    is_inserts,
-    of_kinds,
-    starts_of,
-)
-from tailrace_publisher.encode.debezium_form import MIDDLES, heads_of
-from tailrace_publisher.encode.forms import Cell, Declined, Form
-from tailrace_publisher.encode.kinds import DELETES, HAS_AFTER, HAS_BEFORE, Kind
+from tailrace_publisher.encode.blocks.runs import is_inserts
+from tailrace_publisher.encode.forms import Declined
+from tailrace_publisher.encode.kinds import DELETES, Kind
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.source_parts import (
-    BEFORE_COMMIT_LSN,
-    SERIALS,
-    SourceParts,
-    envelope_end,
-)
+from tailrace_publisher.encode.source_parts import SourceParts
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.lsn import LSN_BYTES
-from tailrace_schemas.position import POSITION_BYTES, Operation
+from tailrace_schemas.position import Operation
 
-HEADER_CELLS: Final = (
-    Cell(Form.BYTES, LSN_BYTES),
-    Cell(Form.LONG, 8),
-    Cell(Form.BYTES, LSN_BYTES),
-    Cell(Form.LONG, 8),
-    Cell(Form.BYTES, 128),
-)
-"""Commit LSN, command id, seqval, operation, update mask (varbinary(128))."""
+__all__ = ["BlockEncoder", "EncodedBlock", "Header"]
 
-_LSN_CHARACTERS: Final = 22
-_COMMAND_AT: Final = LSN_BYTES
-_SEQVAL_AT: Final = LSN_BYTES + 4
-_OPERATION_AT: Final = POSITION_BYTES - 1
 _DROPPED: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What every change row has before its values.
-
-    Attributes:
-        positions: packed positions, rows by bytes.
-        masks: update masks, rows by bytes; zero where there is none.
-    """
-
-    positions: Bytes
-    masks: Bytes
-
-    @classmethod
-    def of(cls, columns: Sequence[Cells]) -> Header:
-        """From the five columns of a block, copied.
-
-        Raises:
-            Declined: one has no position, or is of another kind of row.
-        """
-        commits, commands, seqvals, operations, masks = columns
-        for cells in (commits, seqvals):
-            if len(cells.lengths) and int(cells.lengths.min()) != LSN_BYTES:
-                raise Declined("a row without a position")
-        numbers = commands.data.view("<i8")[:, 0]
-        kinds = operations.data.view("<i8")[:, 0]
-        if commands.nulls is not None or operations.nulls is not None:
-            raise Declined("a row without a position")
-        if len(kinds) and not (1 <= int(kinds.min()) <= int(kinds.max()) <= 4):
-            raise Declined("not an operation of 1 to 4")
-        if len(numbers) and not (0 <= int(numbers.min()) <= int(numbers.max()) < 2**31):
-            raise Declined("a command id below zero")
-        positions = np.empty((len(kinds), POSITION_BYTES), np.uint8)
-        positions[:, :LSN_BYTES] = commits.data
-        positions[:, _COMMAND_AT:_SEQVAL_AT] = numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
-        positions[:, _SEQVAL_AT:_OPERATION_AT] = seqvals.data
-        positions[:, _OPERATION_AT] = kinds
-        width = max(0, int(masks.lengths.max(initial=0)))
-        kept = masks.data[:, :width].copy()
-        kept[masks.lengths == NULL_LENGTH] = 0
-        if not np.isin(masks.lengths, [NULL_LENGTH, width]).all():
-            raise Declined("update masks of several lengths")
-        return cls(positions, kept)
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def position(self, row: int) -> bytes:
-        """A row's packed position."""
-        packed: bytes = self.positions[row].tobytes()
-        return packed
-
-    def first(self, rows: int) -> Header:
-        """So many rows of it."""
-        return Header(self.positions[:rows], self.masks[:rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +94,8 @@ class BlockEncoder:
         key_schema_id: int | None,
         treatment: Treatment | None = None,
     ) -> None:
-        self._source = SourceParts(server_name, schema)
-        if self._source.mask.has_large_columns:
+        source = SourceParts(server_name, schema)
+        if source.mask.has_large_columns:
             raise Declined("a value may be unavailable")
         self._treatment = treatment or Treatment()
         self._key_schema_id = key_schema_id
@@ -186,7 +104,7 @@ class BlockEncoder:
         self.topic = topic
         self._table = str(schema.table)
         self.schema_id = value_schema_id
-        self._heads = of_kinds(heads_of(value_schema_id))
+        self._debezium = DebeziumBlocks(value_schema_id, source)
         is_flat = self._treatment.form is EventForm.FLAT
         self._flat = FlatBlocks(value_schema_id) if is_flat else None
 
@@ -266,14 +184,8 @@ class BlockEncoder:
         if self._flat is not None:
             parts = self._flat.parts(images, events, kinds, positions, commit_ms, processed_ms)
         else:
-            parts = [
-                *self._images(images, events, kinds),
-                *self._commits(positions, commit_ms),
-                by_kind(_SERIALS, kinds),
-                varints(_commands(positions), None, b"").array(),
-                self._suffixes(kinds, masks),
-                scalar(envelope_end(processed_ms)),
-            ]
+            within = Header(positions, masks)
+            parts = self._debezium.parts(images, events, kinds, within, commit_ms, processed_ms)
         values = joined(parts)
         return EncodedRows(
             self.topic,
@@ -310,62 +222,6 @@ class BlockEncoder:
             kept[updates] &= _differ(images, rows[updates] - 1)
         return rows[kept], kinds[kept]
 
-    def _images(self, images: Any, events: Longs | None, kinds: Longs) -> list[Any]:
-        """Head, before, middle and after of every event."""
-        heads = by_kind(self._heads, kinds)
-        if is_inserts(kinds):
-            return [heads, images if events is None else images.take(places(events))]
-        rows = np.arange(len(kinds)) if events is None else events
-        none = len(images)
-        images = pa.concat_arrays([images, _NOTHING])
-        before = np.where(kinds == Kind.UPDATE, rows - 1, rows)
-        before[np.isin(kinds, list(HAS_BEFORE), invert=True)] = none
-        after = np.where(np.isin(kinds, list(HAS_AFTER)), rows, none)
-        return [
-            heads,
-            images.take(places(before)),
-            by_kind(_MIDDLES, kinds),
-            images.take(places(after)),
-        ]
-
-    def _commits(self, positions: Bytes, commit_ms: Mapping[bytes, int]) -> list[Any]:
-        """Source up to commit_lsn."""
-        _, of_commits, lengths = commit_runs(positions, commit_ms)
-        times = np.repeat(of_commits, lengths)
-        before = self._source.before_seqval
-        width = len(before) + 2 * _LSN_CHARACTERS + len(BEFORE_COMMIT_LSN)
-        texts = np.empty((len(positions), width), np.uint8)
-        at = len(before)
-        texts[:, :at] = np.frombuffer(before, np.uint8)
-        _lsn_texts(positions[:, _SEQVAL_AT:_OPERATION_AT], texts[:, at : at + _LSN_CHARACTERS])
-        at += _LSN_CHARACTERS
-        behind = at + len(BEFORE_COMMIT_LSN)
-        texts[:, at:behind] = np.frombuffer(BEFORE_COMMIT_LSN, np.uint8)
-        _lsn_texts(positions[:, :LSN_BYTES], texts[:, behind:])
-        return [
-            scalar(self._source.before_commit_ms),
-            varints(times, None, b"").array(),
-            Pieces.of_lengths(texts.reshape(-1), np.full(len(texts), width, np.int64)).array(),
-        ]
-
-    def _suffixes(self, kinds: Longs, masks: Bytes) -> Any:
-        """Source from operation on, and op: by runs of one kind and update mask."""
-        starts = starts_of(np.column_stack([kinds.astype(np.uint8), masks]))
-        suffixes = self._source.suffixes
-        found = [
-            suffixes[kind, mask.tobytes(), ()]
-            for kind, mask in zip(kinds[starts].tolist(), masks[starts], strict=True)
-        ]
-        if len(set(found)) == 1:
-            return scalar(found[0])
-        lengths = np.diff(starts, append=len(kinds))
-        return binary(found).take(places(np.repeat(np.arange(len(found)), lengths)))
-
-
-_SERIALS: Final = of_kinds(SERIALS)
-_MIDDLES: Final = of_kinds(MIDDLES)
-_NOTHING: Final = binary([b""])
-
 
 def _stacked(masks: Sequence[Bytes]) -> Bytes:
     """Masks of several blocks, whose widths may differ where some rows have none."""
@@ -373,23 +229,9 @@ def _stacked(masks: Sequence[Bytes]) -> Bytes:
     return np.concatenate([np.pad(mask, ((0, 0), (0, width - mask.shape[1]))) for mask in masks])
 
 
-def _commands(positions: Bytes) -> Longs:
-    raw = np.ascontiguousarray(positions[:, _COMMAND_AT:_SEQVAL_AT])
-    return raw.view(">u4")[:, 0].astype(np.int64)
-
-
-def _lsn_texts(lsns: Bytes, out: Bytes) -> None:
-    """``xxxxxxxx:xxxxxxxx:xxxx`` of LSNs."""
-    digits = hexadecimal(np.ascontiguousarray(lsns))
-    out[:, 8] = out[:, 17] = ord(":")
-    out[:, :8] = digits[:, :8]
-    out[:, 9:17] = digits[:, 8:16]
-    out[:, 18:] = digits[:, 16:]
-
-
 def _events(positions: Bytes, keys: Any) -> tuple[Longs | None, Longs]:
     """Row of every event, None where each row is one; and its kind. See ``kinds.events_of``."""
-    operations = positions[:, _OPERATION_AT].astype(np.int64)
+    operations = positions[:, OPERATION_AT].astype(np.int64)
     is_before = operations == Operation.UPDATE_BEFORE
     is_after = operations == Operation.UPDATE_AFTER
     if not (is_before.any() or is_after.any()):
@@ -397,7 +239,7 @@ def _events(positions: Bytes, keys: Any) -> tuple[Longs | None, Longs]:
     if is_before[-1] or is_after[0] or (is_before[:-1] != is_after[1:]).any():
         raise Declined("half an update")
     before = np.flatnonzero(is_before)
-    changes = positions[:, :_OPERATION_AT]
+    changes = positions[:, :OPERATION_AT]
     if (changes[before] != changes[before + 1]).any():
         raise Declined("half an update")
     kinds = operations.copy()

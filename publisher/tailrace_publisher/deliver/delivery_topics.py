@@ -1,0 +1,132 @@
+"""The topics that a delivery writes: created, checked for how they are kept, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace_publisher.deliver.options import DeliveryOptions
+from tailrace_publisher.deliver.progress_records import largest_record
+from tailrace_publisher.deliver.topic_settings import (
+    check_keeps_newest,
+    check_not_compacted,
+    retention_limits,
+    tell_durability,
+    tell_retention,
+)
+from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_partitions
+from tailrace_publisher.errors import DeliveryRejected
+from tailrace_publisher.runtime import DatabaseTopics
+
+_COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+_KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+
+
+class DeliveryTopics:
+    """What is known of them: how many partitions each has, and how large a record may be.
+
+    Args:
+        topics: their names, and where they are.
+        options: which there are beside the data, and how new ones are made.
+    """
+
+    def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
+        self._target = topics
+        self._names = topics.names
+        self._options = options
+        self._shards = topics.shard.map.shards
+        self._partitions: dict[str, int] = {}
+        self._largest: dict[str, int] = {}
+        self._progress_bytes_max = largest_record(topics.kafka.options, {})
+
+    @property
+    def progress_bytes_max(self) -> int:
+        """Bytes that a progress record may have."""
+        return self._progress_bytes_max
+
+    def ensure_own(self) -> None:
+        """Create checkpoint and progress topics and those beside the data, and look at them.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+            DeliveryRejected: the brokers refused one, or it has another number of partitions.
+            CheckpointForgets: the checkpoint topic does not keep its records.
+        """
+        own = [self._names.offsets, self._names.progress]
+        self.ensure(
+            [
+                TopicSpec(self._names.offsets, self._shards, _COMPACTED),
+                TopicSpec(self._names.progress, self._shards, _KEPT),
+                *self._beside(),
+            ]
+        )
+        require_partitions(self._partitions, own, self._shards)
+        self._check_settings(own)
+
+    def ensure(self, specs: Sequence[TopicSpec]) -> None:
+        """Create the topics that do not exist; one that does keeps its partitions.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+            DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
+            TopicCompacted: one that the ledger speaks of is compacted.
+        """
+        admin = self._admin()
+        found = admin.ensure(specs)
+        ledgered = {spec.name for spec in specs if spec.is_ledgered}
+        asked = list(found) if self._options.dead_letters else sorted(ledgered)
+        for topic, settings in admin.settings(asked).items():
+            if topic in ledgered:
+                check_not_compacted(topic, settings)
+            self._largest[topic] = largest_record(self._target.kafka.options, settings)
+        self._partitions.update(found)
+
+    def partitions(self, topic: str) -> int:
+        """How many a topic has.
+
+        Raises:
+            DeliveryRejected: it was never ensured.
+        """
+        count = self._partitions.get(topic)
+        if count is None:
+            raise DeliveryRejected(f"topic {topic}: ensure_topics was not asked for it")
+        return count
+
+    def largest_event(self, topic: str) -> int:
+        """Bytes that key and value of an event may have together, before they are compressed."""
+        return self._largest.get(topic) or largest_record(self._target.kafka.options, {})
+
+    def _beside(self) -> list[TopicSpec]:
+        """What is published beside the data, each in one partition: in the order of the source."""
+        options, names = self._options, []
+        if options.transactions:
+            names.append(self._names.transaction)
+        if options.schema_changes:
+            names.append(self._names.ddl(self._target.database))
+        specs = [TopicSpec(name, 1, options.topic_settings) for name in names]
+        if options.dead_letters:
+            settings = {**_KEPT, **options.topic_settings}
+            specs.append(TopicSpec(self._names.dead_letters, 1, settings))
+        return specs
+
+    def _check_settings(self, own: Sequence[str]) -> None:
+        """Look at how checkpoint and progress are kept.
+
+        Raises:
+            CheckpointForgets: the checkpoint topic does not keep its records.
+        """
+        admin = self._admin()
+        settings = admin.settings(own)
+        if self._names.offsets in settings:
+            check_keeps_newest(self._names.offsets, settings[self._names.offsets])
+        progress = settings.get(self._names.progress, {})
+        if retention_limits(progress):
+            data = admin.existing(lambda name: self._names.table_of(name) is not None)
+            tell_retention(self._names.progress, progress, admin.settings(data))
+        self._progress_bytes_max = largest_record(self._target.kafka.options, progress)
+        tell_durability(admin.copies(own), settings)
+
+    def _admin(self) -> TopicAdmin:
+        return TopicAdmin(
+            self._target.kafka, self._options.replication_factor, self._options.start_timeout_s
+        )

@@ -1,0 +1,97 @@
+"""The records of fixed schemas: progress, checkpoints, and what is published beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tailrace_publisher.deliver.options import DeliveryOptions
+from tailrace_publisher.encode.records import CheckpointEncoder, registered
+from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
+from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA
+from tailrace_schemas.schema_changes import (
+    SCHEMA_CHANGE_KEY_SCHEMA,
+    SCHEMA_CHANGE_SCHEMA,
+    SchemaChange,
+)
+from tailrace_schemas.topics import key_subject, value_subject
+from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
+
+Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
+"""Those that changed; None takes one away, also one of another form, by its key as it is in the
+topic."""
+Message = tuple[bytes | None, bytes | None, int]
+"""Key, value and partition."""
+
+
+class FixedRecords:
+    """Makes messages of them; registers the schemas of those that there are.
+
+    Args:
+        topics: where they go, and of which database.
+        options: what is published beside the data.
+
+    Raises:
+        RegistryError: it does not answer, or refuses.
+    """
+
+    def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
+        registry = topics.registry
+        self._partition = topics.partition
+        self._checkpoints = CheckpointEncoder(registry, topics.names.offsets)
+        self._encoders = {
+            schema["name"]: registered(registry, subject, schema)
+            for subject, schema in _schemas(topics, options)
+        }
+
+    def progress(self, fields: Mapping[str, Any]) -> bytes:
+        """The value of a progress record."""
+        return self._encoders[PROGRESS_SCHEMA["name"]].encode(fields)
+
+    def checkpoints(self, changed: Checkpoints) -> list[Message]:
+        """Records of the checkpoint, in the shard's partition."""
+        encoder = self._checkpoints
+        return [
+            (
+                key if isinstance(key, bytes) else encoder.key(key),
+                encoder.value(record),
+                self._partition,
+            )
+            for key, record in changed.items()
+        ]
+
+    def boundaries(self, boundaries: Sequence[Boundary]) -> list[Message]:
+        """Begins and ends of source transactions."""
+        return self._beside((BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA), boundaries)
+
+    def schema_changes(self, changes: Sequence[SchemaChange]) -> list[Message]:
+        """Schema changes."""
+        return self._beside((SCHEMA_CHANGE_KEY_SCHEMA, SCHEMA_CHANGE_SCHEMA), changes)
+
+    def _beside(
+        self,
+        schemas: tuple[dict[str, Any], dict[str, Any]],
+        records: Sequence[Boundary | SchemaChange],
+    ) -> list[Message]:
+        key, value = (self._encoders[schema["name"]].encode for schema in schemas)
+        return [(key(r.to_key()), value(r.to_record()), 0) for r in records]
+
+
+def _schemas(topics: DatabaseTopics, options: DeliveryOptions) -> list[tuple[str, dict[str, Any]]]:
+    """The records' schemas, by subject; but the checkpoint's."""
+    names = topics.names
+    found = [
+        (
+            value_subject(names.progress),
+            ONE_SHARD_SCHEMA if topics.shard.map.shards == 1 else PROGRESS_SCHEMA,
+        ),
+    ]
+    if options.transactions:
+        found.append((key_subject(names.transaction), BOUNDARY_KEY_SCHEMA))
+        found.append((value_subject(names.transaction), BOUNDARY_SCHEMA))
+    if options.schema_changes:
+        topic = names.ddl(topics.database)
+        found.append((key_subject(topic), SCHEMA_CHANGE_KEY_SCHEMA))
+        found.append((value_subject(topic), SCHEMA_CHANGE_SCHEMA))
+    return found

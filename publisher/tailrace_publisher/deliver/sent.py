@@ -1,0 +1,48 @@
+"""What was sent since the last commit: events and dead letters, and whether they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace_publisher.deliver.kafka_errors import undelivered
+from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.errors import PublisherError
+
+
+class Sent:
+    """The contents of one Kafka transaction.
+
+    Args:
+        dead_letters: topic of the dead letters.
+
+    Attributes:
+        ledger: of the events.
+        letters: of the dead letters, which no progress record names.
+        rows: events and dead letters.
+        bytes: of the events' values.
+    """
+
+    def __init__(self, dead_letters: str) -> None:
+        self.ledger = Ledger()
+        self.letters = PartitionLedger(dead_letters, 0)
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, encoded: EncodedRows, partitions: Sequence[int]) -> None:
+        """Count events.
+
+        Args:
+            encoded: the events.
+            partitions: the partition of each.
+        """
+        self.ledger.add(encoded, partitions)
+        self.rows += len(encoded)
+        self.bytes += encoded.size
+
+    def failure(self) -> PublisherError | None:
+        """Why something cannot be delivered, as a report said; None while all is well."""
+        entry = self.letters if self.letters.failure else self.ledger.failed()
+        if entry is None:
+            return None
+        return undelivered(entry.topic, entry.partition, entry.failure)

@@ -1,0 +1,85 @@
+"""What every change row of a block has before its values: where it is, and what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells
+from tailrace_publisher.encode.blocks.pieces import Bytes
+from tailrace_publisher.encode.forms import Cell, Declined, Form
+from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.position import POSITION_BYTES
+
+HEADER_CELLS: Final = (
+    Cell(Form.BYTES, LSN_BYTES),
+    Cell(Form.LONG, 8),
+    Cell(Form.BYTES, LSN_BYTES),
+    Cell(Form.LONG, 8),
+    Cell(Form.BYTES, 128),
+)
+"""Commit LSN, command id, seqval, operation, update mask (varbinary(128))."""
+
+COMMAND_AT: Final = LSN_BYTES
+"""Where the command id is in a packed position; then the others."""
+SEQVAL_AT: Final = LSN_BYTES + 4
+OPERATION_AT: Final = POSITION_BYTES - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What every change row has before its values.
+
+    Attributes:
+        positions: packed positions, rows by bytes.
+        masks: update masks, rows by bytes; zero where there is none.
+    """
+
+    positions: Bytes
+    masks: Bytes
+
+    @classmethod
+    def of(cls, columns: Sequence[Cells]) -> Header:
+        """From the five columns of a block, copied.
+
+        Raises:
+            Declined: one has no position, or is of another kind of row.
+        """
+        commits, commands, seqvals, operations, masks = columns
+        for cells in (commits, seqvals):
+            if len(cells.lengths) and int(cells.lengths.min()) != LSN_BYTES:
+                raise Declined("a row without a position")
+        numbers = commands.data.view("<i8")[:, 0]
+        kinds = operations.data.view("<i8")[:, 0]
+        if commands.nulls is not None or operations.nulls is not None:
+            raise Declined("a row without a position")
+        if len(kinds) and not (1 <= int(kinds.min()) <= int(kinds.max()) <= 4):
+            raise Declined("not an operation of 1 to 4")
+        if len(numbers) and not (0 <= int(numbers.min()) <= int(numbers.max()) < 2**31):
+            raise Declined("a command id below zero")
+        positions = np.empty((len(kinds), POSITION_BYTES), np.uint8)
+        positions[:, :LSN_BYTES] = commits.data
+        positions[:, COMMAND_AT:SEQVAL_AT] = numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
+        positions[:, SEQVAL_AT:OPERATION_AT] = seqvals.data
+        positions[:, OPERATION_AT] = kinds
+        width = max(0, int(masks.lengths.max(initial=0)))
+        kept = masks.data[:, :width].copy()
+        kept[masks.lengths == NULL_LENGTH] = 0
+        if not np.isin(masks.lengths, [NULL_LENGTH, width]).all():
+            raise Declined("update masks of several lengths")
+        return cls(positions, kept)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def position(self, row: int) -> bytes:
+        """A row's packed position."""
+        packed: bytes = self.positions[row].tobytes()
+        return packed
+
+    def first(self, rows: int) -> Header:
+        """So many rows of it."""
+        return Header(self.positions[:rows], self.masks[:rows])

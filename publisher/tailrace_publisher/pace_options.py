@@ -1,0 +1,92 @@
+"""How much is read and committed at once, and how long the publisher waits between."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+PageRowsOption = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=100_000,
+        description="Change rows per page; 1 to 100000, default 2000. Less costs round trips; more"
+        " costs memory, of which there are four pages, and is worth it where the server is some"
+        " milliseconds away (10000). Where rows are large, or many tables have news, a page has"
+        " fewer: memory_mb bounds it.",
+    ),
+]
+WindowTransactionsOption = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=100_000,
+        description="Source transactions per poll at most; 1 to 100000, default 20000. Between two"
+        " polls nothing is read, so few are slow in catching up; of many, only the commit times are"
+        " held in memory. A poll takes fewer where they are large: those of about 500,000 rows.",
+    ),
+]
+RowsPerTransactionOption = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=10_000_000,
+        description="Rows from which on a Kafka transaction is closed at the next end of a source"
+        " transaction; 1 to 10000000, default 40000. A source transaction with more rows spans"
+        " several. Fewer make brokers and readers work more in catching up; otherwise linger_ms"
+        " closes it before.",
+    ),
+]
+MbPerTransactionOption = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=10_000,
+        description="The same in megabytes of events: whichever comes first; 1 to 10000, default"
+        " 64. Readers of committed events wait for the whole of a Kafka transaction, and brokers"
+        " abort one that takes longer than kafka.transaction_timeout_s.",
+    ),
+]
+MemoryMbOption = Annotated[
+    int,
+    Field(
+        ge=16,
+        le=1_000_000,
+        description="Megabytes for change rows in memory, however large their values are; 16 to"
+        " 1000000, default 256. Half is for the pages of all capture instances together: they get"
+        " fewer rows where rows are large. Half is for events that wait to be sent. A page has at"
+        " least one row, so a value must fit; the process takes about 100 MB beside it. Too low"
+        " makes many round trips of tables with large values.",
+    ),
+]
+LingerMsOption = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=60_000,
+        description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
+        " 150. 0 commits every source transaction by itself, which loads the brokers. Where commits"
+        " take long it waits longer while more is known to come: four times as long as the last"
+        " one took, up to a second; and a second behind a backlog of more than a window.",
+    ),
+]
+PollIntervalMsOption = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=600_000,
+        description="Longest pause between two polls, in milliseconds; 1 to 600000, default 500."
+        " Behind news it is 10 ms, and grows by half with each poll that finds none. It adds to the"
+        " capture job's own interval (5 s by default).",
+    ),
+]
+HeartbeatSOption = Annotated[
+    float,
+    Field(
+        ge=0.1,
+        le=3600.0,
+        description="Seconds between progress records of an idle publisher; 0.1 to 3600, default"
+        " 10. They keep the lag known and let a fenced publisher notice it.",
+    ),
+]

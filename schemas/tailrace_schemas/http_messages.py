@@ -1,0 +1,82 @@
+"""What an HTTP service is asked and what it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from http import HTTPStatus
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked.
+
+    Attributes:
+        path: without the query.
+        query: last value of each name.
+        headers: names in any case.
+        body: of a POST.
+    """
+
+    path: str
+    query: Mapping[str, str]
+    headers: Message[str, str]
+    body: bytes = b""
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether the client asks for text rather than JSON."""
+        accept = self.headers.get("Accept", "")
+        return "text/plain" in accept and "application/json" not in accept
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What is answered."""
+
+    body: bytes
+    content_type: str = "application/json; charset=utf-8"
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_json(cls, value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
+        """A value as JSON."""
+        return cls(json.dumps(value, ensure_ascii=False).encode(), status=status)
+
+    @classmethod
+    def of_text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+        """Plain text; a newline is put behind it."""
+        return cls(f"{text}\n".encode(), "text/plain; charset=utf-8", status)
+
+
+class Refused(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        status: of the answer; the exception's text is its body.
+    """
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a path answers.
+
+    Attributes:
+        answer: called in a thread of the service; :class:`Refused` becomes its status and text.
+        is_open: whether anybody may ask.
+    """
+
+    answer: Callable[[Request], Response]
+    is_open: bool = False
+
+
+Routes = Mapping[tuple[str, str], Route]
+"""By method and path."""

@@ -1,0 +1,83 @@
+"""Progress records that do not go on where the lake is, or count otherwise than the topics."""
+
+from __future__ import annotations
+
+from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
+
+
+class ProgressGap(SinkError):
+    """A progress record does not join on to the one before it.
+
+    Attributes:
+        shard: the publisher shard.
+        expected_lsn: closed_lsn of the record before.
+        found_lsn: after_lsn of the record.
+    """
+
+    def __init__(self, shard: int, expected_lsn: str, found_lsn: str, offset: int) -> None:
+        self.shard = shard
+        self.expected_lsn = expected_lsn
+        self.found_lsn = found_lsn
+        super().__init__(
+            f"progress of shard {shard} jumps from LSN {expected_lsn} to {found_lsn} at offset"
+            f" {offset}: the changes between were never published here; check the publisher's"
+            " checkpoint topic, and start from a new snapshot into a new lake address"
+        )
+
+
+class LsnWentBackwards(SinkError):
+    """The source's log is not the one that the lake follows (a database was restored)."""
+
+    def __init__(self, shard: int, known_lsn: str, found_lsn: str, offset: int) -> None:
+        self.shard = shard
+        self.known_lsn = known_lsn
+        self.found_lsn = found_lsn
+        super().__init__(
+            f"progress of shard {shard} goes back from LSN {known_lsn} to {found_lsn} at offset"
+            f" {offset}: the source was restored or replaced; publish it under another prefix, into"
+            " another lake address"
+        )
+
+
+class ForeignRecord(SinkError):
+    """A record in one of our topics is not what the contract says."""
+
+
+class LedgerMismatch(TableError):
+    """A topic holds other changes than the ledger counted when they were written.
+
+    The table stops alone; a new snapshot brings it back.
+
+    Attributes:
+        table: database.schema.table.
+        topic: its topic.
+        partition: the first one that differs; None when only the whole topic's number is known.
+        expected: number of changes and sum of their position hashes, by the ledger.
+        found: the same in the topic.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        topic: str,
+        partition: int | None,
+        expected: tuple[int, int | None],
+        found: tuple[int, int | None],
+    ) -> None:
+        self.table = table
+        self.topic = topic
+        self.partition = partition
+        self.expected = expected
+        self.found = found
+        where = f"topic {topic}" + ("" if partition is None else f" partition {partition}")
+        held = f"{found[0]} changes where the publisher counted {expected[0]}"
+        if found[0] == expected[0]:
+            held = (
+                f"{found[0]} changes, but others than the publisher counted (sum of position hashes"
+                f" {found[1]} instead of {expected[1]})"
+            )
+        super().__init__(
+            f"table {table}: {where} holds {held}: records were removed (compaction or retention)"
+            " or written by somebody else; give the topic cleanup.policy=delete with enough"
+            f" retention, and take a new snapshot of its table {SNAPSHOT_HELPS}"
+        )

@@ -95,8 +95,7 @@ def find_instance(
     name = name.rstrip()
     table = metadata_table(database, CHANGE_TABLES)
     names = (
-        f"SELECT {column_list(table, ('object_id', 'capture_instance'))}"
-        f' FROM "{table.sqlite_name}"'
+        f'SELECT {column_list(table, ("object_id", "capture_instance"))} FROM "{table.sqlite_name}"'
     )
     # As it is spelled first: to look at a thousand names in any case takes a millisecond.
     spelled = f"{sqlite_column(table, 'capture_instance')} = ? COLLATE BINARY"

@@ -23,7 +23,13 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from tailrace_schemas.envelope import VERSION, SchemaColumn, TableSchema, envelope_schema
+from tailrace_schemas.envelope import (
+    VERSION,
+    SchemaColumn,
+    TableSchema,
+    envelope_schema,
+    key_schema,
+)
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
@@ -81,6 +87,7 @@ class Message:
     value: bytes | None
     position: ChangePosition | None
     schema_id: int
+    key: bytes | None
 
 
 class Source:
@@ -313,7 +320,7 @@ class Source:
         self.producer.produce(
             message.topic,
             message.value,
-            key=b"key",
+            key=message.key,
             partition=message.partition,
             on_delivery=delivered,
         )
@@ -342,16 +349,21 @@ class Source:
             "ts_ms": FIRST_COMMIT_MS,
             "transaction": None,
         }
-        parsed = self._parsed.get(table.value_schema_id)
+        schema_id = table.value_schema_id
+        parsed = self._parsed.get(schema_id)
         if parsed is None:
-            parsed = fastavro.parse_schema(envelope_schema(self.prefix, table.schema))
-            self._parsed[table.value_schema_id] = parsed
-        body = io.BytesIO()
-        fastavro.schemaless_writer(body, parsed, event)
-        value = frame_header(table.value_schema_id) + body.getvalue()
+            key_form = key_schema(self.prefix, table.schema)
+            parsed = (
+                fastavro.parse_schema(envelope_schema(self.prefix, table.schema)),
+                None if key_form is None else fastavro.parse_schema(key_form),
+            )
+            self._parsed[schema_id] = parsed
+        of_value, of_key = parsed
+        value = _framed(schema_id, of_value, event)
+        key = None if of_key is None else _framed(schema_id, of_key, _image(row))
         # Not hash(): it is another in each process, and leaves a partition empty now and then.
         partition = zlib.crc32(str(table.key_of(row)).encode()) % PARTITIONS
-        return Message(table.topic, partition, value, position, table.value_schema_id)
+        return Message(table.topic, partition, value, position, schema_id, key)
 
     @staticmethod
     def _source(
@@ -441,17 +453,23 @@ class Transaction:
 
     def _tombstone(self, table: SourceTable) -> None:
         last = self.messages[-1]
-        self.messages.append(Message(table.topic, last.partition, None, None, last.schema_id))
+        self.messages.append(
+            Message(table.topic, last.partition, None, None, last.schema_id, last.key)
+        )
 
 
 def _image(row: Row | None) -> Row | None:
     return None if row is None else {avro_name(name): value for name, value in row.items()}
 
 
-def _framed_progress(schema_id: int, record: Progress) -> bytes:
+def _framed(schema_id: int, parsed: Any, record: Any) -> bytes:
     body = io.BytesIO()
-    fastavro.schemaless_writer(body, fastavro.parse_schema(PROGRESS_SCHEMA), record.to_record())
+    fastavro.schemaless_writer(body, parsed, record)
     return frame_header(schema_id) + body.getvalue()
+
+
+def _framed_progress(schema_id: int, record: Progress) -> bytes:
+    return _framed(schema_id, fastavro.parse_schema(PROGRESS_SCHEMA), record.to_record())
 
 
 @pytest.fixture

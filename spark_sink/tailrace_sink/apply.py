@@ -11,7 +11,7 @@ outlive the write and silently drop the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,16 +19,14 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_schemas.framing import FRAME_BYTES
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
 from tailrace_sink.append_once import append_once
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import WriterSchema, change_rows, within_cut
+from tailrace_sink.delta_transaction import has_none_between
+from tailrace_sink.event_keys import key_extremes, repeats_keys
 from tailrace_sink.key_bounds import bounds_by_spark, bounds_in, conditions_of
 from tailrace_sink.lake_table import (
-    CDC_COLUMNS,
     CHANGED,
     COMMIT_TIME,
     LSN,
@@ -39,8 +37,9 @@ from tailrace_sink.lake_table import (
     quote,
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
+from tailrace_sink.mirror_statements import _snapshot_position, merge_statement
 from tailrace_sink.passing_count import Check, counted_in_passing
-from tailrace_sink.progress import CutPoint
+from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.upsert import Latest, upsert
 from tailrace_sink.writes import Write, fits_driver, way_to_write
@@ -105,7 +104,7 @@ def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoin
     whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
     same = [f"there.{quote(name)} <=> whole.{quote(name)}" for name in work.table.key]
     left = there.join(whole, F.expr(" AND ".join(same)), "left_anti")
-    return _deletes(left, work.table, cut)
+    return deletes_of(left, work.table, cut)
 
 
 def append_all_gone(
@@ -116,7 +115,7 @@ def append_all_gone(
     cut: CutPoint,
 ) -> None:
     """Append a delete of every row of a mirror whose source was found empty, once per batch id."""
-    gone = _deletes(_there(spark, config, table), table, cut)
+    gone = deletes_of(_there(spark, config, table), table, cut)
     append_changes(config, changes_table, gone, cut.batch)
 
 
@@ -125,7 +124,8 @@ def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFra
     return rows.where(f"{OPERATION} <> 'd'")
 
 
-def _deletes(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+    """Deletes, at a cut, of rows that the source lost; when is not known."""
     commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
     return rows.selectExpr(
         *(quote(column.name) for column in table.columns),
@@ -143,7 +143,14 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     changes, check = _counted(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND_DISTINCT:
-        way = Write.APPEND_LATEST if _repeats_keys(work, changes) else Write.APPEND
+        repeats = repeats_keys(work.values, work.writers, table, changes)
+        way = Write.APPEND_LATEST if repeats else Write.APPEND
+    elif way is Write.APPEND_BESIDE:
+        is_beside = not repeats_keys(work.values, work.writers, table, changes)
+        if is_beside:
+            extremes = key_extremes(work.values, work.writers, table)
+            is_beside = has_none_between(spark, f"{config.lake}/{table.path}", extremes)
+        way = Write.APPEND if is_beside else Write.MERGE
     if way is Write.APPEND:
         append_changes(config, table, changes, cut.batch, check)
     elif way is Write.APPEND_LATEST:
@@ -155,16 +162,6 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         is_local = fits_driver(config, ranges.count, ranges.bytes)
         whole_at = cut.lsn if ranges.is_whole else None
         merge_changes(spark, config, table, changes, whole_at, check, is_local=is_local)
-
-
-def _repeats_keys(work: TableWork, changes: DataFrame) -> bool:
-    """Whether two changes may be of one key; by hash, so that the pass holds numbers only."""
-    hashed = F.xxhash64(*(quote(name) for name in work.table.key))
-    if "key" in work.values.columns and len(work.writers) == 1:
-        # Of one schema version the same key is the same bytes: nothing has to be decoded.
-        changes, hashed = work.values, F.xxhash64(F.expr(f"substring(key, {FRAME_BYTES + 1})"))
-    twins = changes.groupBy(hashed.alias("hash")).count().where("count > 1").limit(1)
-    return bool(twins.collect())
 
 
 def _counted(
@@ -284,65 +281,3 @@ def append_changes(
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
     append_once(rows, f"{config.lake}/{table.path}", f"tailrace-sink-{config.prefix}", batch, check)
-
-
-def merge_statement(
-    location: str,
-    view: str,
-    table: LakeTable,
-    large: Sequence[str],
-    delete_mode: DeleteMode,
-    whole_at: str | None = None,
-    bounds: Sequence[str] = (),
-) -> str:
-    """The MERGE of a view of last changes into a keyed table, with explicit columns.
-
-    Keys compare null-safe: a unique index may hold a NULL. Where the changes hold the whole table,
-    a row that they do not have was deleted while nobody looked, wherever its key is; else files
-    without a key between the bounds need not be read.
-    """
-    flags = {name: available_flag(index) for index, name in enumerate(large)}
-    same = [f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key]
-    matched = " AND ".join([*same, *([] if whole_at is not None else bounds)])
-    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
-    assignments = []
-    for name in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:
-        column = quote(name)
-        value = f"s.{column}"
-        if name in flags:
-            value = f"CASE WHEN s.{flags[name]} THEN s.{column} ELSE t.{column} END"
-        assignments.append(f"t.{column} = {value}")
-    names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
-    inserted = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
-    update = f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(assignments)}"
-    if delete_mode is DeleteMode.SOFT:
-        clauses = [update, f"WHEN NOT MATCHED THEN INSERT {inserted}"]
-    else:
-        clauses = [
-            f"WHEN MATCHED AND s.{OPERATION} = 'd' AND {newer} THEN DELETE",
-            update,
-            f"WHEN NOT MATCHED AND s.{OPERATION} <> 'd' THEN INSERT {inserted}",
-        ]
-    if whole_at is not None:
-        gone = "THEN DELETE"
-        if delete_mode is DeleteMode.SOFT:
-            gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {_soft_delete(whole_at)}"
-        clauses.append(f"WHEN NOT MATCHED BY SOURCE {gone}")
-    return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
-
-
-def empty_statement(config: SinkConfig, table: LakeTable, cut: str) -> str:
-    """The statement that takes every row out of a keyed table, as its deletes would have."""
-    location = f"delta.{quote(f'{config.lake}/{table.path}')}"
-    if config.delete_mode is DeleteMode.HARD:
-        return f"DELETE FROM {location}"
-    return f"UPDATE {location} SET {_soft_delete(cut)} WHERE {OPERATION} <> 'd'"
-
-
-def _soft_delete(cut: str) -> str:
-    """Assignments for a row that the source no longer has; when it left is not known."""
-    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {_snapshot_position(cut)}"
-
-
-def _snapshot_position(lsn: str) -> str:
-    return f"X'{ChangePosition.of_snapshot(Lsn.parse(lsn)).to_bytes().hex()}'"

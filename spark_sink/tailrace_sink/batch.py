@@ -33,8 +33,8 @@ from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import table_path
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import BatchPlan, CutPoint
 from tailrace_sink.session import TunedSession
+from tailrace_sink.sink_state import BatchPlan, CutPoint
 from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
 from tailrace_sink.topic_reader import TopicReader
@@ -145,7 +145,7 @@ class BatchApplier:
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
         """The sources with their events, and what the ledger says of them."""
-        ranges = {s.topic: s.topic_range for s in sources if not s.is_empty}
+        ranges = {s.topic: s.topic_range for s in sources if s.topic_range.partitions}
         writers = {s.topic: s.all_writers for s in sources}
         values, differ = self._reader.values(ranges, writers)
         return [

@@ -24,8 +24,8 @@ BytesPerBatchOption = Annotated[
         ge=1,
         le=1024**4,
         description="The same in bytes of values, by the publisher's ledger; 1 to 1099511627776 (1"
-        " TiB), default 1073741824 (1 GiB). A transaction or a snapshot that is larger is taken as"
-        " a whole, table by table, on the executors' disks.",
+        " TiB), default 1073741824 (1 GiB). A transaction that is larger is taken as a whole, table"
+        " by table, on the executors' disks; a snapshot is applied in parts as it comes.",
     ),
 ]
 LocalChangesMaxOption = Annotated[

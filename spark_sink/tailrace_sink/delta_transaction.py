@@ -116,6 +116,17 @@ class DeltaTransaction:
                 meeting.append(file)
         return meeting
 
+    def has_none_between(self, bounds: Sequence[KeyBound]) -> bool:
+        """Whether the statistics of every file rule out a key between some bounds.
+
+        Args:
+            bounds: of some key columns; without any nothing is ruled out.
+        """
+        every = self._every_file
+        if every is None:
+            every = list(self._snapshot.allFiles().collect())
+        return bool(bounds) and not self._meeting(every, bounds)
+
     def files(self, names: Iterable[str]) -> dict[str, Any]:
         """Delta's entries of some files, with their statistics.
 
@@ -239,6 +250,11 @@ class DeltaTransaction:
 
 def _name(file: Any) -> str:
     return str(file.path()).rpartition("/")[2]
+
+
+def has_none_between(spark: SparkSession, path: str, bounds: Sequence[KeyBound]) -> bool:
+    """Whether a Delta table is known to have no key between some bounds."""
+    return is_available(spark) and DeltaTransaction(spark, path).has_none_between(bounds)
 
 
 def is_available(spark: SparkSession) -> bool:

@@ -20,15 +20,22 @@ from pyspark.errors import PySparkException
 
 from tailrace_sink.batch import Applied, BatchApplier
 from tailrace_sink.commit_table import CommitTable
-from tailrace_sink.errors import EXCLUDED, LakeTaken
+from tailrace_sink.errors import (
+    EXCLUDED,
+    LakeTableChanged,
+    LakeTaken,
+    UnsupportedSchemaChange,
+)
 from tailrace_sink.feed import Feed
 from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import Kind, table_path
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
+from tailrace_sink.progress import plan_batch
 from tailrace_sink.session import small_batch_session
+from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.snapshot_requests import SnapshotRequests
+from tailrace_sink.topic_ranges import as_one, as_torn
 from tailrace_sink.upkeep import LakeUpkeep
 
 _log = structlog.get_logger("tailrace.sink")
@@ -235,15 +242,25 @@ class Fold:
 
     def _state_after(self, plan: BatchPlan, applied: Applied) -> SinkState:
         """The state after a batch: no table is in the cut that does not stand at its LSN."""
-        stopped = dict(plan.following.stopped)
-        stopped |= {topic: str(error) for topic, error in applied.stopped.items()}
+        stopped, held = dict(plan.following.stopped), dict(plan.following.held)
+        parts = {topic.topic: topic for topic in plan.topics if topic.is_part}
+        for topic, error in applied.stopped.items():
+            if topic in held and topic in parts:
+                waits = None
+                if isinstance(error, UnsupportedSchemaChange | LakeTableChanged):
+                    waits = as_one(held[topic], parts[topic])
+                held[topic] = waits or as_torn(held[topic], str(error))
+                if waits is not None:
+                    self._tell_waits(topic, str(error))
+                    continue
+            stopped[topic] = str(error)
         versions = {**self.state.versions, **applied.versions}
-        for topic in {*plan.following.held, *stopped}:
+        for topic in {*held, *stopped}:
             table = self._config.topics.table_of(topic)
             if table is not None:
                 versions.pop(table_path(table), None)
                 versions.pop(table_path(table, Kind.CHANGES), None)
-        return replace(plan.following, versions=versions, stopped=stopped)
+        return replace(plan.following, versions=versions, stopped=stopped, held=held)
 
     def _known_paths(self) -> set[str]:
         """Paths of all tables that the lake may have, those out of the cut among them."""
@@ -269,6 +286,13 @@ class Fold:
         )
         self._metrics.stopped_tables.labels(table=table).set(1)
         self._metrics.failed("TableStopped", reason, table)
+
+    def _tell_waits(self, topic: str, reason: str) -> None:
+        _log.info(
+            "snapshot_applied_at_its_end",
+            table=str(self._config.topics.table_of(topic) or topic),
+            reason=reason,
+        )
 
     def _tell_goes_on(self, topic: str) -> None:
         table = str(self._config.topics.table_of(topic) or topic)

@@ -1,7 +1,8 @@
 """The one place where a test may step in: called with each step of the sink, and a table's path.
 
 Steps, in their order: ``appending``, ``logged`` (a cut of the log), ``planned`` (the fold has
-written down what it is about to do), ``merged`` (a table of it is done), ``committed``.
+written down what it is about to do), ``merged`` (a table of it is done), ``finished`` (and the
+snapshot that it is the end of), ``committed``.
 """
 
 from collections.abc import Callable

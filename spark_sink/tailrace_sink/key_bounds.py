@@ -108,6 +108,18 @@ def bounds_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
 
 def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBound]]:
     """The same for rows in a DataFrame, and how many they are: one pass."""
+    total, found = _extremes(rows, table)
+    return total, _rounded(bounded_columns(table), found)
+
+
+def extremes_by_spark(rows: DataFrame, table: LakeTable) -> list[KeyBound]:
+    """The bounds of the keys of some rows, not rounded: for statistics, not for statements."""
+    _, found = _extremes(rows, table)
+    columns = (column for column in bounded_columns(table) if column.name in found)
+    return [KeyBound(column, *found[column.name]) for column in columns]
+
+
+def _extremes(rows: DataFrame, table: LakeTable) -> tuple[int, dict[str, tuple[Any, Any]]]:
     columns = bounded_columns(table)
     aggregates = [F.count(F.lit(1))]
     for column in columns:
@@ -119,7 +131,7 @@ def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBou
         least, greatest, counted = values[3 * index : 3 * index + 3]
         if total and counted == total:
             found[column.name] = (least, greatest)
-    return total, _rounded(columns, found)
+    return total, found
 
 
 def _rounded(

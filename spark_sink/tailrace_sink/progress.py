@@ -9,7 +9,9 @@ it is passed, so it is read twice and filtered by LSN both times. Topics of tabl
 not finished are *held* from the first record that names them: their offsets from there on are
 remembered and read, together with what follows, by the first cut whose last record no longer names
 them. What is released so holds the table *whole*: every row that the source has, so a row that the
-lake has and this does not was deleted while nobody followed the table.
+lake has and this does not was deleted while nobody followed the table. Where more waits than a
+batch takes, it is applied in *parts* as it comes, the table still out of the cut; the last part
+then *finishes* it, which takes away what is older than the naming (ADR 0051).
 
 Everything here is pure: the same records and the same state give the same batch. A replay after a
 crash may have more records, so what was begun is written down (``intent``) and not planned again.
@@ -17,189 +19,16 @@ crash may have more records, so what was begun is written down (``intent``) and 
 
 from __future__ import annotations
 
-import io
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-import fastavro
-
-from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
-from tailrace_sink.topic_ranges import (
-    ProgressRecord,
-    RangeSorter,
-    TopicRange,
-    add,
-    begins_below,
-    data_parts,
-)
-
-SchemaById = Callable[[int], dict[str, Any]]
-"""Looks a registered schema up by its id."""
-
-_READER = fastavro.parse_schema(PROGRESS_SCHEMA)
-
-
-@dataclass(frozen=True, slots=True)
-class ShardPosition:
-    """How far a shard's progress records were applied.
-
-    Attributes:
-        partition: partition of the progress topic that the shard writes to.
-        next_offset: offset of the first record that is not passed.
-        closed_lsn: closed LSN of the last passed record.
-    """
-
-    partition: int
-    next_offset: int
-    closed_lsn: str
-
-
-@dataclass(frozen=True, slots=True)
-class SinkState:
-    """Where the lake stands: what the last commit row says.
-
-    Attributes:
-        batch: batch id, grows with every cut; 0 before the first.
-        closed_lsn: the cut's LSN; empty before the first.
-        closed_commit_ms: commit time of that LSN at the source, milliseconds UTC.
-        shards: positions in the progress topic.
-        held: topics of unfinished snapshots with the offsets that wait.
-        stopped: topics of tables that the lake cannot follow, and why; only a new snapshot brings
-            them back.
-        offsets: next offsets by topic and partition that the lake holds.
-        versions: table (path below the lake) to its version in this cut.
-        server: the source's logical name; empty before the first cut.
-        database: the source database.
-    """
-
-    batch: int = 0
-    closed_lsn: str = ""
-    closed_commit_ms: int | None = None
-    shards: Mapping[int, ShardPosition] = field(default_factory=dict)
-    held: Mapping[str, TopicRange] = field(default_factory=dict)
-    stopped: Mapping[str, str] = field(default_factory=dict)
-    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    versions: Mapping[str, int] = field(default_factory=dict)
-    server: str = ""
-    database: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CutPoint:
-    """Where a batch leads to.
-
-    Attributes:
-        batch: the batch id.
-        lsn: the closed LSN.
-        commit_ms: commit time of that LSN at the source, milliseconds UTC; None when not known.
-    """
-
-    batch: int
-    lsn: str
-    commit_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchPlan:
-    """One cut: what to read, and the state that it leads to (without the table versions).
-
-    Attributes:
-        topics: ranges to read and apply, ordered by topic; empty when nothing changed.
-        following: the state after the batch; table versions are still those before.
-        published_ms: when the newest record of the cut was published, milliseconds UTC.
-        moves: whether readers would see a difference: changes, or a newer LSN.
-    """
-
-    topics: tuple[TopicRange, ...]
-    following: SinkState
-    published_ms: int
-    moves: bool
-
-    @property
-    def point(self) -> CutPoint:
-        """Where it leads to."""
-        state = self.following
-        return CutPoint(state.batch, state.closed_lsn, state.closed_commit_ms)
-
-    @property
-    def count(self) -> int:
-        """Records in all ranges by the ledger."""
-        return sum(topic.count for topic in self.topics)
-
-
-def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
-    """A progress record from its framed bytes; a newer writer's extra fields are ignored.
-
-    Raises:
-        ForeignRecord: not a progress record.
-    """
-    try:
-        schema_id, body = split_frame(value)
-        writer = _parsed(schema_by_id, schema_id)
-        raw = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(body), writer, _READER))
-        return Progress.from_record(raw)
-    except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
-        raise ForeignRecord(
-            f"the progress topic holds a record that is not one of ours ({error}); remove foreign"
-            " producers from the topic"
-        ) from error
-
-
-@lru_cache(maxsize=64)
-def _parsed(schema_by_id: SchemaById, schema_id: int) -> Any:
-    return fastavro.parse_schema(schema_by_id(schema_id))
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Records of one shard up to and including one that closes an LSN."""
-
-    shard: int
-    records: tuple[ProgressRecord, ...]
-
-    @property
-    def after_lsn(self) -> str:
-        """Closed LSN of the record before the group."""
-        return self.records[0].progress.after_lsn
-
-    @property
-    def closed_lsn(self) -> str:
-        """The LSN that the group closes."""
-        return self.records[-1].progress.closed_lsn
-
-    @property
-    def count(self) -> int:
-        """Changes by the ledger."""
-        return sum(record.count for record in self.records)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of their values, as far as the ledger tells."""
-        parts = (part for record in self.records for part in record.progress.partitions)
-        return sum(part.bytes or 0 for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """How much one cut or batch takes; at least one closed LSN, whatever it has.
-
-    Attributes:
-        changes: by the ledger.
-        bytes: of their values, as far as the ledger tells.
-    """
-
-    changes: int
-    bytes: int = 1 << 62
-
-    def allows(self, changes: int, size: int) -> bool:
-        """Whether so many changes of so many bytes are within it."""
-        return changes <= self.changes and size <= self.bytes
+from tailrace_sink.progress_groups import Bound, Group, groups_by_shard, shards_by_now
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.range_sorter import RangeSorter
+from tailrace_sink.sink_state import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.topic_ranges import add, begins_below, data_parts
 
 
 def plan_batch(
@@ -241,63 +70,7 @@ def plan_batch(
         for group in found
         if group.after_lsn < cut < group.closed_lsn
     ]
-    return _build(state, passed, partial, cut, names)
-
-
-def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
-    """How many shards there are when some groups are passed.
-
-    Args:
-        shards: how many there are at least.
-        groups: of records, each of which says it.
-    """
-    told = (record.progress.shards for group in groups for record in group.records)
-    return max(shards, max(told, default=1))
-
-
-def groups_by_shard(state: SinkState, records: Iterable[ProgressRecord]) -> dict[int, list[Group]]:
-    """The groups of records that were not passed, by shard.
-
-    Raises:
-        ProgressGap: a record does not join on to the one before it.
-        LsnWentBackwards: a record closes an older LSN than the one before it.
-        ForeignRecord: a record is from another database.
-    """
-    by_shard: dict[int, list[ProgressRecord]] = {}
-    for record in sorted(records, key=lambda record: (record.partition, record.offset)):
-        by_shard.setdefault(record.progress.shard, []).append(record)
-    return {shard: _groups(state, shard, found) for shard, found in by_shard.items()}
-
-
-def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> list[Group]:
-    position = state.shards.get(shard)
-    through = position.closed_lsn if position else None
-    groups: list[Group] = []
-    open_records: list[ProgressRecord] = []
-    for record in records:
-        if position is not None and record.offset < position.next_offset:
-            continue
-        progress = record.progress
-        if state.database and (progress.server, progress.database) != (
-            state.server,
-            state.database,
-        ):
-            raise ForeignRecord(
-                f"progress record at offset {record.offset} is about {progress.server}/"
-                f"{progress.database}, the lake follows {state.server}/{state.database}: LSNs of"
-                " two databases do not compare; give each a prefix and a lake of its own"
-            )
-        if through is not None:
-            if progress.closed_lsn < through:
-                raise LsnWentBackwards(shard, through, progress.closed_lsn, record.offset)
-            if progress.after_lsn > through:
-                raise ProgressGap(shard, through, progress.after_lsn, record.offset)
-        through = progress.closed_lsn
-        open_records.append(record)
-        if progress.closed:
-            groups.append(Group(shard, tuple(open_records)))
-            open_records = []
-    return groups
+    return _build(state, passed, partial, cut, names, bound)
 
 
 def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Bound) -> str | None:
@@ -323,6 +96,7 @@ def _build(
     partial: Sequence[Group],
     cut: str,
     names: TopicNames,
+    bound: Bound,
 ) -> BatchPlan:
     shards = dict(state.shards)
     sorter = RangeSorter(state.held, state.stopped)
@@ -332,9 +106,11 @@ def _build(
         if known is None or known.next_offset <= last.offset:
             shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
         sorter.take(group.records, names, _already_applied(state, group))
-    applied, following_held, stopped = sorter.result()
+    applied, following_held, stopped = sorter.result(bound.allows)
     for topic, found in applied.items():
-        if not found.is_whole and begins_below(found, state.offsets.get(topic, {})):
+        if found.is_whole or found.is_part:
+            continue
+        if begins_below(found, state.offsets.get(topic, {})):
             applied[topic] = replace(found, is_made_anew=True)
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():

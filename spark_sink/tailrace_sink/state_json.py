@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from tailrace_sink.progress import ShardPosition, SinkState
+from tailrace_schemas.progress import OperationCounts
+from tailrace_sink.sink_state import ShardPosition, SinkState
 from tailrace_sink.topic_ranges import Counted, TopicRange
 
 Json = dict[str, Any]
@@ -14,6 +16,7 @@ Json = dict[str, Any]
 def range_json(found: TopicRange) -> Json:
     """A topic's range."""
     whole = found.whole_from
+    further = {"rest": found.rest, "finishes": found.finishes}
     return {
         "topic": found.topic,
         "shard": found.shard,
@@ -29,12 +32,17 @@ def range_json(found: TopicRange) -> Json:
         "from_batch": found.from_batch,
         "to_batch": found.to_batch,
         "bytes": found.bytes,
+        "operations": asdict(found.operations),
+        "since_lsn": found.since_lsn,
+        "is_part": found.is_part,
+        **{name: range_json(of) for name, of in further.items() if of is not None},
     }
 
 
 def range_of(found: Json) -> TopicRange:
     """The range that :func:`range_json` wrote; an earlier release wrote fewer fields."""
     whole = found.get("whole_from")
+    further = {name: range_of(found[name]) for name in ("rest", "finishes") if name in found}
     return TopicRange(
         topic=found["topic"],
         shard=found["shard"],
@@ -50,6 +58,10 @@ def range_of(found: Json) -> TopicRange:
         from_batch=found.get("from_batch", 0),
         to_batch=found.get("to_batch", 0),
         bytes=found.get("bytes", 0),
+        operations=OperationCounts(**found.get("operations", {})),
+        since_lsn=found.get("since_lsn", ""),
+        is_part=found.get("is_part", False),
+        **further,
     )
 
 

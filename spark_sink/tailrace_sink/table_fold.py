@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.apply import TableWork, append_all_gone, apply_changes, empty_statement
+from tailrace_sink.apply import TableWork, append_all_gone, apply_changes
 from tailrace_sink.bad_records import Screen
 from tailrace_sink.config import BadRecords, SinkConfig
 from tailrace_sink.conflicts import is_conflict, is_refused, retried
@@ -18,13 +18,15 @@ from tailrace_sink.dead_letters import DeadLetters
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.finish import finish
 from tailrace_sink.hooks import Hook
 from tailrace_sink.lake_table import Kind
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.mirror_statements import empty_statement
 from tailrace_sink.passing_count import NotAsCounted, is_enough
-from tailrace_sink.progress import CutPoint
+from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.table_batch import TableBatch
 
 _log = structlog.get_logger("tailrace.sink")
@@ -77,6 +79,16 @@ class TableFold:
     def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         if source.is_empty:
             return self._empty(session, source, cut)
+        written: dict[str, int] = {}
+        if source.topic_range.partitions:
+            written = self._apply_changes(session, source, cut)
+        if source.topic_range.finishes is not None:
+            written |= self._finish(session, source, cut)
+        return written
+
+    def _apply_changes(
+        self, session: SparkSession, source: TableBatch, cut: CutPoint
+    ) -> dict[str, int]:
         values = self._messages(session, source)
         if source.values is None and is_enough(source):
             written = self._write_and_count(session, source, values, cut)
@@ -192,6 +204,23 @@ class TableFold:
             apply_changes(session, self._config, work, cut)
         written = [table] if changes_table is None else [table, changes_table]
         self._hook("merged", table.path)
+        return {
+            found.path: table_version(session, f"{self._config.lake}/{found.path}")
+            for found in written
+        }
+
+    def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        """Take away what a snapshot that was applied in parts did not bring."""
+        versions = source.versions
+        if not versions or Kind.of(versions[0]) is not Kind.MIRROR:
+            return {}
+        table = self._tables.follow(session, versions, Kind.MIRROR)
+        changes_table = None
+        if self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
+        finish(session, self._config, self._log, source, table, changes_table, cut)
+        self._hook("finished", table.path)
+        written = [table] if changes_table is None else [table, changes_table]
         return {
             found.path: table_version(session, f"{self._config.lake}/{found.path}")
             for found in written

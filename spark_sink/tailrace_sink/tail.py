@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -17,8 +17,10 @@ from tailrace_sink.feed import Feed
 from tailrace_sink.ledger import counted_by_spark, counted_in, difference, rest_of
 from tailrace_sink.log_state import LogState
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import BatchPlan, Bound, SinkState, plan_batch
+from tailrace_sink.progress import plan_batch
+from tailrace_sink.progress_groups import Bound
 from tailrace_sink.schema_store import SchemaStore
+from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.table_batch import TableBatches
 
 _LOCAL_CHANGES_MAX: Final = 20_000
@@ -169,6 +171,9 @@ class TailReader:
             for record in feed.records()
             if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
         ]
+        # The commit row names no version of a table that has parts only: the log has all of it.
+        held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
+        state = replace(state, held=held)
         plan = plan_batch(state, records, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
         if plan is None or not plan.moves:
             return None

@@ -5,35 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.progress import OperationCounts, PartitionProgress, Progress, signed
+from tailrace_schemas.progress import OperationCounts, PartitionProgress, signed
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.errors import TopicMadeAnew
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressRecord:
-    """A progress record and where it stands in the progress topic.
-
-    Attributes:
-        partition: partition of the progress topic.
-        offset: its offset there.
-        progress: what it says.
-        value: as it stands in the topic.
-        batch: batch id of the cut in the log that has it; 0 where it does not come from the log.
-        lost: topics whose records are not in that cut, and why.
-    """
-
-    partition: int
-    offset: int
-    progress: Progress
-    value: bytes = b""
-    batch: int = 0
-    lost: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def count(self) -> int:
-        """Changes by the ledger."""
-        return sum(part.count for part in self.progress.partitions)
+from tailrace_sink.progress_record import ProgressRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +50,13 @@ class TopicRange:
         bytes: of the values, as far as the ledger tells.
         operations: what the ledger counts by operation; together less than ``count`` where a record
             does not tell.
+        since_lsn: of what is held for the end of a snapshot: closed LSN before the record that
+            named the table. Empty where it can only be taken as one: an earlier release began it,
+            or the lake's table has to be made anew.
+        rest: of the same, once a part of it was taken: what no batch has taken yet.
+        is_part: whether they are a part of a whole table whose other parts have batches of their
+            own.
+        finishes: of the last part: what was held, from the naming to the end.
     """
 
     topic: str
@@ -93,6 +74,15 @@ class TopicRange:
     to_batch: int = 0
     bytes: int = 0
     operations: OperationCounts = field(default_factory=OperationCounts)
+    since_lsn: str = ""
+    rest: TopicRange | None = None
+    is_part: bool = False
+    finishes: TopicRange | None = None
+
+    @property
+    def waiting(self) -> TopicRange:
+        """Of what is held: what no batch has taken."""
+        return self if self.rest is None else self.rest
 
     @property
     def is_whole(self) -> bool:
@@ -117,103 +107,6 @@ class TopicRange:
         )
 
 
-class RangeSorter:
-    """Sorts the offsets of passed groups into what is applied and what is held.
-
-    Args:
-        held: what earlier cuts left waiting.
-        stopped: topics of tables that the lake cannot follow, and why: left out until they come
-            whole.
-    """
-
-    def __init__(
-        self, held: Mapping[str, TopicRange], stopped: Mapping[str, str] | None = None
-    ) -> None:
-        self._stopped = dict(stopped or {})
-        self._applied: dict[str, TopicRange] = {}
-        self._held = dict(held)
-        self._named: dict[int, set[str]] = {}
-        for topic, waiting in held.items():
-            self._named.setdefault(waiting.shard, set()).add(topic)
-
-    def take(
-        self, records: Iterable[ProgressRecord], names: TopicNames, after_lsn: str | None
-    ) -> None:
-        """Take the offsets of one shard's records, in their order."""
-        for record in records:
-            shard, named = record.progress.shard, set(record.progress.snapshotting)
-            for topic in sorted(named - self._named.get(shard, set())):
-                self._release(topic)
-                self._held[topic] = TopicRange(
-                    topic, shard, {}, 0, frozenset(), after_lsn, from_batch=record.batch
-                )
-            self._named[shard] = named
-            for part in data_parts([record], names):
-                self._take(part, record, after_lsn)
-
-    def result(self) -> tuple[dict[str, TopicRange], dict[str, TopicRange], dict[str, str]]:
-        """What to apply, what stays held, and what is stopped."""
-        for topic, waiting in sorted(self._held.items()):
-            if topic not in self._named.get(waiting.shard, ()):
-                self._release(topic)
-        return self._applied, self._held, self._stopped
-
-    def _take(self, part: PartitionProgress, record: ProgressRecord, after_lsn: str | None) -> None:
-        topic, shard = part.topic, record.progress.shard
-        if topic in self._held:
-            into = self._held
-        elif topic not in self._stopped:
-            into = self._applied
-        else:
-            return
-        reason = record.lost.get(topic)
-        if reason is None and topic in into and _is_below(part, into[topic]):
-            reason = str(TopicMadeAnew(topic))
-        if reason is not None:
-            # What was read before stays; of a snapshot that is not whole nothing is of use.
-            self._held.pop(topic, None)
-            self._stopped[topic] = reason
-            return
-        add(into, shard, part, after_lsn, batch=record.batch)
-
-    def _release(self, topic: str) -> None:
-        """A finished snapshot joins what is applied, behind what was read of the table before."""
-        whole = self._held.pop(topic, None)
-        if whole is None:
-            return
-        if whole.torn:
-            self._stopped[topic] = whole.torn
-            return
-        self._stopped.pop(topic, None)
-        before = self._applied.get(topic)
-        whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
-        if before is None or begins_below(whole, _ends(before)):
-            self._applied[topic] = replace(whole, whole_from=whole_from)
-            return
-        partitions = dict(before.partitions)
-        for partition, (first, end) in whole.partitions.items():
-            partitions[partition] = (partitions.get(partition, (first, end))[0], end)
-        for partition, (_, end) in before.partitions.items():
-            whole_from.setdefault(partition, end)
-        self._applied[topic] = replace(
-            before,
-            partitions=partitions,
-            count=before.count + whole.count,
-            schema_ids=before.schema_ids | whole.schema_ids,
-            whole_from=whole_from,
-            ledger=_together(before.ledger, whole.ledger),
-            to_batch=max(before.to_batch, whole.to_batch),
-            bytes=before.bytes + whole.bytes,
-            operations=before.operations.plus(whole.operations),
-        )
-
-
-def _is_below(part: PartitionProgress, known: TopicRange) -> bool:
-    """Whether a part begins below what is known of its partition: the topic was made again."""
-    _, end = known.partitions.get(part.partition, (0, 0))
-    return part.first_offset < end
-
-
 def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
     """Whether a range begins below the offset that was next in its partition.
 
@@ -224,12 +117,11 @@ def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
     )
 
 
-def _together(one: Mapping[int, Counted], other: Mapping[int, Counted]) -> dict[int, Counted]:
+def ledgers_together(
+    one: Mapping[int, Counted], other: Mapping[int, Counted]
+) -> dict[int, Counted]:
+    """What two ledgers count, by partition."""
     return {p: one.get(p, Counted()).plus(other.get(p, Counted())) for p in {*one, *other}}
-
-
-def _ends(ranges: TopicRange) -> dict[int, int]:
-    return {partition: end for partition, (_, end) in ranges.partitions.items()}
 
 
 def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator[PartitionProgress]:
@@ -237,6 +129,21 @@ def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator
     for record in records:
         ours = {names.offsets, names.progress, names.ddl(record.progress.database)}
         yield from (part for part in record.progress.partitions if part.topic not in ours)
+
+
+def as_one(held: TopicRange, part: TopicRange) -> TopicRange | None:
+    """What is held where a part could not be applied; None where others were applied before it.
+
+    The lake's table may have to be made anew, which only the whole allows.
+    """
+    if part.partitions != held.partitions:
+        return None
+    return replace(held, rest=None, since_lsn="")
+
+
+def as_torn(held: TopicRange, reason: str) -> TopicRange:
+    """What is held of a snapshot that is not whole any more: that its table is named, and why."""
+    return TopicRange(held.topic, held.shard, {}, 0, frozenset(), torn=reason)
 
 
 def add(
@@ -252,16 +159,22 @@ def add(
     known = ranges.get(part.topic)
     if known is None:
         known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn, from_batch=batch)
+    ranges[part.topic] = replace(with_part(known, part, batch=batch), up_to_lsn=up_to_lsn)
+
+
+def with_part(known: TopicRange, part: PartitionProgress, *, batch: int = 0) -> TopicRange:
+    """A range with some more offsets."""
     partitions = dict(known.partitions)
     first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
     partitions[part.partition] = (min(first, part.first_offset), max(end, part.next_offset))
-    ranges[part.topic] = replace(
+    return replace(
         known,
         partitions=partitions,
         count=known.count + part.count,
         schema_ids=known.schema_ids | frozenset(part.schema_ids),
-        up_to_lsn=up_to_lsn,
-        ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
+        ledger=ledgers_together(
+            known.ledger, {part.partition: Counted(part.count, part.position_hash)}
+        ),
         to_batch=max(known.to_batch, batch),
         bytes=known.bytes + (part.bytes or 0),
         operations=known.operations.plus(part.operations or OperationCounts()),

@@ -13,7 +13,7 @@ from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import SinkState
+from tailrace_sink.sink_state import SinkState
 
 _OPTIMIZE_EVERY: Final = 100
 """Batches of the fold between two compactions."""
@@ -68,7 +68,9 @@ class LakeUpkeep:
         self._day = now.date()
         # A day more: a cut is read from the newest commit row before it, which is older.
         kept = dt.timedelta(days=self._config.commit_retention_days + 1)
-        needed = min((held.from_batch for held in state.held.values()), default=state.batch)
+        needed = min(
+            (held.from_batch for held in state.held.values() if not held.torn), default=state.batch
+        )
         removed = self._log.expire((now - kept).date(), min(needed, state.batch))
         if removed is not None:
             _log.info("log_expired", before=removed.isoformat())

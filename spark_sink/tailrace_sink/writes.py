@@ -22,6 +22,8 @@ class Write(Enum):
     """The same where keys do not repeat; that is not known yet."""
     APPEND_LATEST = auto()
     """The last change of each key: the table has no row."""
+    APPEND_BESIDE = auto()
+    """Every change as a row where keys do not repeat and the table has none between them."""
     MERGE = auto()
 
 
@@ -30,7 +32,8 @@ def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) 
 
     A row of the source is created once. So where deleted keys leave the table (``hard``), a range
     of creates alone has no key that the table has. Snapshot rows may repeat keys: a table whose
-    primary key was made anew begins its snapshot again, behind what was published of it.
+    primary key was made anew begins its snapshot again, behind what was published of it. While a
+    snapshot is applied in parts, the table may have rows that nobody knows to be deleted.
 
     Args:
         ranges: with the ledger's counts by operation; where a record came without, a MERGE is
@@ -46,6 +49,8 @@ def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) 
             return Write.APPEND
         return Write.APPEND_DISTINCT if only_reads else Write.APPEND_LATEST
     no_deleted_keys = delete_mode is DeleteMode.HARD and table.deletes == DeleteMode.HARD
+    if ranges.is_part:
+        return Write.APPEND_BESIDE if only_reads else Write.MERGE
     if only_creates and no_deleted_keys and not ranges.is_whole:
         return Write.APPEND
     return Write.MERGE

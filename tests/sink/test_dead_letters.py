@@ -131,7 +131,7 @@ def test_bad_records_are_put_aside_once_and_the_rest_goes_on(
         ("shop.dbo.bad", "the value of column v is no smallint"),
     ]
     assert all(row["lsn"] > lsn and row["topic"] == bad.topic for row in letters)
-    assert {bytes(row["key"]) for row in letters} == {b"key"}
+    assert all(bytes(row["key"])[0] == 0 for row in letters), "framed, as they came"
     assert {row["schema_id"] for row in letters} == {bad.value_schema_id}
     assert dead_letters(lake.config().dead_letters_path) == {bad.topic: 2}
 

@@ -1,0 +1,112 @@
+"""The end of a snapshot that was applied in parts: what it did not bring is taken away.
+
+What has come since a table was named is all of it: each row by the snapshot or by a change beside
+it, none of an LSN below the naming's. So a row of an older LSN is one that the source lost while
+nobody followed the table. On an idle database rows of the snapshot may be of the very LSN of the
+naming; of such rows the keys are compared with those that came.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tailrace_sink.append_once import append_once
+from tailrace_sink.apply import deletes_of
+from tailrace_sink.config import DeleteMode, SinkConfig
+from tailrace_sink.conflicts import retried
+from tailrace_sink.decode import change_rows
+from tailrace_sink.lake_table import LSN, OPERATION, LakeTable, literal, quote
+from tailrace_sink.log_table import LogTable
+from tailrace_sink.mirror_statements import empty_statement, soft_delete
+from tailrace_sink.sink_state import CutPoint
+from tailrace_sink.table_batch import TableBatch
+
+_KEYS = "_tailrace_keys"
+
+
+def finish(
+    spark: SparkSession,
+    config: SinkConfig,
+    log: LogTable,
+    source: TableBatch,
+    table: LakeTable,
+    changes_table: LakeTable | None,
+    cut: CutPoint,
+) -> None:
+    """Take the rows of a mirror away that a snapshot in parts did not bring.
+
+    Carried out again it finds none.
+
+    Args:
+        spark: a session of this thread's own.
+        config: the options.
+        log: where the events are.
+        source: the last part, already applied; it says what it finishes.
+        table: the mirror.
+        changes_table: its append-only companion, which gets a delete of each, or None.
+        cut: where the batch leads to.
+
+    Raises:
+        PySparkException, Py4JError: Spark failed.
+    """
+    whole = source.topic_range.finishes
+    if whole is None or not table.key:
+        return
+    location = f"{config.lake}/{table.path}"
+    since = literal(whole.since_lsn)
+    older = f"({LSN} IS NULL OR {LSN} < {since})"
+    there = f"{OPERATION} <> 'd'"
+    rows = spark.read.format("delta").load(location)
+    keys = None
+    if rows.where(f"{LSN} = {since} AND {there}").limit(1).collect():
+        keys = _keys(spark, log, source, table)
+    if changes_table is not None:
+        gone = rows.where(f"{older} AND {there}")
+        if keys is not None:
+            gone = gone.unionByName(
+                _without(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
+            )
+        deletes = deletes_of(gone, table, cut)
+        names = [*(column.name for column in changes_table.columns), *changes_table.cdc_columns]
+        append_once(
+            deletes.select(*map(quote, names)),
+            f"{config.lake}/{changes_table.path}",
+            f"tailrace-sink-{config.prefix}-gone",
+            cut.batch,
+        )
+    statement = empty_statement(config, table, cut.lsn, older)
+    retried(f"finishing {table.path}", partial(spark.sql, statement))
+    if keys is not None:
+        keys.createOrReplaceTempView(_KEYS)
+        statement = _without_keys_statement(location, config, table, cut.lsn, f"t.{LSN} = {since}")
+        retried(f"finishing {table.path}", partial(spark.sql, statement))
+
+
+def _keys(spark: SparkSession, log: LogTable, source: TableBatch, table: LakeTable) -> DataFrame:
+    """The keys of everything that came since the naming."""
+    whole = source.topic_range.finishes
+    if whole is None:
+        raise ValueError("nothing is finished here")
+    changes = change_rows(log.many(spark, whole), table, source.writers, source.other_writers)
+    return changes.select(*map(quote, table.key)).distinct()
+
+
+def _without(rows: DataFrame, keys: DataFrame, table: LakeTable) -> DataFrame:
+    same = [f"rows.{quote(name)} <=> keys.{quote(name)}" for name in table.key]
+    return rows.alias("rows").join(keys.alias("keys"), F.expr(" AND ".join(same)), "left_anti")
+
+
+def _without_keys_statement(
+    location: str, config: SinkConfig, table: LakeTable, cut: str, condition: str
+) -> str:
+    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key)
+    gone = f"AND {condition} THEN DELETE"
+    if config.delete_mode is DeleteMode.SOFT:
+        gone = f"AND {condition} AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(cut)}"
+    return (
+        f"MERGE INTO delta.{quote(location)} t USING {_KEYS} s ON {same}"
+        f" WHEN NOT MATCHED BY SOURCE {gone}"
+    )

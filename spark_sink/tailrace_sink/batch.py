@@ -33,8 +33,8 @@ from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import table_path
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import BatchPlan, CutPoint
 from tailrace_sink.session import TunedSession
+from tailrace_sink.sink_state import BatchPlan, CutPoint
 from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
 from tailrace_sink.topic_reader import TopicReader

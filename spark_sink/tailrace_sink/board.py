@@ -12,8 +12,8 @@ from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import EXCLUDED
 from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.progress import SinkState
 from tailrace_sink.sink import Sink
+from tailrace_sink.sink_state import SinkState
 from tailrace_sink.steps import Steps
 
 Phase = Literal["starting", "running", "retrying", "ended"]

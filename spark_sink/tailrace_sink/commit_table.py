@@ -20,7 +20,7 @@ from pyspark.sql import Row, SparkSession
 from tailrace_sink.append_once import append_version
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.lake_table import literal, quote
-from tailrace_sink.progress import SinkState
+from tailrace_sink.sink_state import SinkState
 from tailrace_sink.state_json import held_json, held_of, offsets_of, shards_json, shards_of
 
 COMPACT_EVERY: Final = 100

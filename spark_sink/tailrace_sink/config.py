@@ -31,7 +31,7 @@ from tailrace_sink.batch_options import (
 )
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.kafka_options import KafkaConfig
-from tailrace_sink.progress import Bound
+from tailrace_sink.progress_groups import Bound
 from tailrace_sink.table_options import (
     ClusterByOption,
     PartitionByOption,

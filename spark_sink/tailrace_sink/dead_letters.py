@@ -14,7 +14,7 @@ from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.lake_table import literal, quote, table_path
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import CutPoint
+from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 
 _COLUMNS: Final = (

@@ -7,8 +7,8 @@ from typing import Final
 
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.log_writer import Logged
-from tailrace_sink.progress import SchemaById, SinkState, decode_progress
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.sink_state import SinkState
 
 _RECORDS_MAX: Final = 20_000
 """Records kept in memory; a fold that is further behind reads them from the log, in slices."""

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.append_once import append_once
-from tailrace_sink.apply import deletes_of, empty_statement, soft_delete
+from tailrace_sink.apply import deletes_of
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import change_rows
 from tailrace_sink.lake_table import LSN, OPERATION, LakeTable, literal, quote
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import CutPoint
+from tailrace_sink.mirror_statements import empty_statement, soft_delete
+from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.table_batch import TableBatch
 
 _KEYS = "_tailrace_keys"

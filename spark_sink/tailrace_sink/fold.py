@@ -31,8 +31,9 @@ from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import Kind, table_path
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
+from tailrace_sink.progress import plan_batch
 from tailrace_sink.session import small_batch_session
+from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.snapshot_requests import SnapshotRequests
 from tailrace_sink.topic_ranges import as_one, as_torn
 from tailrace_sink.upkeep import LakeUpkeep

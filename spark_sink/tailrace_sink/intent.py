@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta_log import delete_file, read_text, write_text
-from tailrace_sink.progress import BatchPlan
+from tailrace_sink.sink_state import BatchPlan
 from tailrace_sink.state_json import range_json, range_of, state_json, state_of
 
 

@@ -23,8 +23,9 @@ from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import Bounds, TopicCheck
 from tailrace_sink.kafka_ranges import kafka_options, offsets_json
 from tailrace_sink.log_plan import Named
-from tailrace_sink.progress import SchemaById, ShardPosition, SinkState, decode_progress
-from tailrace_sink.topic_ranges import ProgressRecord, TopicRange
+from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.sink_state import ShardPosition, SinkState
+from tailrace_sink.topic_ranges import TopicRange
 
 _TAIL: Final = 1_000
 """Records that are looked at first; ten times as many each time until every shard has closed."""

@@ -16,9 +16,9 @@ from tailrace_sink.log_plan import LogRange
 from tailrace_sink.log_sql import schema_id_sql
 from tailrace_sink.log_state import LogState
 from tailrace_sink.parts import SinkParts
+from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.recent_cuts import EVENTS
 from tailrace_sink.session import small_batch_session
-from tailrace_sink.topic_ranges import ProgressRecord
 from tailrace_sink.writes import fits_driver
 
 _IN_MEMORY_BYTES: Final = 1024 * 1024

@@ -15,7 +15,7 @@ from tailrace_sink.log_appends import LogAppends
 from tailrace_sink.log_plan import LogRange, Named
 from tailrace_sink.log_state import LogState
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import SinkState
+from tailrace_sink.sink_state import SinkState
 
 _EPOCH_ATTEMPTS: Final = 5
 

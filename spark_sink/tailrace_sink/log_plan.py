@@ -12,15 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.progress import PartitionProgress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.progress import (
-    Bound,
-    Group,
-    ShardPosition,
-    SinkState,
-    groups_by_shard,
-    shards_by_now,
-)
-from tailrace_sink.topic_ranges import ProgressRecord, data_parts
+from tailrace_sink.progress_groups import Bound, Group, groups_by_shard, shards_by_now
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.sink_state import ShardPosition, SinkState
+from tailrace_sink.topic_ranges import data_parts
 
 Named = Mapping[int, frozenset[str]]
 """Topics of unfinished snapshots that the last record of each shard names."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace_sink.progress import SinkState
+from tailrace_sink.sink_state import SinkState
 from tailrace_sink.state_json import state_json, state_of
 
 _EPOCH_SHIFT: Final = 40

@@ -35,8 +35,9 @@ from tailrace_sink.log_sql import (
     stable_condition,
 )
 from tailrace_sink.log_state import LogState, Mark
+from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.recent_cuts import RecentCuts
-from tailrace_sink.topic_ranges import ProgressRecord, TopicRange
+from tailrace_sink.topic_ranges import TopicRange
 
 _COLUMNS: Final = (
     ("day", "DATE", "When the cut was appended, UTC"),

@@ -26,8 +26,8 @@ from tailrace_sink.log_appends import LogAppends
 from tailrace_sink.log_owner import LogOwner
 from tailrace_sink.log_plan import LogCut, plan_cut
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import SinkState
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.sink_state import SinkState
 
 _IDLE_RECORDS_MAX: Final = 500
 """Progress records that tell nothing new are appended with the next cut, or when so many wait."""

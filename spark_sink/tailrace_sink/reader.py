@@ -12,7 +12,7 @@ from tailrace_sink.cut import Cut, CutUnknown
 from tailrace_sink.dead_letters import dead_letters
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.lake_table import Kind, literal, table_path
-from tailrace_sink.progress import SinkState
+from tailrace_sink.sink_state import SinkState
 from tailrace_sink.tail import Point, TailReader, milliseconds
 
 

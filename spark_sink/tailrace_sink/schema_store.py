@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.registry import RegistryError
 from tailrace_sink.delta_log import read_text, write_text
 from tailrace_sink.errors import SinkError
-from tailrace_sink.progress import SchemaById
+from tailrace_sink.progress_record import SchemaById
 
 
 class SchemaNotKept(SinkError):

@@ -20,10 +20,10 @@ from tailrace_sink.log_table import LogTable
 from tailrace_sink.log_writer import LogWriter
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.parts import SinkParts
-from tailrace_sink.progress import SchemaById, SinkState
+from tailrace_sink.progress_record import ProgressRecord, SchemaById
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.sink_state import SinkState
 from tailrace_sink.traces import SinkTraces
 
 

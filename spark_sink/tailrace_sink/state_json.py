@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tailrace_schemas.progress import OperationCounts
-from tailrace_sink.progress import ShardPosition, SinkState
+from tailrace_sink.sink_state import ShardPosition, SinkState
 from tailrace_sink.topic_ranges import Counted, TopicRange
 
 Json = dict[str, Any]

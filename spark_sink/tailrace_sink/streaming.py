@@ -23,11 +23,10 @@ from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import kafka_options, offsets_json
-from tailrace_sink.progress import SchemaById, decode_progress
+from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.sink import Sink
 from tailrace_sink.steps import Part, Steps
-from tailrace_sink.topic_ranges import ProgressRecord
 
 _POLL_S = 0.2
 _PROGRESS_PARTS = ("offsets", "commits", "sources")

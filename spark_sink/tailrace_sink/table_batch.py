@@ -20,7 +20,7 @@ from tailrace_sink.errors import (
     TableExcluded,
     TopicNameUnread,
 )
-from tailrace_sink.progress import SchemaById
+from tailrace_sink.progress_record import SchemaById
 from tailrace_sink.schema_store import SchemaNotKept
 from tailrace_sink.topic_ranges import TopicRange
 

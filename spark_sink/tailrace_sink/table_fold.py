@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.apply import TableWork, append_all_gone, apply_changes, empty_statement
+from tailrace_sink.apply import TableWork, append_all_gone, apply_changes
 from tailrace_sink.bad_records import Screen
 from tailrace_sink.config import BadRecords, SinkConfig
 from tailrace_sink.conflicts import is_conflict, is_refused, retried
@@ -24,8 +24,9 @@ from tailrace_sink.lake_table import Kind
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.mirror_statements import empty_statement
 from tailrace_sink.passing_count import NotAsCounted, is_enough
-from tailrace_sink.progress import CutPoint
+from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.table_batch import TableBatch
 
 _log = structlog.get_logger("tailrace.sink")

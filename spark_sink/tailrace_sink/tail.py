@@ -17,8 +17,10 @@ from tailrace_sink.feed import Feed
 from tailrace_sink.ledger import counted_by_spark, counted_in, difference, rest_of
 from tailrace_sink.log_state import LogState
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import BatchPlan, Bound, SinkState, plan_batch
+from tailrace_sink.progress import plan_batch
+from tailrace_sink.progress_groups import Bound
 from tailrace_sink.schema_store import SchemaStore
+from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.table_batch import TableBatches
 
 _LOCAL_CHANGES_MAX: Final = 20_000

@@ -13,8 +13,8 @@ from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.traces import Span, TraceKey, Traces, TracingUnavailable, open_traces
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import ConfigError
-from tailrace_sink.progress import SinkState
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.sink_state import SinkState
 
 _log = structlog.get_logger("tailrace.sink")
 

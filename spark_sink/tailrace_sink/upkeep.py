@@ -13,7 +13,7 @@ from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import SinkState
+from tailrace_sink.sink_state import SinkState
 
 _OPTIMIZE_EVERY: Final = 100
 """Batches of the fold between two compactions."""

@@ -19,6 +19,7 @@ from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe, probe_of
 from tailrace_publisher.source.queries import INVALID_OBJECT
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName
 from tests.fix_sqlserver import SourceServer
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
@@ -304,6 +305,39 @@ def test_ddl_on_one_table_reads_the_columns_of_that_table(source: SourceDatabase
         ]
 
 
+def test_what_was_just_read_is_given_again_where_nothing_has_changed(source: SourceDatabase):
+    for number in range(3):
+        source.execute(f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY, note varchar(10))")
+        source.enable(f"t{number}")
+    source.scan()
+    with OdbcConnection(source_options(source)) as connection:
+        known = KnownCatalog()
+
+        def read(before: Catalog | None, names: dict[int, TableName]) -> tuple[Catalog, int]:
+            queries = connection.queries
+            found = read_catalog(connection, source.name, {}, known, names, before)
+            return found, connection.queries - queries
+
+        first, statements = read(None, {})
+        assert statements > 1
+        assert known.last is first
+        names = {i.source_object_id: i.table for i in first.instances}
+        assert read(first, names) == (first, 1)
+
+        renamed = {first.instances[0].source_object_id: TableName(source.name, "dbo", "older")}
+        other, statements = read(first, renamed)
+        assert statements > 1
+        assert [str(i.table.table) for i in other.instances] == ["older", "t1", "t2"]
+        source.execute("ALTER TABLE dbo.t1 ALTER COLUMN note nvarchar(20)")
+        source.scan()
+        altered, statements = read(first, names)
+        assert statements > 1
+        assert str(altered.instances[1].columns[1].type) == "nvarchar(20)"
+        source.execute("CREATE TABLE dbo.t3 (id int PRIMARY KEY)")
+        source.enable("t3")
+        assert len(read(altered, names)[0].instances) == 4
+
+
 @pytest.mark.kafka
 def test_a_retry_asks_neither_registry_nor_catalog_again(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
@@ -334,8 +368,18 @@ def test_a_retry_asks_neither_registry_nor_catalog_again(
         publisher.until(pipe.is_caught_up, "and is back")
         assert [path for path in asked if f"{pipe.source.name}.dbo." in path] == []
     asked.clear()
+    statements: list[str] = []
+    run = OdbcConnection._run
+
+    def noted(self: OdbcConnection, sql: str, *rest: Any) -> Any:
+        statements.append(sql)
+        return run(self, sql, *rest)
+
+    monkeypatch.setattr(OdbcConnection, "_run", noted)
     with Running(pipe.config()) as publisher:
         publisher.until(lambda: "heartbeat" in publisher.steps, "another process begins")
+        assert sum("FROM cdc.change_tables ct JOIN" in sql for sql in statements) == 1
+        assert sum("FROM cdc.captured_columns" in sql for sql in statements) == 1
         of_tables = [path for path in asked if f"{pipe.source.name}.dbo." in path]
         assert len(of_tables) == 6 * 2  # value and key
         assert not any("versions/" in path for path in of_tables)  # its checkpoint has them

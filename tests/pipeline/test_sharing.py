@@ -37,8 +37,10 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import Shard, ShardMap
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_sink.log_plan import plan_cut
-from tailrace_sink.progress import Bound, SinkState, plan_batch
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.progress import plan_batch
+from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.sink_state import SinkState
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.interrupted_reshard import kill_reshard
 from tests.pipeline.running import Running, live_until_killed, wait_until

@@ -132,7 +132,7 @@ def test_every_type_of_value_comes_out_the_same(source: Source):
 
     assert sum(map(len, by_row)) == ROWS
     assert in_blocks == by_row
-    assert statements == 1
+    assert statements == 2  # a varchar of them has texts beyond ASCII
 
 
 @pytest.mark.parametrize(
@@ -292,6 +292,54 @@ def test_rows_that_change_beside_a_snapshot_in_blocks_are_told_once(pipe: Pipe):
     reads = [event.envelope["after"]["id"] for event in pipe.topics.snapshot(pipe.source.name, "t")]
     assert len(reads) == len(set(reads))
     pipe.assert_exactly_once("t")
+
+
+@pytest.mark.parametrize("place", [300, 600, ROWS - 1])
+def test_a_text_beyond_ascii_has_its_statement_read_again_in_blocks(source: Source, place: int):
+    source.make(
+        "id int PRIMARY KEY, a varchar(20), b char(5), c nvarchar(5), d varchar(9)",
+        numbered(f"{{n}}, CASE WHEN {{n}} = {place} THEN 'Bénédiction' ELSE 'a' END,"
+                 f" CASE WHEN {{n}} >= {place} THEN 'ß' ELSE 'b' END, N'日', 'd'"),
+    )  # fmt: skip
+
+    by_row, in_blocks, statements = source.chunks(ChunkLimits(PageLimit(600, 10**8), 10**8))
+
+    assert list(map(len, by_row)) == [600, 300]
+    assert in_blocks == by_row
+    # The rest of the first chunk, the second one, and whichever had the texts once more.
+    assert statements == 3
+
+
+def test_a_key_beyond_ascii_is_gone_on_behind(source: Source):
+    source.make(
+        "k varchar(20) COLLATE Latin1_General_BIN2 PRIMARY KEY, v int",
+        numbered("CASE WHEN {n} < 400 THEN 'k' ELSE 'ß' END + CAST(1000 + {n} AS varchar(4)), 1"),
+    )
+
+    by_row, in_blocks, statements = source.chunks(ChunkLimits(PageLimit(350, 10**8), 10**8))
+
+    assert list(map(len, by_row)) == [350, 350, 200]
+    assert in_blocks == by_row
+    assert statements == 3
+
+
+def test_a_column_that_has_become_national_is_not_taken_for_ascii(source: Source):
+    source.make("id int PRIMARY KEY, v varchar(20)", numbered("{n}, 'v'"))
+    with OdbcConnection(source.config) as connection, BlockPaths(source.config) as blocks:
+        table = source.table(connection)
+        source.database.execute(
+            "ALTER TABLE dbo.t ALTER COLUMN v nvarchar(20)",
+            "UPDATE dbo.t SET v = NCHAR(0x6261) + NCHAR(0x6463)",  # abcd, byte by byte
+        )
+        by_row = ReadSource(connection, LogEndSource(connection, None))
+
+        chunks = [
+            TableReader(table, source.encoder(table), ROOMY, lambda: False).read(how, Lsn.ZERO)
+            for how in (by_row, replace(by_row, blocks=lambda: blocks))
+        ]
+
+        assert chunks[0] == chunks[1]
+        assert blocks.queries == 1
 
 
 def test_what_is_made_of_columns_comes_out_the_same(source: Source):

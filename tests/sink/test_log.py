@@ -18,8 +18,8 @@ from tailrace_sink.application import serve
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.log_state import LogState
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress import SinkState
 from tailrace_sink.sink import Sink
+from tailrace_sink.sink_state import SinkState
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName
-from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.conflicts import is_conflict
 from tailrace_sink.delta_log import table_bytes, table_version
@@ -28,6 +27,7 @@ from tailrace_sink.lake_table import (
     LakeTable,
     create_statement,
 )
+from tailrace_sink.mirror_statements import merge_statement
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.upsert import Latest, upsert
 from tests.sink.reading import Rows, read_delta

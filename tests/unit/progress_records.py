@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.progress_record import ProgressRecord
 
 NAMES = TopicNames("p")
 TOPIC = "p.shop.dbo.flights"

@@ -12,7 +12,6 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.types import ColumnType
-from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.identity import Identity, known_identities, parse_comment, parse_identities
@@ -27,6 +26,7 @@ from tailrace_sink.lake_table import (
     quote,
     table_path,
 )
+from tailrace_sink.mirror_statements import merge_statement
 from tailrace_sink.schema_changes import evolve, require_plain
 from tailrace_sink.type_widening import Widening, widening
 

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace_sink.intent import plan_json, plan_of
 from tailrace_sink.ledger import difference
-from tailrace_sink.progress import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.sink_state import BatchPlan, ShardPosition, SinkState
 from tailrace_sink.state_json import held_of, range_json, range_of
 from tailrace_sink.topic_ranges import Counted, TopicRange
 

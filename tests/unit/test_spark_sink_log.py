@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from tailrace_sink.log_plan import LogCut, Named, plan_cut
 from tailrace_sink.log_state import LogState, Mark
-from tailrace_sink.progress import Bound, SinkState, plan_batch
-from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.progress import plan_batch
+from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.sink_state import SinkState
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.intent import plan_json, plan_of
 from tailrace_sink.late_beginning import begin_at
-from tailrace_sink.progress import BatchPlan, Bound, SinkState, plan_batch
+from tailrace_sink.progress import plan_batch
+from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.state_json import state_json, state_of
-from tailrace_sink.topic_ranges import ProgressRecord
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 

@@ -15,10 +15,10 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import OperationCounts
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
-from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
 from tailrace_sink.lake_table import Kind, LakeColumn, LakeTable, new_table
+from tailrace_sink.mirror_statements import merge_statement
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.writes import Write, files_within, fits_driver, way_to_write
 

@@ -11,7 +11,7 @@ from tailrace_schemas.options import problems
 from tailrace_schemas.traces import ROOT, Span, TraceKey, TracingUnavailable, open_traces
 from tailrace_schemas.tracing_options import TracingConfig
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.progress import ShardPosition, SinkState
+from tailrace_sink.sink_state import ShardPosition, SinkState
 from tailrace_sink.traces import SinkTraces
 from tests.unit.progress_records import NAMES, TOPIC, lsn, record
 

@@ -92,18 +92,20 @@ def find_instance(
     """The capture instance of that name, case-insensitively, or None."""
     if not is_enabled(database):
         return None
-    folded = name.rstrip().casefold()
+    name = name.rstrip()
     table = metadata_table(database, CHANGE_TABLES)
+    names = (
+        f'SELECT {column_list(table, ("object_id", "capture_instance"))} FROM "{table.sqlite_name}"'
+    )
+    # As it is spelled first: to look at a thousand names in any case takes a millisecond.
+    spelled = f"{sqlite_column(table, 'capture_instance')} = ? COLLATE BINARY"
+    found = connection.execute(f"{names} WHERE {spelled}", (name,)).fetchone()
+    if found is None:
+        folded = name.casefold()
+        named = connection.execute(f"{names} ORDER BY {sqlite_column(table, 'object_id')}")
+        found = next((row for row in named if row[1].casefold() == folded), None)
     # The columns are read of the one that is found: of a thousand they would take 20 ms.
-    found = [
-        object_id
-        for object_id, named in connection.execute(
-            f"SELECT {column_list(table, ('object_id', 'capture_instance'))}"
-            f' FROM "{table.sqlite_name}" ORDER BY {sqlite_column(table, "object_id")}'
-        )
-        if named.casefold() == folded
-    ]
-    return _read(connection, database, found[0])[0] if found else None
+    return None if found is None else _read(connection, database, found[0])[0]
 
 
 def _read(

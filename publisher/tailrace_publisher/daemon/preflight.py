@@ -291,6 +291,8 @@ def _column_problems(
 
 def _as_read(instance: CaptureInstance, rules: ColumnRules) -> CaptureInstance:
     """An instance with the columns whose values are read."""
+    if rules.options.is_everything:
+        return instance
     columns = [c for c in instance.columns if rules.reads(instance, c)]
     return replace(instance, columns=tuple(columns))
 

@@ -79,6 +79,11 @@ class ResumedVersions:
         resumed = self._resumed.get(table.name)
         return self._registered.of_topic(table.topic) if resumed is None else [resumed]
 
+    def fingerprint(self, table: PublishedTable, version: TableSchema, record: TableRecord) -> str:
+        """What tells a version of a table from every other one: of one that goes on as recorded."""
+        known = record.schema_fingerprint if self._resumed.get(table.name) is version else None
+        return known or fingerprint_of(version)
+
     def _going_on(
         self, table: PublishedTable, record: TableRecord, ddl: Mapping[int, Sequence[DdlRow]]
     ) -> TableSchema | None:

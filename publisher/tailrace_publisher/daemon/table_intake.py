@@ -22,7 +22,7 @@ from tailrace_publisher.daemon.coverage import (
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.renames import Renames
-from tailrace_publisher.daemon.resumed import ResumedVersions, fingerprint_of
+from tailrace_publisher.daemon.resumed import ResumedVersions
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import PUBLISHED, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
@@ -89,6 +89,7 @@ class TableIntake:
         self.catalog_state: CatalogState | None = None
         self.refreshed = 0
         self._present: set[str] = set()
+        self._columns: dict[int, tuple[object, tuple[SchemaColumn, ...]]] = {}
         self._known_versions = ResumedVersions(versions, self._columns_of)
 
     def is_stopped(self, table: PublishedTable) -> bool:
@@ -123,6 +124,8 @@ class TableIntake:
         for refused in self._versions.refused(is_to_wait=True).values():
             self._stopped.add(refused.table, refused.cause)
         catalog = self._read(self._renames.names())
+        present = {instance.object_id for instance in catalog.instances}
+        self._columns = {n: made for n, made in self._columns.items() if n in present}
         self._renames.tell(catalog.instances)
         captured = by_table(catalog.instances)
         found = {n: instances for n, instances in captured.items() if self._selects(n)}
@@ -290,9 +293,13 @@ class TableIntake:
         self._make_versions(table, catalog, registered)
 
     def _columns_of(self, instance: CaptureInstance) -> tuple[SchemaColumn, ...]:
-        """The event columns that an instance gives now."""
-        name = f"{instance.table.schema}.{instance.table.table}".casefold()
-        return current_columns(instance, self._lossless.get(name, ()), self._rules)
+        """The event columns that an instance gives now; made once for what the catalog gave."""
+        made_of, columns = self._columns.get(instance.object_id, (None, ()))
+        if made_of is not instance.columns:
+            name = f"{instance.table.schema}.{instance.table.table}".casefold()
+            columns = current_columns(instance, self._lossless.get(name, ()), self._rules)
+            self._columns[instance.object_id] = instance.columns, columns
+        return columns
 
     def _names_of(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
         """Names of a table's instances, present or gone."""
@@ -375,7 +382,7 @@ class TableIntake:
             known = replace(
                 record,
                 schema_lsn=reading.schema.schema_lsn,
-                schema_fingerprint=fingerprint_of(reading.schema),
+                schema_fingerprint=self._known_versions.fingerprint(table, reading.schema, record),
             )
             self._state.keep(table.name, known)
 

@@ -89,6 +89,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
         found = check_source(config, control, kept.catalog)
+        just_read = [kept.catalog.last]  # for the first who asks; others ask for what has changed
         problems = [problem for problem in found if runtime.has(problem.table)]
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry, runtime.shard)
@@ -106,7 +107,9 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         resources.callback(versions.close)
 
         def read(names: Mapping[int, TableName]) -> Catalog:
-            return read_catalog(control, topics.database, config.message_keys, kept.catalog, names)
+            before = just_read.pop() if just_read else None
+            known = kept.catalog
+            return read_catalog(control, topics.database, config.message_keys, known, names, before)
 
         if state.start_lsn is not None and not config.snapshot.fills_gaps:
             check_held(read({}).instances, runtime.selects, state.start_lsn)

@@ -44,6 +44,7 @@ _C_TYPES: Final[dict[Form, int]] = {
     Form.BYTES: _C_BINARY,
 }
 _BINARY, _INTEGER, _BIGINT, _WVARCHAR = -3, 4, -5, -9
+_CHAR, _VARCHAR = 1, 12
 _C_LONG, _C_BIGINT, _C_WCHAR = 4, -25, -8
 _INPUT: Final = 1
 
@@ -177,6 +178,16 @@ class BlockConnection:
         self._call("SQLExecDirectW", text, length)
         del held  # the driver has read them
         self._pass_empty()
+
+    def is_narrow_text(self, number: int) -> bool:
+        """Whether a column of the current result set, counted from 1, is a char or a varchar.
+
+        Raises:
+            OdbcError: the driver refused.
+        """
+        kind = ctypes.c_short()
+        self._call("SQLDescribeColW", number, None, 0, None, ctypes.byref(kind), None, None, None)
+        return kind.value in {_CHAR, _VARCHAR}
 
     def blocks(self, cells: Sequence[Cell], rows: int) -> Iterator[list[Cells]]:
         """The current result set in blocks.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -259,11 +259,13 @@ class BlockPaths:
     ) -> _TableReader | None:
         """See :class:`BlockReading`."""
         schema = reference.schema
+
+        def encoder_of(not_ascii: Set[str]) -> ImageEncoder:
+            hashes = reference.treatment.hashes
+            return ImageEncoder(schema, reference.key_schema_id, identity, hashes, not_ascii)
+
         try:
-            encoder = ImageEncoder(
-                schema, reference.key_schema_id, identity, hashes=reference.treatment.hashes
-            )
-            blocks = TableBlocks(self.connection, encoder, texts, row_size)
+            blocks = TableBlocks(self.connection, encoder_of, texts, row_size)
         except Declined as error:
             _log.debug("table_not_in_blocks", instance=schema.capture_instance, reason=str(error))
             return None

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from tailrace_publisher.errors import SourceError
@@ -21,6 +22,9 @@ from tailrace_schemas.types import MAX, ColumnType
 
 NARROWED_MAX: Final = 40
 """Object ids that a narrowed statement takes; it always has so many parameters."""
+
+_TYPES_MAX: Final = 4096
+"""Types that are kept; thousands of columns have a few of them."""
 
 _UNKNOWN_NAME: Final = frozenset({207, 208})
 """Invalid column name, invalid object name: an earlier server, which has not the feature."""
@@ -263,6 +267,7 @@ def _per_object(rows: Iterable[Sequence[Any]]) -> dict[int, list[Any]]:
     return found
 
 
+@lru_cache(maxsize=_TYPES_MAX)
 def column_type_of(name: str, max_length: int, precision: int, scale: int) -> ColumnType:
     """A type as sys.columns describes it: max_length in bytes, -1 for (max)."""
     name = name.lower()

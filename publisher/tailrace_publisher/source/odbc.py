@@ -48,6 +48,10 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     ),
     "SQLExecDirectW": (_HANDLE, _POINTER, _INTEGER),
     "SQLNumResultCols": (_HANDLE, _POINTER),
+    "SQLDescribeColW": (
+        *(_HANDLE, ctypes.c_ushort, _POINTER, _SMALL, _POINTER),
+        *(_POINTER, _POINTER, _POINTER, _POINTER),
+    ),
     "SQLBindCol": (_HANDLE, ctypes.c_ushort, _SMALL, _POINTER, _LENGTH, _POINTER),
     "SQLGetStmtAttrW": (_HANDLE, _INTEGER, _POINTER, _INTEGER, _POINTER),
     "SQLSetDescFieldW": (_HANDLE, _SMALL, _SMALL, _POINTER, _INTEGER),

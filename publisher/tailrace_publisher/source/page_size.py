@@ -122,7 +122,11 @@ class RowSize:
 
     def needs_measuring(self, limit: PageLimit) -> bool:
         """Whether a page of so many rows may be larger than so many bytes."""
-        return self._most is None or self._most * limit.rows > limit.size
+        return self.may_exceed(limit.rows, limit)
+
+    def may_exceed(self, rows: int, limit: PageLimit) -> bool:
+        """Whether so many rows may be larger than a page's bytes."""
+        return self._most is None or self._most * rows > limit.size
 
     def rows_of(self, limit: PageLimit) -> int:
         """How many rows to ask for: a page of them is expected to be three quarters full.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final
+
+import structlog
 
 from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.blocks.pieces import as_list
 from tailrace_publisher.encode.blocks.values import value_of
-from tailrace_publisher.encode.forms import TEXT_OF_TIME, Declined
+from tailrace_publisher.encode.forms import TEXT_OF_TIME, Declined, Form, NotAscii
 from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
 from tailrace_publisher.source.block_memory import ROWS_MIN, rows_of
 from tailrace_publisher.source.odbc import OdbcError
@@ -21,13 +23,19 @@ of what the kernels make of them; with fewer a block's fixed price counts, 0.6 m
 VALUE_CLASS: Final = "22"
 """SQLSTATE of data exceptions: a value does not go into its cell."""
 
+_log = structlog.get_logger(__name__)
+
 
 class TableBlocks:
     """Reads and encodes rows of one table in one schema version.
 
+    Texts of char and varchar are taken as ASCII until one is not: the statement is then run again,
+    and takes those of its column, as all that follow do, in cells for any text.
+
     Args:
         connection: where to read.
-        encoder: of the version.
+        encoder_of: makes the encoder of the version, given the names of columns that have texts
+            beyond ASCII.
         texts: how many texts of times the statements give behind the version's columns.
         row_size: what was learned of the table's rows; it learns from these.
 
@@ -36,12 +44,21 @@ class TableBlocks:
     """
 
     def __init__(
-        self, connection: BlockConnection, encoder: ImageEncoder, texts: int, row_size: RowSize
+        self,
+        connection: BlockConnection,
+        encoder_of: Callable[[Set[str]], ImageEncoder],
+        texts: int,
+        row_size: RowSize,
     ) -> None:
         self._connection = connection
-        self._encoder = encoder
-        self._cells = (*encoder.cells, *[TEXT_OF_TIME] * texts)
+        self._encoder_of = encoder_of
+        self._texts = texts
         self._row_size = row_size
+        self._take(frozenset())
+
+    def _take(self, not_ascii: Set[str]) -> None:
+        self._encoder = self._encoder_of(not_ascii)
+        self._cells = (*self._encoder.cells, *[TEXT_OF_TIME] * self._texts)
         if rows_of(self._cells) < ROWS_MIN:
             raise Declined("too few rows to a block")
 
@@ -58,7 +75,12 @@ class TableBlocks:
             OdbcError: the server or the driver failed.
         """
         try:
-            return self._read(statement, parameters, limit)
+            while True:
+                try:
+                    return self._read(statement, parameters, limit)
+                except NotAscii as error:
+                    _log.info("snapshot_texts_not_ascii", columns=str(error))
+                    self._take(self._encoder.not_ascii)
         except RowRefused as error:
             raise Declined(str(error)) from error
         except OdbcError as error:
@@ -67,13 +89,14 @@ class TableBlocks:
             raise
 
     def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+        self._connection.execute(statement, parameters)
+        self._look_at_types()
         width = sum(cell.width for cell in self._cells)
         fitting = min(rows_of(self._cells), max(ROWS_MIN, limit.size // width))
         at_once = min(BLOCK_ROWS_MAX, fitting)
         count = len(self._encoder.cells)
         found = TableRows()
         taken = 0
-        self._connection.execute(statement, parameters)
         for columns in self._connection.blocks(self._cells, at_once):
             images = self._encoder.encode(columns[:count])
             rows = as_list(images.rows)
@@ -89,6 +112,20 @@ class TableBlocks:
         if found.images and self._row_size.needs_measuring(limit):
             self._row_size.learn(len(found.images), taken)
         return found
+
+    def _look_at_types(self) -> None:
+        """Take in wider cells what does not come as char or varchar, since DDL has altered it.
+
+        Of an nvarchar the driver would give code units, and those of some letters look like ASCII.
+        """
+        encoder = self._encoder
+        others = {
+            name
+            for place, (name, cell) in enumerate(zip(encoder.names, encoder.cells, strict=True), 1)
+            if cell.form is Form.ASCII and not self._connection.is_narrow_text(place)
+        }
+        if others:
+            self._take(encoder.not_ascii | others)
 
     def _key_values(self, columns: Sequence[Any], row: int) -> list[Any]:
         """A row of which only the columns that tell rows apart, and the texts, are looked at."""

@@ -152,7 +152,13 @@ def registered_form(columns: tuple[SchemaColumn, ...]) -> tuple[SchemaColumn, ..
     There, nullability says whether the Avro field is a union, which every field is but non-null
     key columns.
     """
-    return tuple(replace(column, nullable=not column.is_required) for column in columns)
+    return tuple(
+        # A thousand tables have ten thousand columns, and most of them are so already.
+        column
+        if column.nullable != column.is_required
+        else replace(column, nullable=not column.is_required)
+        for column in columns
+    )
 
 
 def version_at(versions: Sequence[TableSchema], lsn: Lsn) -> TableSchema:

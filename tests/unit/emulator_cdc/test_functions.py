@@ -107,6 +107,15 @@ def test_all_changes_with_and_without_old_values(history):
     assert [row[0] for row in rows] == [high]
 
 
+@pytest.mark.parametrize("name", ["dbo_orders", "DBO_Orders", "dbo_orders  "])
+def test_an_instance_is_found_by_its_name_in_any_case(history, name):
+    shop, _ = history
+    asked = shop.session.connection, shop.database
+    assert functions.min_lsn(*asked, name) == functions.min_lsn(*asked, "dbo_orders")
+    assert functions.min_lsn(*asked, name) != lsn.ZERO_LSN
+    assert functions.min_lsn(*asked, f"{name}x") == lsn.ZERO_LSN
+
+
 @pytest.mark.parametrize("function", [query_functions.all_changes, query_functions.net_changes])
 def test_ranges_outside_the_validity_interval_are_error_313(history, function):
     shop, entries = history

@@ -174,3 +174,51 @@ def test_what_was_learned_of_a_row_is_kept_from_window_to_window():
 
     assert table.asked[0] > 10
     assert max(table.asked[1:]) <= 3
+
+
+class Rows(LargeRows):
+    """The same, which tells how often rows are measured."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__(sizes)
+        self.measured: list[bool] = []
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        sets, _ = super().query_within(sql, *parameters, size_of=lambda _: 0, at_most=1)
+        self.measured.append(False)
+        return sets
+
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        self.measured.append(True)
+        return super().query_within(sql, *parameters, size_of=size_of, at_most=at_most)
+
+
+def test_rows_that_have_room_whatever_is_in_them_are_not_measured_one_by_one():
+    schema = schema_of(ColumnType("int"), ColumnType("nvarchar", length=400))
+    size = RowSize(schema)
+    limit = PageLimit(2000, 60 * 2000)
+    assert size.needs_measuring(limit)
+    few = size.rows_of(limit)
+
+    def read(table: Rows, count: int) -> list[int]:
+        span = LsnRange(ChangePosition.end_of(Lsn(1, 0, 1)), Lsn(1, count, 1))
+        pages = ChangePages(
+            cast(Connection, table), INSTANCE, schema, span, limit, Lsn(1, 0, 1), size
+        )
+        found = []
+        while (page := pages.read()) is not None:
+            assert sum(map(size.of, page.rows)) < limit.size + max(map(size.of, page.rows))
+            found += [row[5] for row in page.rows]
+        return found
+
+    table = Rows([10] * 400)
+    for _ in range(2):
+        assert read(table, few - 1) == list(range(1, few))
+    assert table.measured == [False, False]
+    assert set(table.asked) == {few}
+    # Of many, what the first page has taken says how many there is room for.
+    assert read(table, 400) == list(range(1, 401))
+    assert table.measured[2:4] == [False, True]
+    assert max(table.asked[3:]) > few

@@ -46,6 +46,7 @@ class ImageEncoder:
         not_ascii: names of columns that have texts beyond ASCII; None: all may have.
 
     Attributes:
+        names: of the columns.
         cells: how each column of a block is taken.
         not_ascii: what was given, and what was found since.
 
@@ -70,7 +71,7 @@ class ImageEncoder:
                 cell = ascii_cell_of(column) or cell
             taken.append(cell)
         self.not_ascii = frozenset(not_ascii or ())
-        self._names = [column.name for column in schema.columns]
+        self.names = [column.name for column in schema.columns]
         self.cells = tuple(taken)
         self._kernels = [
             kernel_of(column, cell, hashes)
@@ -100,7 +101,7 @@ class ImageEncoder:
         """
         encoded: list[tuple[Any, ...]] = []
         found: set[str] = set()
-        for name, kernel, cells in zip(self._names, self._kernels, columns, strict=True):
+        for name, kernel, cells in zip(self.names, self._kernels, columns, strict=True):
             try:
                 encoded.append(kernel(cells))
             except NotAscii:

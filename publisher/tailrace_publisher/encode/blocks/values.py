@@ -75,5 +75,6 @@ _VALUES: Final[dict[Form, Callable[[Cell, bytes, int], Any]]] = {
     Form.TIME: _time,
     Form.GUID: lambda _, raw, __: str(UUID(bytes_le=raw)).upper(),
     Form.TEXT: _text,
+    Form.ASCII: lambda _, raw, length: raw[:length].decode("ascii"),
     Form.BYTES: lambda _, raw, length: raw[:length],
 }

@@ -27,7 +27,7 @@ from tailrace_publisher.daemon.snapshot_conditions import (
 from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import ColumnsRefused, PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import catalog
+from tailrace_publisher.source import catalog, unseen
 from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
 from tailrace_publisher.source.versions import current_columns
@@ -85,8 +85,8 @@ def check_source(
     try:
         tables = catalog.tables(connection)
         instances = read_catalog(connection, database, config.message_keys, known).instances
-        hidden = catalog.hidden_instances(connection)
-        gated = catalog.gated_instances(connection)
+        hidden = unseen.hidden_instances(connection)
+        gated = unseen.gated_instances(connection)
     except PermissionMissing as error:
         raise PreflightError(
             [

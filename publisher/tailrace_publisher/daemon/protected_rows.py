@@ -14,7 +14,7 @@ import structlog
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import catalog
+from tailrace_publisher.source import unseen
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ def encrypted_problems(
     connection: Connection, selected: Iterable[CaptureInstance]
 ) -> list[tuple[TableName, str]]:
     """Tables with captured columns of Always Encrypted, and what to do about each."""
-    encrypted = catalog.encrypted_columns(connection)
+    encrypted = unseen.encrypted_columns(connection)
     problems: list[tuple[TableName, str]] = []
     for instance in selected:
         hidden = set(encrypted.get(instance.source_object_id, ()))
@@ -44,7 +44,7 @@ def masked_problems(
     config: PublisherConfig, connection: Connection, selected: Iterable[CaptureInstance]
 ) -> list[tuple[TableName, str]]:
     """Tables whose snapshot would hold masks for values, and what to do about each."""
-    masked = catalog.masked_columns(connection)
+    masked = unseen.masked_columns(connection)
     problems: dict[TableName, str] = {}
     for instance in selected:
         hidden = set(masked.get(instance.source_object_id, ()))
@@ -61,7 +61,7 @@ def masked_problems(
 
 def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance]) -> None:
     """Tell of tables of which the login may not see every row."""
-    filtered = catalog.filtering_policies(connection)
+    filtered = unseen.filtering_policies(connection)
     for table, object_id in sorted({(i.table, i.source_object_id) for i in selected}, key=str):
         if object_id in filtered:
             _log.warning(

@@ -19,7 +19,7 @@ from tailrace_publisher.snapshot.key_text import (
     typed_parameter,
 )
 from tailrace_publisher.source.connection import quote_name
-from tailrace_publisher.source.pages import value_expression
+from tailrace_publisher.source.page_statements import value_expression
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 
 

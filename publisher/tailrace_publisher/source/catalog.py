@@ -14,7 +14,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_schemas.lsn import Lsn
@@ -26,8 +25,6 @@ NARROWED_MAX: Final = 40
 _TYPES_MAX: Final = 4096
 """Types that are kept; thousands of columns have a few of them."""
 
-_UNKNOWN_NAME: Final = frozenset({207, 208})
-"""Invalid column name, invalid object name: an earlier server, which has not the feature."""
 
 _PRECISE = frozenset({"decimal", "numeric"})
 _FRACTIONAL = frozenset({"time", "datetime2", "datetimeoffset"})
@@ -129,31 +126,6 @@ def change_tables(connection: Connection) -> list[ChangeTableRow]:
         )
         for row in rows
     ]
-
-
-def hidden_instances(connection: Connection) -> list[str]:
-    """Capture instances whose source table the login cannot see."""
-    rows = connection.query(
-        "SELECT ct.capture_instance FROM cdc.change_tables ct WHERE NOT EXISTS"
-        " (SELECT * FROM sys.tables t WHERE t.object_id = ct.source_object_id)"
-        " ORDER BY ct.capture_instance"
-    )
-    return [str(row[0]) for row in rows]
-
-
-def gated_instances(connection: Connection) -> dict[str, str | None]:
-    """Capture instances whose changes the login may not read, with their gating role.
-
-    sys.fn_cdc_get_min_lsn returns zero to a login that is not in the gating role, or has no SELECT
-    on all captured columns of the source table.
-
-    https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
-    """
-    rows = connection.query(
-        "SELECT capture_instance, role_name FROM cdc.change_tables WHERE start_lsn IS NOT NULL"
-        " AND sys.fn_cdc_get_min_lsn(capture_instance) = 0x00000000000000000000"
-    )
-    return {str(row[0]): row[1] for row in rows}
 
 
 def captured_columns(
@@ -304,67 +276,6 @@ def type_changes(connection: Connection) -> list[DdlRow]:
         " WHERE d.required_column_update = 1 ORDER BY d.ddl_lsn"
     )
     return [DdlRow(row[0], Lsn.from_bytes(row[1])) for row in rows]
-
-
-def masked_columns(connection: Connection) -> dict[int, list[str]]:
-    """Columns with dynamic data masking that the login sees masked, per source table's object id.
-
-    From SQL Server 2022 on UNMASK may be granted for one table; before it is the database's alone.
-
-    https://learn.microsoft.com/sql/relational-databases/security/dynamic-data-masking
-    """
-    return _where_it_exists(
-        connection,
-        "SELECT m.object_id, m.name FROM sys.masked_columns m"
-        " JOIN sys.tables t ON t.object_id = m.object_id"
-        " JOIN sys.schemas s ON s.schema_id = t.schema_id"
-        " WHERE m.is_masked = 1 AND m.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
-        " AND ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'UNMASK'), 0) = 0"
-        " AND ISNULL(HAS_PERMS_BY_NAME(QUOTENAME(s.name) + N'.' + QUOTENAME(t.name), N'OBJECT',"
-        " N'UNMASK'), 0) = 0 ORDER BY m.object_id, m.column_id",
-    )
-
-
-def encrypted_columns(connection: Connection) -> dict[int, list[str]]:
-    """Columns of Always Encrypted, per source table's object id.
-
-    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-columns-transact-sql
-    """
-    return _where_it_exists(
-        connection,
-        "SELECT c.object_id, c.name FROM sys.columns c WHERE c.encryption_type IS NOT NULL"
-        " AND c.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
-        " ORDER BY c.object_id, c.column_id",
-    )
-
-
-def filtering_policies(connection: Connection) -> dict[int, list[str]]:
-    """Security policies that filter the rows of a table, per source table's object id.
-
-    Whether they hide rows from this login their functions alone know. Policies are seen with VIEW
-    DEFINITION only.
-
-    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-security-predicates-transact-sql
-    """
-    return _where_it_exists(
-        connection,
-        "SELECT p.target_object_id, o.name FROM sys.security_predicates p"
-        " JOIN sys.security_policies o ON o.object_id = p.object_id"
-        " WHERE o.is_enabled = 1 AND p.predicate_type = 0"
-        " AND p.target_object_id IN (SELECT source_object_id FROM cdc.change_tables)"
-        " ORDER BY p.target_object_id, o.name",
-    )
-
-
-def _where_it_exists(connection: Connection, sql: str) -> dict[int, list[str]]:
-    """Names per object id; none where the server does not know the view or the column."""
-    try:
-        rows = connection.query(sql)
-    except SourceError as error:
-        if error.number not in _UNKNOWN_NAME:
-            raise
-        return {}
-    return _per_object((object_id, str(name)) for object_id, name in rows)
 
 
 def tables(connection: Connection) -> dict[str, bool]:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 import structlog
 
@@ -40,7 +40,6 @@ from tailrace_publisher.encode.forms import Declined, NotAscii
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.page_readers import (
     LOW_WATERMARK,
@@ -50,21 +49,18 @@ from tailrace_publisher.source.page_readers import (
     Rows,
 )
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
+from tailrace_publisher.source.page_statements import Bound, PageStatements
 from tailrace_publisher.source.queries import (
     INVALID_COLUMN,
     INVALID_OBJECT,
     OUT_OF_INTERVAL,
-    all_changes,
-    change_table,
     has_command_id,
     lsn_or_none,
     max_lsn,
 )
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import ColumnType
 
 ROWS_AHEAD_MAX: Final = 200_000
 """Bound on change rows in memory over all instances with news, two pages of each."""
@@ -72,122 +68,8 @@ ROWS_AHEAD_MAX: Final = 200_000
 _PAIR: Final = 2
 """Rows of an update."""
 
-_NVARCHAR_MAX: Final = 4000
-_ANY: Final = ColumnType("nvarchar", length=1)
 
 _log = structlog.get_logger(__name__)
-
-_Bound = tuple[str, tuple[object, ...]]
-"""A statement with its parameters."""
-
-
-def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> str:
-    """The select-list expression that gives a column's value in the form its version has.
-
-    Args:
-        column: the version's column.
-        stored: type that the table has now, where it may differ from the version's.
-    """
-    name = quote_name(column.name)
-    if column.transform is not None:
-        return _transformed(name, column.transform, stored)
-    if column.lossless:
-        # Style 121 writes all seven digits, whatever they are.
-        return f"CONVERT(varchar(27), {name}, 121)"
-    if stored is not None and stored != column.type and stored.name != "timestamp":
-        return f"CAST({name} AS {column.type})"
-    return name
-
-
-def _transformed(name: str, transform: ColumnTransform, stored: ColumnType | None) -> str:
-    """What is read of a column whose values are not published as they are.
-
-    Args:
-        name: the column, quoted.
-        transform: what is made of them; hashes are made of texts here, for the server is not to
-            know the salt.
-        stored: type that the table has now, where it is known.
-    """
-    match transform.kind:
-        case TransformKind.MASK:
-            units = transform.published_type(_ANY).length
-            text = f"CAST({quote_text(transform.detail)} AS nvarchar({units}))"
-            return f"CASE WHEN {name} IS NOT NULL THEN {text} END"
-        case TransformKind.TRUNCATE:
-            # Of xml the server refuses to cut what is too long.
-            is_parsed = stored is None or stored.name in {"xml", "json"}
-            whole = f"CAST({name} AS nvarchar(max))" if is_parsed else name
-            return f"CAST({whole} AS nvarchar({transform.detail}))"
-        case TransformKind.HASH:
-            if 0 < transform.width <= _NVARCHAR_MAX:
-                return f"CAST({name} AS nvarchar({transform.width}))"
-            return name
-        case _:
-            assert_never(transform.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class PageStatements:
-    """The statements of one (instance, version): stable texts, each a seek of the clustered index.
-
-    A page that begins inside a transaction needs that transaction's remaining rows and those of
-    later ones. One condition for both would be a chain of ORs, for which a server finds no lower
-    bound inside the transaction: each page of a large one would read it again from its beginning.
-
-    NULL is a command id, too: an update of the server adds the column to the change tables that are
-    there, without a value for the rows that are (KB 3030352). It is read as 0, and sorts as 0 does:
-    a transaction's rows in one table have it all or none of them. Comparisons leave NULL out, and
-    would be no seek with ISNULL around the column, so behind command id 0 there are two statements.
-
-    Attributes:
-        rest: remaining rows of a transaction; parameters: rows, LSN, then the bound, the command
-            id twice where the table is ordered by it, seqval twice, operation.
-        rest_without_id: remaining rows whose command id is NULL; empty where the table is not
-            ordered by it; parameters: rows, LSN, seqval three times, operation.
-        behind: rows of later transactions; parameters: rows, LSN, last LSN.
-        by_function: whether they read through the query function: behind the number of rows come
-            the first and the last LSN that it is asked for. Where the range was ordered by the
-            function's rows it would be sorted anew for each page, so it begins with the page.
-    """
-
-    rest: str
-    rest_without_id: str
-    behind: str
-    by_function: bool = False
-
-    @classmethod
-    def of(cls, instance: CaptureInstance, schema: TableSchema) -> PageStatements:
-        """The statements for the columns of a version."""
-        stored = {column.name: column.type for column in instance.columns}
-        values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
-        has_id = instance.ordered_by_command_id
-        command = "ISNULL([__$command_id], 0)" if has_id else "CAST(0 AS int)"
-        position = ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]"]
-        select = (
-            f"SELECT TOP (?) {', '.join([*position, '[__$update_mask]', *values])}"
-            f" FROM {_rows_of(instance)} WHERE"
-        )
-        order = f"{'[__$command_id], ' if has_id else ''}[__$seqval], [__$operation]"
-        order = f"ORDER BY [__$start_lsn], {order};"
-        behind = f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ? {order}"
-        further = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
-        in_order = f"[__$seqval] >= ? AND ({further})"
-        rest = f"{select} [__$start_lsn] = ?"
-        if not has_id:
-            return cls(f"{rest} AND {in_order} {order}", "", behind, instance.by_function)
-        return cls(
-            rest=f"{rest} AND [__$command_id] >= ?"
-            f" AND ([__$command_id] > ? OR ([__$command_id] = ? AND ({further}))) {order}",
-            rest_without_id=f"{rest} AND [__$command_id] IS NULL AND {in_order} {order}",
-            behind=behind,
-        )
-
-
-def _rows_of(instance: CaptureInstance) -> str:
-    """Where change rows are selected from."""
-    if instance.by_function:
-        return f"{all_changes(instance.name)}(?, ?, N'all update old')"
-    return change_table(instance.name)
 
 
 class _Ends(Enum):
@@ -373,15 +255,22 @@ class ChangePages:
     def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
         """Rows behind the position, and what ends with them."""
         asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
+        statements = self._statements
         if is_closed(self._after):
-            rows, is_all = self._fetch(reader, [self._behind(asked)], asked)
+            rows, is_all = self._fetch(
+                reader, [statements.behind_of(self._after, self._up_to, asked)], asked
+            )
         elif self._is_in_large_transaction or self._after.commit_lsn == self._up_to:
-            rows, is_all = self._fetch(reader, self._rest(asked), asked)
+            rows, is_all = self._fetch(reader, statements.rest_of(self._after, asked), asked)
             ends = _Ends.RANGE if self._after.commit_lsn == self._up_to else _Ends.TRANSACTION
             return rows, ends if is_all else _Ends.NOTHING
         else:
             # One round trip for both; the later transactions are of no use when it is a large one.
-            rows, is_all = self._fetch(reader, [*self._rest(asked), self._behind(asked)], asked)
+            both = [
+                *statements.rest_of(self._after, asked),
+                statements.behind_of(self._after, self._up_to, asked),
+            ]
+            rows, is_all = self._fetch(reader, both, asked)
         return rows, _Ends.RANGE if is_all else _Ends.NOTHING
 
     def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
@@ -402,31 +291,6 @@ class ChangePages:
         instance = self._instance
         return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
 
-    def _rest(self, asked: int) -> list[_Bound]:
-        """The statements of the remaining rows of a transaction, in the order of their rows."""
-        after = self._after
-        seqval = after.seqval.to_bytes()
-        commit = after.commit_lsn.to_bytes()
-        start = (asked, *self._asked_of_function(commit, commit), commit)
-        further = (seqval, seqval, int(after.operation))
-        if not self._instance.ordered_by_command_id:
-            return [(self._statements.rest, (*start, seqval, *further))]
-        command = after.command_id
-        with_id = (self._statements.rest, (*start, command, command, command, *further))
-        if command:
-            return [with_id]
-        return [(self._statements.rest_without_id, (*start, seqval, *further)), with_id]
-
-    def _behind(self, asked: int) -> _Bound:
-        """The statement of the rows of later transactions."""
-        bounds = (self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
-        span = self._asked_of_function(self._after.commit_lsn.increment().to_bytes(), bounds[1])
-        return self._statements.behind, (asked, *span, *bounds)
-
-    def _asked_of_function(self, first: bytes, last: bytes) -> tuple[bytes, ...]:
-        """The range that a query function is asked for; nothing where there is none."""
-        return (first, last) if self._statements.by_function else ()
-
     def _check_interval(self) -> None:
         """Say why a query function refused the range, if it lies outside of what there is.
 
@@ -444,7 +308,7 @@ class ChangePages:
         check_not_expired(self._instance.name, needed, low_watermark)
 
     def _fetch(
-        self, reader: PageReader[Rows], statements: Sequence[_Bound], asked: int
+        self, reader: PageReader[Rows], statements: Sequence[Bound], asked: int
     ) -> tuple[Rows, bool]:
         """Rows of consecutive statements, and whether they are all.
 

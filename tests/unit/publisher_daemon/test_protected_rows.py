@@ -17,7 +17,7 @@ from tailrace_publisher.daemon.protected_rows import (
 )
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import catalog
+from tailrace_publisher.source import unseen
 from tailrace_schemas.types import ColumnType
 from tests.least_options import LEAST
 from tests.unit.publisher_source.test_pages import INSTANCE
@@ -80,7 +80,7 @@ def test_row_filters_are_told():
 
 
 @pytest.mark.parametrize(
-    "ask", [catalog.masked_columns, catalog.encrypted_columns, catalog.filtering_policies]
+    "ask", [unseen.masked_columns, unseen.encrypted_columns, unseen.filtering_policies]
 )
 def test_a_server_without_the_feature_protects_nothing(ask: Any):
     assert ask(server("nothing of these")) == {}

@@ -18,7 +18,8 @@ from tailrace_publisher.change.page import ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.source.instances import _is_ordered_by_command_id
 from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.pages import ChangePages, PageStatements
+from tailrace_publisher.source.page_statements import PageStatements
+from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn

@@ -14,7 +14,7 @@ from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import ColumnsRefused, ConfigError
-from tailrace_publisher.source.pages import value_expression
+from tailrace_publisher.source.page_statements import value_expression
 from tailrace_publisher.source.versions import (
     current_columns,
     registered_form,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.source.instances import choose_instance, choose_keys
-from tailrace_publisher.source.pages import PageStatements, value_expression
+from tailrace_publisher.source.page_statements import PageStatements, value_expression
 from tailrace_publisher.source.versions import (
     current_columns,
     registered_form,

@@ -37,7 +37,7 @@ from tailrace_sink.lake_table import (
     quote,
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
-from tailrace_sink.mirror_statements import _snapshot_position, merge_statement
+from tailrace_sink.mirror_statements import merge_statement, same_key, snapshot_position
 from tailrace_sink.passing_count import Check, counted_in_passing
 from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
@@ -102,8 +102,8 @@ def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoin
     """Deletes of the rows that the lake has and a whole table has not: nobody saw them go."""
     there = _there(spark, config, work.table).alias("there")
     whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
-    same = [f"there.{quote(name)} <=> whole.{quote(name)}" for name in work.table.key]
-    left = there.join(whole, F.expr(" AND ".join(same)), "left_anti")
+    same = F.expr(" AND ".join(same_key(work.table, "there", "whole")))
+    left = there.join(whole, same, "left_anti")
     return deletes_of(left, work.table, cut)
 
 
@@ -129,7 +129,7 @@ def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
     commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
     return rows.selectExpr(
         *(quote(column.name) for column in table.columns),
-        f"{_snapshot_position(cut.lsn)} AS {POSITION}",
+        f"{snapshot_position(cut.lsn)} AS {POSITION}",
         f"{literal(cut.lsn)} AS {LSN}",
         f"'d' AS {OPERATION}",
         f"CAST({commit} AS TIMESTAMP) AS {COMMIT_TIME}",
@@ -276,8 +276,20 @@ def append_changes(
     changes: DataFrame,
     batch: int,
     check: Check | None = None,
+    *,
+    purpose: str = "",
 ) -> None:
-    """Append every change, once per batch id; ``check`` is called before they are committed."""
+    """Append every change, once per batch id and purpose.
+
+    Args:
+        config: the options.
+        table: the lake table.
+        changes: its changes.
+        batch: the batch id.
+        check: called before they are committed.
+        purpose: tells several appends of one batch to one table apart.
+    """
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
-    append_once(rows, f"{config.lake}/{table.path}", f"tailrace-sink-{config.prefix}", batch, check)
+    application = f"tailrace-sink-{config.prefix}{purpose}"
+    append_once(rows, f"{config.lake}/{table.path}", application, batch, check)

@@ -13,14 +13,13 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.append_once import append_once
-from tailrace_sink.apply import deletes_of
+from tailrace_sink.apply import append_changes, deletes_of
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import change_rows
 from tailrace_sink.lake_table import LSN, OPERATION, LakeTable, literal, quote
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.mirror_statements import empty_statement, soft_delete
+from tailrace_sink.mirror_statements import empty_statement, same_key, soft_delete
 from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.table_batch import TableBatch
 
@@ -70,13 +69,7 @@ def finish(
                 _without(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
             )
         deletes = deletes_of(gone, table, cut)
-        names = [*(column.name for column in changes_table.columns), *changes_table.cdc_columns]
-        append_once(
-            deletes.select(*map(quote, names)),
-            f"{config.lake}/{changes_table.path}",
-            f"tailrace-sink-{config.prefix}-gone",
-            cut.batch,
-        )
+        append_changes(config, changes_table, deletes, cut.batch, purpose="-gone")
     statement = empty_statement(config, table, cut.lsn, older)
     retried(f"finishing {table.path}", partial(spark.sql, statement))
     if keys is not None:
@@ -95,14 +88,14 @@ def _keys(spark: SparkSession, log: LogTable, source: TableBatch, table: LakeTab
 
 
 def _without(rows: DataFrame, keys: DataFrame, table: LakeTable) -> DataFrame:
-    same = [f"rows.{quote(name)} <=> keys.{quote(name)}" for name in table.key]
-    return rows.alias("rows").join(keys.alias("keys"), F.expr(" AND ".join(same)), "left_anti")
+    same = F.expr(" AND ".join(same_key(table, "rows", "keys")))
+    return rows.alias("rows").join(keys.alias("keys"), same, "left_anti")
 
 
 def _without_keys_statement(
     location: str, config: SinkConfig, table: LakeTable, cut: str, condition: str
 ) -> str:
-    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key)
+    same = " AND ".join(same_key(table, "t", "s"))
     gone = f"AND {condition} THEN DELETE"
     if config.delete_mode is DeleteMode.SOFT:
         gone = f"AND {condition} AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(cut)}"

@@ -19,6 +19,11 @@ from tailrace_sink.lake_table import (
 from tailrace_sink.latest import available_flag
 
 
+def same_key(table: LakeTable, left: str, right: str) -> list[str]:
+    """Conditions of rows of one key, null-safe: a unique index may hold a NULL."""
+    return [f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in table.key]
+
+
 def merge_statement(
     location: str,
     view: str,
@@ -30,12 +35,12 @@ def merge_statement(
 ) -> str:
     """The MERGE of a view of last changes into a keyed table, with explicit columns.
 
-    Keys compare null-safe: a unique index may hold a NULL. Where the changes hold the whole table,
+    Where the changes hold the whole table,
     a row that they do not have was deleted while nobody looked, wherever its key is; else files
     without a key between the bounds need not be read.
     """
     flags = {name: available_flag(index) for index, name in enumerate(large)}
-    same = [f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key]
+    same = same_key(table, "t", "s")
     matched = " AND ".join([*same, *([] if whole_at is not None else bounds)])
     newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
     assignments = []
@@ -84,8 +89,9 @@ def empty_statement(
 
 def soft_delete(cut: str) -> str:
     """Assignments for a row that the source no longer has; when it left is not known."""
-    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {_snapshot_position(cut)}"
+    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {snapshot_position(cut)}"
 
 
-def _snapshot_position(lsn: str) -> str:
+def snapshot_position(lsn: str) -> str:
+    """The position of a snapshot row at an LSN, as a SQL literal."""
     return f"X'{ChangePosition.of_snapshot(Lsn.parse(lsn)).to_bytes().hex()}'"

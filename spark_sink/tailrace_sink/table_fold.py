@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import structlog
@@ -20,7 +21,7 @@ from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.finish import finish
 from tailrace_sink.hooks import Hook
-from tailrace_sink.lake_table import Kind
+from tailrace_sink.lake_table import Kind, LakeTable
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
@@ -204,10 +205,7 @@ class TableFold:
             apply_changes(session, self._config, work, cut)
         written = [table] if changes_table is None else [table, changes_table]
         self._hook("merged", table.path)
-        return {
-            found.path: table_version(session, f"{self._config.lake}/{found.path}")
-            for found in written
-        }
+        return self._versions(session, written)
 
     def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Take away what a snapshot that was applied in parts did not bring."""
@@ -220,11 +218,7 @@ class TableFold:
             changes_table = self._tables.follow(session, versions, Kind.CHANGES)
         finish(session, self._config, self._log, source, table, changes_table, cut)
         self._hook("finished", table.path)
-        written = [table] if changes_table is None else [table, changes_table]
-        return {
-            found.path: table_version(session, f"{self._config.lake}/{found.path}")
-            for found in written
-        }
+        return self._versions(session, [table] if changes_table is None else [table, changes_table])
 
     def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """The source table was found empty: so is the lake's, with the columns that it has."""
@@ -248,6 +242,10 @@ class TableFold:
                         append_all_gone(session, self._config, table, changes_table, cut)
                 statement = empty_statement(self._config, table, cut.lsn)
                 retried(f"emptying {table.path}", partial(session.sql, statement))
+        return self._versions(session, tables)
+
+    def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
+        """Path below the lake to the newest version of each table."""
         return {
             table.path: table_version(session, f"{self._config.lake}/{table.path}")
             for table in tables

@@ -14,8 +14,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.decode import change_rows, within_cut
 from tailrace_sink.lake_table import (
@@ -29,6 +27,7 @@ from tailrace_sink.lake_table import (
     quote,
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
+from tailrace_sink.mirror_statements import snapshot_position
 from tailrace_sink.schema_changes import evolve
 from tailrace_sink.table_batch import TableBatch
 
@@ -158,11 +157,10 @@ def _aligned(base: BaseTable, table: LakeTable) -> DataFrame:
 def _all_deleted(rows: DataFrame, deletes: str, cut_lsn: str) -> DataFrame:
     if deletes != DeleteMode.SOFT:
         return rows.where("false")
-    position = ChangePosition.of_snapshot(Lsn.parse(cut_lsn)).to_bytes().hex()
     gone = F.col(OPERATION) != "d"
     return rows.withColumns(
         {
-            POSITION: F.when(gone, F.expr(f"X'{position}'")).otherwise(F.col(POSITION)),
+            POSITION: F.when(gone, F.expr(snapshot_position(cut_lsn))).otherwise(F.col(POSITION)),
             LSN: F.when(gone, F.expr(literal(cut_lsn))).otherwise(F.col(LSN)),
             OPERATION: F.lit("d"),
         }

@@ -21,6 +21,7 @@ from tailrace_sink.delta_transaction import DeltaTransaction, is_available
 from tailrace_sink.key_bounds import KeyBound, conditions_of
 from tailrace_sink.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
+from tailrace_sink.mirror_statements import same_key
 from tailrace_sink.writes import files_within
 
 _LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -125,7 +126,7 @@ def _others(there: DataFrame, table: LakeTable, latest: Latest, listed: str | No
     """The rows of a table that have none of the keys."""
     if listed is not None and len(table.key) == 1:
         return there.where(f"NOT {listed}")
-    same = F.expr(" AND ".join(_same_key(table)))
+    same = F.expr(" AND ".join(same_key(table, "t", "s")))
     return there.alias("t").join(_few(latest).alias("s"), same, "left_anti")
 
 
@@ -149,7 +150,9 @@ def _find(
         if listed is not None and latest.local is not None:
             found = _read(there.where(listed))
             return _Found(*matches(found, latest.local, table))
-        matched = there.join(_few(latest).alias("s"), F.expr(" AND ".join(_same_key(table))))
+        matched = there.join(
+            _few(latest).alias("s"), F.expr(" AND ".join(same_key(table, "t", "s")))
+        )
         is_newer = f"t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION}"
         found = _read(
             matched.groupBy(FILE).agg(
@@ -186,7 +189,3 @@ def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]
 
 def _few(latest: Latest) -> DataFrame:
     return latest.rows if latest.local is None else F.broadcast(latest.rows)
-
-
-def _same_key(table: LakeTable) -> list[str]:
-    return [f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key]

@@ -21,7 +21,8 @@ from typing import Any, Final
 
 NAMES: Final = (
     *("encode", "page_paths", "emulator", "publisher", "publisher_latency", "publisher_memory"),
-    *("publisher_tables", "publisher_snapshot", "publisher_shards", "sink", "end_to_end"),
+    *("publisher_tables", "publisher_snapshot", "publisher_shards", "sink", "sink_start"),
+    "end_to_end",
 )
 RESULTS: Final = Path(__file__).parent / "results"
 

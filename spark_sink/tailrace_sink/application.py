@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
 from tailrace_sink.board import SinkBoard
+from tailrace_sink.class_archive import existing_archive
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.endpoint import endpoint
 from tailrace_sink.errors import SinkError
@@ -56,7 +58,14 @@ def run(
         SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
         RegistryError: the registry refuses.
     """
+    begun, jars = time.monotonic(), list(jars)
     spark = build_session(config, jars)
+    archive = existing_archive(jars)
+    _log.info(
+        "spark_started",
+        seconds=round(time.monotonic() - begun, 1),
+        class_archive=archive and str(archive),
+    )
     try:
         serve(spark, config, stop, once=once, on_ready=on_ready, hook=hook, metrics=metrics)
     finally:

@@ -18,7 +18,8 @@ from typing import Final
 from pyspark.sql import Row, SparkSession
 
 from tailrace_sink.append_once import append_version
-from tailrace_sink.delta_log import table_version
+from tailrace_sink.batch_rows import rows_of_batch
+from tailrace_sink.delta_log import table_version, transaction_version
 from tailrace_sink.lake_table import literal, quote
 from tailrace_sink.sink_state import SinkState
 from tailrace_sink.state_json import held_json, held_of, offsets_of, shards_json, shards_of
@@ -74,9 +75,12 @@ class CommitTable:
 
     def last(self) -> SinkState:
         """The state after the newest cut; the empty state when there is none."""
-        rows = self._spark.read.format("delta").load(self._path)
-        newest = rows.orderBy(rows["batch"].desc()).first()
-        return SinkState() if newest is None else state_of(newest)
+        batch = transaction_version(self._spark, self._path, _APPLICATION)
+        found = None if batch is None else rows_of_batch(self._spark, self._path, batch).first()
+        if found is None:  # it was made by an earlier release, or put back to an older row
+            rows = self._spark.read.format("delta").load(self._path)
+            found = rows.orderBy(rows["batch"].desc()).first()
+        return SinkState() if found is None else state_of(found)
 
     def append(self, state: SinkState, rows: int) -> None:
         """Write the row of a cut."""

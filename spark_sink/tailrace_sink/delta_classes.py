@@ -25,10 +25,12 @@ _DELTA: Final = "org.apache.spark.sql.delta"
 class DeltaClasses:
     """What tells of a table."""
 
+    collections: Any
     delta_log: Any
     iterator: Any
     none: Any
     path: Any
+    python: Any
     session: Any
 
 
@@ -44,14 +46,12 @@ class WritingClasses:
     appended: Callable[[str | None], Any]
     bitmap: Any
     byte_buffer: Any
-    collections: Any
     little_endian: Any
     long_buffer: Any
     merged: Any
     metrics: Any
     none: Any
     portable: Any
-    python: Any
     sequence: Any
     set_transaction: Any
     some: Any
@@ -88,10 +88,12 @@ def writing_classes(spark: SparkSession) -> WritingClasses | None:
 @lru_cache(maxsize=1)
 def _reading_classes(jvm: Any) -> DeltaClasses:
     return DeltaClasses(
+        collections=jvm.scala.jdk.javaapi.CollectionConverters,
         delta_log=jvm.org.apache.spark.sql.delta.DeltaLog,
         iterator=jvm.scala.collection.Iterator,
         none=jvm.scala.Option.empty(),
         path=jvm.org.apache.hadoop.fs.Path,
+        python=jvm.org.apache.spark.api.python.PythonUtils,
         session=jvm.org.apache.spark.sql.SparkSession,
     )
 
@@ -114,14 +116,12 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
             appended=appended,
             bitmap=delta.deletionvectors.RoaringBitmapArray,
             byte_buffer=jvm.java.nio.ByteBuffer,
-            collections=jvm.scala.jdk.javaapi.CollectionConverters,
             little_endian=jvm.java.nio.ByteOrder.LITTLE_ENDIAN,
             long_buffer=jvm.java.nio.LongBuffer,
             merged=merge(none, none, none, none, nothing, nothing, nothing),
             metrics=jvm.org.apache.spark.sql.execution.metric.SQLMetrics,
             none=none,
             portable=delta.deletionvectors.RoaringBitmapArrayFormat.Portable(),
-            python=python,
             sequence=jvm.scala.collection.immutable.ArraySeq,
             set_transaction=delta.actions.SetTransaction,
             some=some,

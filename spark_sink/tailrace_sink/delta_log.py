@@ -33,14 +33,14 @@ class TableMetadata:
 
 def table_version(spark: SparkSession, path: str) -> int:
     """The current version of the Delta table at a path; -1 when there is none."""
-    return int(_snapshot(spark, path).version())
+    return int(current_snapshot(spark, path).version())
 
 
 def table_metadata(
     spark: SparkSession, path: str, at_version: int | None = None
 ) -> TableMetadata | None:
     """The metadata of the Delta table at a path, now or at a version; None when there is none."""
-    snapshot = _snapshot(spark, path)
+    snapshot = current_snapshot(spark, path)
     version = int(snapshot.version())
     if version < 0:
         return None
@@ -66,7 +66,7 @@ def schema_of(snapshot: Any) -> StructType:
 
 def table_bytes(spark: SparkSession, path: str) -> int:
     """Bytes of the files of the Delta table at a path, by its log; 0 when there is none."""
-    snapshot = _snapshot(spark, path)
+    snapshot = current_snapshot(spark, path)
     if int(snapshot.version()) < 0:
         return 0
     return bytes_of(snapshot)
@@ -81,7 +81,7 @@ def bytes_of(snapshot: Any) -> int:
 
 def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
     """Sizes in bytes of the files of a Delta table that are smaller than some bytes."""
-    files = DataFrame(_snapshot(spark, path).allFiles().toDF(), spark)
+    files = DataFrame(current_snapshot(spark, path).allFiles().toDF(), spark)
     return [row["size"] for row in files.where(f"size < {below}").select("size").collect()]
 
 
@@ -140,7 +140,8 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
     log.store().write(file, lines, True, settings)
 
 
-def _snapshot(spark: SparkSession, path: str) -> Any:
+def current_snapshot(spark: SparkSession, path: str) -> Any:
+    """Delta's own object for the current version of the table at a path."""
     classes, log = log_of(spark, path)
     return log.update(False, classes.none, classes.none)
 
@@ -151,7 +152,7 @@ def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | No
     None when it wrote none, or when there is no table. Delta refuses a write whose version is not
     greater, and one that began before another write of the same application was committed.
     """
-    snapshot = _snapshot(spark, path)
+    snapshot = current_snapshot(spark, path)
     return None if int(snapshot.version()) < 0 else version_of(snapshot, app_id)
 
 

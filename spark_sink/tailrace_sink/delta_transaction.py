@@ -19,9 +19,11 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tailrace_sink.batch_rows import listed_files
 from tailrace_sink.deletion_vectors import actions_without_rows
 from tailrace_sink.delta_classes import log_of, writing_classes
 from tailrace_sink.delta_log import bytes_of, frame_of, schema_of, version_of
+from tailrace_sink.jvm_names import items_of
 from tailrace_sink.key_bounds import KeyBound
 from tailrace_sink.lake_table import literal
 
@@ -52,8 +54,8 @@ class DeltaTransaction:
         if classes is None:
             raise RuntimeError("this release of Delta has other classes: ask is_available first")
         self._classes = classes
-        known, self._log = log_of(spark, path)
-        known.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - no public way
+        self._known, self._log = log_of(spark, path)
+        self._known.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - no public way
         self._transaction = self._log.startTransaction(classes.none, classes.none)
         self._snapshot = self._transaction.snapshot()
         self._actions: list[Any] = []
@@ -152,7 +154,7 @@ class DeltaTransaction:
 
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
         """The rows that some files of the table have."""
-        chosen = self._classes.python.toSeq(list(files))
+        chosen = self._known.python.toSeq(list(files))
         return frame_of(self._spark, self._path, (self._snapshot, chosen))
 
     def add(self, rows: DataFrame) -> None:
@@ -162,7 +164,7 @@ class DeltaTransaction:
             rows: with the table's columns.
         """
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
-        self._actions.extend(self._classes.collections.asJava(written))
+        self._actions.extend(items_of(self._known.collections.asJava(written)))
 
     def has_columns(self, rows: DataFrame) -> bool:
         """Whether every column of some rows is the table's, of the same type."""
@@ -222,7 +224,7 @@ class DeltaTransaction:
             counted[name].set(count)
         self._transaction.registerSQLMetrics(
             self._spark._jsparkSession,  # noqa: SLF001 - as above
-            self._classes.python.toScalaMap(counted),
+            self._known.python.toScalaMap(counted),
         )
         self._commit(self._classes.merged)
 
@@ -238,14 +240,12 @@ class DeltaTransaction:
         self._commit(self._classes.appended(metadata))
 
     def _commit(self, operation: Any) -> None:
-        self._transaction.commit(self._classes.python.toSeq(self._actions), operation)
+        self._transaction.commit(self._known.python.toSeq(self._actions), operation)
 
     @cached_property
     def _every_file(self) -> list[Any] | None:
         """All files of the table, where its checksum file lists them: it does so for a few."""
-        checksum = self._snapshot.checksumOpt()
-        known = checksum.get().allFiles() if checksum.isDefined() else self._classes.none
-        return list(self._classes.collections.asJava(known.get())) if known.isDefined() else None
+        return listed_files(self._spark, self._path, self._snapshot)
 
 
 def _name(file: Any) -> str:

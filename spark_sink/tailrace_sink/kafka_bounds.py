@@ -21,6 +21,7 @@ from tailrace_sink.errors import (
     TopicUnknown,
 )
 from tailrace_sink.jvm_errors import translated
+from tailrace_sink.jvm_names import items_of
 from tailrace_sink.kafka_options import KafkaConfig
 from tailrace_sink.kafka_ranges import kafka_options
 
@@ -149,7 +150,7 @@ class TopicCheck:
             SinkError: the brokers do not answer.
         """
         with self._admin("the topics") as (admin, _):
-            return {str(name) for name in admin.listTopics().names().get()}
+            return {str(name) for name in items_of(admin.listTopics().names().get())}
 
     @contextmanager
     def _admin(self, asked: str) -> Iterator[tuple[Any, Any]]:
@@ -204,7 +205,7 @@ class TopicCheck:
         asked = jvm.java.util.ArrayList()
         asked.add(topic)
         described = admin.describeTopics(asked).topicNameValues().get(topic).get()
-        return {int(info.partition()) for info in described.partitions()}
+        return {int(info.partition()) for info in items_of(described.partitions())}
 
     @staticmethod
     def _offsets(

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
 from tailrace_sink.append_once import append_version
+from tailrace_sink.batch_rows import rows_of_batch
 from tailrace_sink.delta_log import (
     files_with,
     folders,
@@ -135,7 +136,7 @@ class LogTable:
         mark = self.mark()
         if mark is None:
             return None
-        rows = self._load().where(f"topic = '' AND batch = {mark.batch}").select("state").collect()
+        rows = rows_of_batch(self._spark, self.path, mark.batch).where("topic = ''").collect()
         found = [LogState.of_json(row["state"]) for row in rows]
         return next(state for state in found if state.epoch == mark.epoch)
 

@@ -12,13 +12,14 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from tailrace_sink.class_archive import JAVA_OPTIONS, start_settings
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.jvm_names import keep_names
 
 _JARS: Final = "spark.jars"
 _HADOOP: Final = "spark.hadoop."
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Where spark-submit tells the program that it starts how to reach its JVM."""
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_SETTINGS: Final = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 
 _SMALL_BATCH: Final[Mapping[str, str]] = {
@@ -138,19 +139,23 @@ def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSessio
         jars: files for ``spark.jars``: the Kafka connector, spark-avro and Delta with what they
             need; empty where the cluster already has them.
     """
-    listed = all_jars(",".join(str(jar) for jar in jars), config.spark.get(_JARS))
-    return session_with({**config.spark, **({_JARS: listed} if listed else {})})
+    return session_with(config.spark, jars)
 
 
-def session_with(overrides: Mapping[str, str]) -> SparkSession:
-    """A session with our settings and some overrides."""
+def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) -> SparkSession:
+    """A session with our settings, some overrides and jars beside theirs."""
     # PySpark would print every error with its whole Java stack; the sink tells it in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder: SparkSession.Builder = SparkSession.builder
-    settings = merged_settings(spark_settings(os.cpu_count() or 1), _submitted(), overrides)
-    options = settings.get(_JAVA_OPTIONS, "")
+    ours = list(jars)
+    listed = {_JARS: ",".join(map(str, ours))} if ours else {}
+    submitted = _submitted()
+    settings = merged_settings(spark_settings(os.cpu_count() or 1), submitted, listed, overrides)
+    if not submitted:  # else its JVM has started
+        settings |= start_settings(ours, settings)
+    options = settings.get(JAVA_OPTIONS, "")
     if "log4j2.configurationFile" not in options:
-        settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
+        settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
     # What a builder gets is on the command line of the JVM, which every user of the machine may
     # read; keys of object stores are among the settings of Hadoop.
     hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP)}
@@ -161,6 +166,7 @@ def session_with(overrides: Mapping[str, str]) -> SparkSession:
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other way
     for name, value in hadoop.items():
         configuration.set(name.removeprefix(_HADOOP), value)
+    keep_names(spark)
     return spark
 
 

@@ -134,8 +134,7 @@ def _spark() -> SparkSession:
     from tailrace_compose.local.jars import spark_jars
     from tailrace_sink.session import session_with
 
-    jars = ",".join(str(jar) for jar in spark_jars())
-    return session_with({"spark.jars": jars, "spark.app.name": "tailrace-demo"})
+    return session_with({"spark.app.name": "tailrace-demo"}, spark_jars())
 
 
 def tell(console: Console, report: Report) -> None:

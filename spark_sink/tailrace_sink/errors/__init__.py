@@ -31,6 +31,7 @@ from tailrace_sink.errors.kafka import (
 from tailrace_sink.errors.lake import (
     AppendSkipped,
     ApplyFailed,
+    ClassArchiveFailed,
     LakeTableChanged,
     LakeTaken,
     UnsupportedSchemaChange,
@@ -50,6 +51,7 @@ __all__ = [
     "BadRecord",
     "BadRecordRefused",
     "ChangesLost",
+    "ClassArchiveFailed",
     "ConfigError",
     "EventFormUnread",
     "ForeignRecord",

@@ -82,6 +82,13 @@ class AppendSkipped(TableError):
         )
 
 
+class ClassArchiveFailed(SinkError):
+    """No archive of Spark's classes could be made; sinks start without one, only later."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no archive of classes was made: {reason}")
+
+
 class LakeTaken(SinkError):
     """Another sink writes to the same lake: exactly one may."""
 

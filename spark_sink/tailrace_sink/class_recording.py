@@ -1,0 +1,122 @@
+"""Makes the archive of ``class_archive``: one Spark that does what a sink does first.
+
+It needs no Kafka, no registry and no lake, so that an image can be built with an archive in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.avro.functions import from_avro
+
+from tailrace_sink.application import warm_up
+from tailrace_sink.class_archive import CLASS_PATH, JAVA_OPTIONS, archive_of, class_path
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import ClassArchiveFailed
+from tailrace_sink.kafka_ranges import read_messages
+from tailrace_sink.session import build_session, small_batch_session
+from tailrace_sink.sink import Sink
+
+_WRITTEN_WITHIN_S: Final = 300.0
+_NOWHERE: Final = "127.0.0.1:1"
+
+
+def record(jars: Sequence[Path]) -> Path:
+    """Make the archive of a Spark with these jars, in place of one that is there.
+
+    Its JVM is the process's only one, and has ended when this returns.
+
+    Args:
+        jars: the files that sinks will start with, in their order.
+
+    Returns:
+        Where it is, beside the first jar.
+
+    Raises:
+        ClassArchiveFailed: the folder cannot be written, or this Java makes no archives.
+        SinkError: Spark could not do what was asked of it.
+    """
+    archive = archive_of(jars)
+    if archive is None:
+        raise ClassArchiveFailed("no jars were given")
+    partial = archive.with_name(f"{archive.name}.{os.getpid()}")
+    try:
+        archive.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
+            config = _config(folder, partial, class_path(jars))
+            spark = build_session(config, jars)
+            _work(spark, config)
+            _end(spark)
+        partial.replace(archive)
+    except OSError as error:
+        raise ClassArchiveFailed(f"{archive} was not written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return archive
+
+
+def _config(folder: str, archive: Path, classes: str) -> SinkConfig:
+    return SinkConfig.load(
+        {
+            "kafka": {"bootstrap": _NOWHERE, "request_timeout_s": 1, "poll_timeout_s": 1},
+            "registry": {"url": f"http://{_NOWHERE}"},
+            "prefix": "classes",
+            "lake": f"{folder}/lake",
+            "spark": {
+                "spark.master": "local[1]",
+                "spark.driver.memory": "1g",
+                "spark.local.dir": folder,
+                CLASS_PATH: classes,
+                JAVA_OPTIONS: f'"-XX:ArchiveClassesAtExit={archive}" -Xlog:disable'
+                " -Xlog:all=error:stderr",
+            },
+        }
+    )
+
+
+def _work(spark: SparkSession, config: SinkConfig) -> None:
+    """The log, a MERGE, decoding, a stream, and brokers that do not answer."""
+    sink = Sink(spark, config, _no_schema)
+    try:
+        sink.open()
+    finally:
+        sink.close()
+    warm_up(spark, config)
+    small = small_batch_session(spark)
+    record = json.dumps({"type": "record", "name": "r", "fields": [{"name": "f", "type": "long"}]})
+    decoded = from_avro(F.expr("X'02'"), record, {"mode": "FAILFAST"})
+    small.range(1).select(decoded.alias("event")).select("event.f").toArrow()
+    with suppress(PySparkException, Py4JError):  # there is no broker; its client has been loaded
+        read_messages(small, config.kafka, {"topic": {0: (0, 1)}}).collect()
+
+
+def _no_schema(schema_id: int) -> dict[str, Any]:
+    raise LookupError(schema_id)  # a lake without a log needs none
+
+
+def _end(spark: SparkSession) -> None:
+    """Have the JVM end by itself: only so it writes the archive."""
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark tells of its JVM nowhere else
+    java: subprocess.Popen[bytes] = gateway.proc
+    spark.stop()
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    if java.stdin is not None:
+        java.stdin.close()
+    try:
+        java.wait(_WRITTEN_WITHIN_S)
+    except subprocess.TimeoutExpired as error:
+        java.kill()
+        raise ClassArchiveFailed(f"Java took longer than {_WRITTEN_WITHIN_S:g} s") from error

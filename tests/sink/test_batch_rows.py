@@ -1,0 +1,75 @@
+"""Rows of one batch are read from the files that may have them, wherever these are listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_sink.batch_rows import listed_files, rows_of_batch
+from tailrace_sink.commit_table import CommitTable
+from tailrace_sink.delta_log import current_snapshot
+from tailrace_sink.session import small_batch_session
+from tailrace_sink.sink_state import SinkState
+
+MANY = 60
+"""More files than a checksum file lists (Delta 4: 50)."""
+
+
+@pytest.fixture
+def small(spark: SparkSession) -> SparkSession:
+    return small_batch_session(spark)
+
+
+def append(spark: SparkSession, path: str, *batches: int) -> None:
+    rows = spark.createDataFrame([(b, f"row {b}") for b in batches], "batch BIGINT, text STRING")
+    rows.coalesce(1).write.format("delta").mode("append").save(path)
+
+
+def texts(spark: SparkSession, path: str, batch: int) -> list[str]:
+    return sorted(row["text"] for row in rows_of_batch(spark, path, batch).collect())
+
+
+@pytest.mark.spark
+def test_of_listed_files_only_those_are_read_that_may_have_it(small: SparkSession, tmp_path: Path):
+    path = str(tmp_path / "t")
+    append(small, path, 1, 2)
+    append(small, path, 3)
+    append(small, path, 2, 5)
+    files = listed_files(small, path, current_snapshot(small, path))
+    assert files is not None
+    assert len(files) == 3
+    assert texts(small, path, 2) == ["row 2", "row 2"]
+    assert len(rows_of_batch(small, path, 1).inputFiles()) == 1
+    assert texts(small, path, 4) == []
+    small.sql(
+        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)"
+    )
+    small.sql(f"DELETE FROM delta.`{path}` WHERE batch = 2 AND text = 'row 2'")
+    assert texts(small, path, 2) == []
+    assert texts(small, path, 5) == ["row 5"]
+
+
+@pytest.mark.spark
+def test_of_more_files_delta_finds_it(small: SparkSession, tmp_path: Path):
+    path = str(tmp_path / "t")
+    rows = small.range(MANY).selectExpr("id AS batch", "concat('row ', id) AS text")
+    rows.repartition(MANY, "batch").write.format("delta").option("maxRecordsPerFile", 1).save(path)
+    assert listed_files(small, path, current_snapshot(small, path)) is None
+    assert texts(small, path, 7) == ["row 7"]
+
+
+@pytest.mark.spark
+def test_a_commit_table_that_was_put_back_has_the_row_that_is_there(
+    small: SparkSession, tmp_path: Path
+):
+    path = str(tmp_path / "commits")
+    commits = CommitTable(small, path)
+    commits.ensure()
+    assert commits.last() == SinkState()
+    for batch in (1, 2):
+        commits.append(SinkState(batch=batch), 0)
+    assert commits.last().batch == 2
+    small.sql(f"DELETE FROM delta.`{path}` WHERE batch = 2")
+    assert commits.last().batch == 1

@@ -52,11 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--table-rows", type=int, default=50_000, help="publisher_tables: change rows of a leg"
     )
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        default=4,
+        help="publisher_tables: of each topic (kafka.partitions)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure."""
-    figures: dict[str, Any] = {"rows": arguments.table_rows}
+    figures: dict[str, Any] = {"rows": arguments.table_rows, "partitions": arguments.partitions}
     with (
         tempfile.TemporaryDirectory(prefix="tailrace-bench-") as directory,
         LocalStack(Path(directory)) as stack,
@@ -69,7 +75,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 present = max(present, count)
                 folder = Path(directory, str(count))
                 folder.mkdir()
-                measured = _measured(stack, source, count, arguments.table_rows, folder)
+                measured = _measured(stack, source, count, arguments, folder)
                 figures |= {f"{name}_of_{count}": value for name, value in measured.items()}
     return figures
 
@@ -86,10 +92,15 @@ def _capture_more(source: pyodbc.Connection, numbers: range) -> None:
 
 
 def _measured(
-    stack: LocalStack, source: pyodbc.Connection, count: int, rows: int, folder: Path
+    stack: LocalStack,
+    source: pyodbc.Connection,
+    count: int,
+    arguments: argparse.Namespace,
+    folder: Path,
 ) -> dict[str, Any]:
-    prefix = f"tables{count}"
+    prefix, rows = f"tables{count}", arguments.table_rows
     settings = settings_of(stack, prefix, heartbeat_s=0.5)
+    settings["kafka"]["partitions"] = arguments.partitions
     begun = time.perf_counter()
     with running_publisher(settings, folder):
         start_s = time.perf_counter() - begun

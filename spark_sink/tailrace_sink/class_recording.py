@@ -24,6 +24,7 @@ from pyspark.sql.avro.functions import from_avro
 from tailrace_sink.application import warm_up
 from tailrace_sink.class_archive import CLASS_PATH, JAVA_OPTIONS, archive_of, class_path
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.delta_classes import jvm_of
 from tailrace_sink.errors import ClassArchiveFailed
 from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.session import build_session, small_batch_session
@@ -53,12 +54,18 @@ def record(jars: Sequence[Path]) -> Path:
         raise ClassArchiveFailed("no jars were given")
     partial = archive.with_name(f"{archive.name}.{os.getpid()}")
     try:
-        archive.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
             config = _config(folder, partial, class_path(jars))
             spark = build_session(config, jars)
-            _work(spark, config)
-            _end(spark)
+            try:
+                _work(spark, config)
+            finally:
+                _end(spark)
+        if not partial.is_file():
+            raise ClassArchiveFailed(
+                f"Java wrote none into {archive.parent}: is that folder writable, and has Java an"
+                " archive of its own classes (java -Xshare:dump makes one)?"
+            )
         partial.replace(archive)
     except OSError as error:
         raise ClassArchiveFailed(f"{archive} was not written: {error}") from error
@@ -87,7 +94,7 @@ def _config(folder: str, archive: Path, classes: str) -> SinkConfig:
 
 
 def _work(spark: SparkSession, config: SinkConfig) -> None:
-    """The log, a MERGE, decoding, a stream, and brokers that do not answer."""
+    """The log, a MERGE, decoding, and brokers that do not answer."""
     sink = Sink(spark, config, _no_schema)
     try:
         sink.open()
@@ -95,11 +102,27 @@ def _work(spark: SparkSession, config: SinkConfig) -> None:
         sink.close()
     warm_up(spark, config)
     small = small_batch_session(spark)
-    record = json.dumps({"type": "record", "name": "r", "fields": [{"name": "f", "type": "long"}]})
-    decoded = from_avro(F.expr("X'02'"), record, {"mode": "FAILFAST"})
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "f", "type": "long"}]})
+    decoded = from_avro(F.expr("X'02'"), schema, {"mode": "FAILFAST"})
     small.range(1).select(decoded.alias("event")).select("event.f").toArrow()
     with suppress(PySparkException, Py4JError):  # there is no broker; its client has been loaded
         read_messages(small, config.kafka, {"topic": {0: (0, 1)}}).collect()
+    _open_consumer(small, config)
+
+
+def _open_consumer(spark: SparkSession, config: SinkConfig) -> None:
+    """What a task has, and none is started for where offsets cannot be looked up."""
+    jvm = jvm_of(spark)
+    settings = jvm.java.util.Properties()
+    deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    for name, value in (
+        ("bootstrap.servers", config.kafka.bootstrap),
+        ("key.deserializer", deserializer),
+        ("value.deserializer", deserializer),
+        ("isolation.level", "read_committed"),
+    ):
+        settings.setProperty(name, value)
+    jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings).close()
 
 
 def _no_schema(schema_id: int) -> dict[str, Any]:

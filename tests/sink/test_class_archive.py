@@ -35,11 +35,11 @@ spark.stop()
 @pytest.mark.slow
 @pytest.mark.spark
 def test_what_one_spark_has_loaded_the_next_one_has_from_its_archive(tmp_path: Path):
-    jars = tmp_path / "a cache" / "jars" / "spark"
+    jars = tmp_path / "cache" / "jars" / "spark"
     jars.mkdir(parents=True)
     for jar in spark_jars():
         shutil.copy(jar, jars)
-    environ = {**os.environ, "TAILRACE_CACHE": str(tmp_path / "a cache")}
+    environ = {**os.environ, "TAILRACE_CACHE": str(tmp_path / "cache")}
 
     def run(*arguments: str) -> str:
         done = subprocess.run(

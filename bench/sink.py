@@ -42,10 +42,9 @@ from pyspark.sql import SparkSession
 from bench.sink_by_hand import ByHand
 from bench.sink_fill import fill, fill_by_hand
 from bench.sink_latency import latency, seen, spread
+from bench.sink_servers import running_servers
 from bench.sink_topics import Change, Topics
-from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.jars import spark_jars
-from tailrace_compose.local.registry import SchemaRegistry as RegistryServer
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_sink.application import warm_up
 from tailrace_sink.config import SinkConfig
@@ -190,12 +189,7 @@ def run(arguments: argparse.Namespace) -> Figures:
     figures: Figures = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-sink-")))
-        broker, server = KafkaBroker(folder / "kafka"), RegistryServer(folder / "registry")
-        bootstrap = broker.start()
-        stack.callback(broker.stop)
-        url = server.start()
-        stack.callback(server.stop)
-        registry = stack.enter_context(SchemaRegistry(url))
+        bootstrap, url, registry = stack.enter_context(running_servers(folder))
         bench = _Bench(
             spark=stack.enter_context(_session(folder)),
             bootstrap=bootstrap,

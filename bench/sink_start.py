@@ -22,11 +22,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench.sink_servers import running_servers
 from bench.sink_topics import Change, Topics
-from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.jars import spark_jars
-from tailrace_compose.local.registry import SchemaRegistry as RegistryServer
-from tailrace_schemas.registry import SchemaRegistry
 
 TURNS: Final = 3
 TABLES: Final = 3
@@ -46,12 +44,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-sink-start-")))
         caches = {name: _cache(folder / name) for name in ("plain", "archive")}
         figures |= _recorded(caches["archive"])
-        broker, server = KafkaBroker(folder / "kafka"), RegistryServer(folder / "registry")
-        bootstrap = broker.start()
-        stack.callback(broker.stop)
-        url = server.start()
-        stack.callback(server.stop)
-        registry = stack.enter_context(SchemaRegistry(url))
+        bootstrap, url, registry = stack.enter_context(running_servers(folder))
         topics = Topics(bootstrap, registry, "start", TABLES, 4)
         for number in range(CHANGES):
             topics.publish([Change(table, "c", number) for table in range(TABLES)])

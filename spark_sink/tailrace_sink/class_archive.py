@@ -19,8 +19,8 @@ from pyspark import find_spark_home
 CLASS_PATH: Final = "spark.driver.extraClassPath"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _NAME: Final = "classes.jsa"
-_QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
-"""An archive of another Java is no trouble: the JVM starts as if there were none."""
+QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
+"""An archive of another Java is no trouble, and neither is a class that cannot be kept in one."""
 
 
 def archive_of(jars: Sequence[str | Path]) -> Path | None:
@@ -45,7 +45,7 @@ def start_settings(jars: Sequence[str | Path], settings: Mapping[str, str]) -> d
     options = settings.get(JAVA_OPTIONS, "")
     if archive is None or settings.get(CLASS_PATH) or "-XX:SharedArchiveFile" in options:
         return {}
-    named = f'"-XX:SharedArchiveFile={archive}" {_QUIET} {options}'.rstrip()
+    named = f'"-XX:SharedArchiveFile={archive}" {QUIET} {options}'.rstrip()
     return {CLASS_PATH: class_path(jars), JAVA_OPTIONS: named}
 
 

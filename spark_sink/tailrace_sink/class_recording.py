@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
 from tailrace_sink.application import warm_up
-from tailrace_sink.class_archive import CLASS_PATH, JAVA_OPTIONS, archive_of, class_path
+from tailrace_sink.class_archive import CLASS_PATH, JAVA_OPTIONS, QUIET, archive_of, class_path
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_classes import jvm_of
 from tailrace_sink.errors import ClassArchiveFailed
@@ -86,8 +86,7 @@ def _config(folder: str, archive: Path, classes: str) -> SinkConfig:
                 "spark.driver.memory": "1g",
                 "spark.local.dir": folder,
                 CLASS_PATH: classes,
-                JAVA_OPTIONS: f'"-XX:ArchiveClassesAtExit={archive}" -Xlog:disable'
-                " -Xlog:all=error:stderr",
+                JAVA_OPTIONS: f'"-XX:ArchiveClassesAtExit={archive}" {QUIET}',
             },
         }
     )

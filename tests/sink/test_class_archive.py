@@ -47,7 +47,7 @@ def test_what_one_spark_has_loaded_the_next_one_has_from_its_archive(tmp_path: P
             env=environ,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=600,  # Java writes its archive by one core, beside all the other workers
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
 from tailrace_sink.board import SinkBoard
-from tailrace_sink.class_archive import existing_archive
+from tailrace_sink.class_archive import JAVA_OPTIONS, archive_in
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.endpoint import endpoint
 from tailrace_sink.errors import SinkError
@@ -58,13 +58,12 @@ def run(
         SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
         RegistryError: the registry refuses.
     """
-    begun, jars = time.monotonic(), list(jars)
+    begun = time.monotonic()
     spark = build_session(config, jars)
-    archive = existing_archive(jars)
     _log.info(
         "spark_started",
         seconds=round(time.monotonic() - begun, 1),
-        class_archive=archive and str(archive),
+        class_archive=archive_in(spark.sparkContext.getConf().get(JAVA_OPTIONS, "")),
     )
     try:
         serve(spark, config, stop, once=once, on_ready=on_ready, hook=hook, metrics=metrics)

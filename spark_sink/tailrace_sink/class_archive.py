@@ -10,6 +10,7 @@ or other jars, it starts as if there were none.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from pyspark import find_spark_home
 CLASS_PATH: Final = "spark.driver.extraClassPath"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _NAME: Final = "classes.jsa"
+_MAPPED: Final = "-XX:SharedArchiveFile="
 QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """An archive of another Java is no trouble, and neither is a class that cannot be kept in one."""
 
@@ -28,12 +30,6 @@ def archive_of(jars: Sequence[str | Path]) -> Path | None:
     return Path(jars[0]).parent / _NAME if jars else None
 
 
-def existing_archive(jars: Sequence[str | Path]) -> Path | None:
-    """The archive of a Spark with these jars; None where none was made."""
-    archive = archive_of(jars)
-    return archive if archive is not None and archive.is_file() else None
-
-
 def start_settings(jars: Sequence[str | Path], settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by which a JVM that is about to start maps the archive; none where there is none.
 
@@ -41,12 +37,21 @@ def start_settings(jars: Sequence[str | Path], settings: Mapping[str, str]) -> d
         jars: ours, as at ``class_recording.record``.
         settings: those that the session has besides. No archive fits a class path of their own.
     """
-    archive = existing_archive(jars)
+    archive = archive_of(jars)
     options = settings.get(JAVA_OPTIONS, "")
-    if archive is None or settings.get(CLASS_PATH) or "-XX:SharedArchiveFile" in options:
+    is_there = archive is not None and archive.is_file()
+    if not is_there or settings.get(CLASS_PATH) or archive_in(options):
         return {}
-    named = f'"-XX:SharedArchiveFile={archive}" {QUIET} {options}'.rstrip()
+    named = f'"{_MAPPED}{archive}" {QUIET} {options}'.rstrip()
     return {CLASS_PATH: class_path(jars), JAVA_OPTIONS: named}
+
+
+def archive_in(java_options: str) -> str | None:
+    """The archive that a JVM with these options was told of, ours or the user's; else None."""
+    for option in shlex.split(java_options):
+        if option.startswith(_MAPPED):
+            return option.removeprefix(_MAPPED)
+    return None
 
 
 def class_path(jars: Sequence[str | Path]) -> str:

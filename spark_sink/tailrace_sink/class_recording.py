@@ -26,10 +26,11 @@ from tailrace_sink.class_archive import CLASS_PATH, JAVA_OPTIONS, QUIET, archive
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_classes import jvm_of
 from tailrace_sink.errors import ClassArchiveFailed
-from tailrace_sink.kafka_ranges import read_messages
+from tailrace_sink.kafka_ranges import client_properties, read_messages
 from tailrace_sink.session import build_session, small_batch_session
 from tailrace_sink.sink import Sink
 
+_DESERIALIZER: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _WRITTEN_WITHIN_S: Final = 300.0
 _QUICK: Final = "-XX:TieredStopAtLevel=1"
 _NOWHERE: Final = "127.0.0.1:1"
@@ -114,15 +115,9 @@ def _work(spark: SparkSession, config: SinkConfig) -> None:
 def _open_consumer(spark: SparkSession, config: SinkConfig) -> None:
     """What a task has, and none is started for where offsets cannot be looked up."""
     jvm = jvm_of(spark)
-    settings = jvm.java.util.Properties()
-    deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-    for name, value in (
-        ("bootstrap.servers", config.kafka.bootstrap),
-        ("key.deserializer", deserializer),
-        ("value.deserializer", deserializer),
-        ("isolation.level", "read_committed"),
-    ):
-        settings.setProperty(name, value)
+    settings = client_properties(jvm, config.kafka)
+    for what in ("key", "value"):
+        settings.setProperty(f"{what}.deserializer", _DESERIALIZER)
     jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings).close()
 
 

@@ -23,7 +23,7 @@ from tailrace_sink.errors import (
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.jvm_names import items_of
 from tailrace_sink.kafka_options import KafkaConfig
-from tailrace_sink.kafka_ranges import kafka_options
+from tailrace_sink.kafka_ranges import client_properties
 
 TOPIC_GONE_AFTER_S: Final = 30.0
 """How long the brokers may not know a topic, or its end, until it counts as deleted: one that has
@@ -155,11 +155,7 @@ class TopicCheck:
     @contextmanager
     def _admin(self, asked: str) -> Iterator[tuple[Any, Any]]:
         jvm: Any = self._spark._jvm  # noqa: SLF001 - the brokers are asked by Spark's own client
-        settings = jvm.java.util.Properties()
-        for name, value in kafka_options(self._kafka).items():
-            if name.startswith("kafka."):
-                settings.setProperty(name.removeprefix("kafka."), value)
-        admin = _kafka_classes(jvm).admin.create(settings)
+        admin = _kafka_classes(jvm).admin.create(client_properties(jvm, self._kafka))
         try:
             yield admin, jvm
         except Py4JError as error:

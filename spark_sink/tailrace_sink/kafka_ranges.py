@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +35,15 @@ def kafka_options(kafka: KafkaConfig) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "true",
     }
+
+
+def client_properties(jvm: Any, kafka: KafkaConfig) -> Any:
+    """The same as ``java.util.Properties``, for a client of Kafka that Spark does not make."""
+    properties = jvm.java.util.Properties()
+    for name, value in kafka_options(kafka).items():
+        if name.startswith("kafka."):
+            properties.setProperty(name.removeprefix("kafka."), value)
+    return properties
 
 
 def producer_options(kafka: KafkaConfig) -> dict[str, str]:

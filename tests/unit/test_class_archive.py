@@ -10,8 +10,8 @@ import pytest
 from tailrace_sink.class_archive import (
     CLASS_PATH,
     JAVA_OPTIONS,
+    archive_in,
     archive_of,
-    existing_archive,
     start_settings,
 )
 
@@ -31,10 +31,10 @@ def made(jars: list[Path]) -> Path:
 
 
 def test_without_an_archive_nothing_is_said(jars: list[Path]):
-    assert existing_archive(jars) is None
     assert start_settings(jars, {}) == {}
     assert archive_of([]) is None
     assert start_settings([], {}) == {}
+    assert archive_in("-Xss4m -Dsays='-XX:SharedArchiveFile=/no.jsa'") is None
 
 
 def test_with_one_the_class_path_says_every_jar_in_the_same_order(jars: list[Path]):
@@ -43,6 +43,7 @@ def test_with_one_the_class_path_says_every_jar_in_the_same_order(jars: list[Pat
     # Spark splits its options as a shell does.
     assert settings[JAVA_OPTIONS].startswith(f'"-XX:SharedArchiveFile={archive}" ')
     assert settings[JAVA_OPTIONS].endswith(" -Xss4m")
+    assert archive_in(settings[JAVA_OPTIONS]) == str(archive)
     names = [Path(entry).name for entry in settings[CLASS_PATH].split(os.pathsep)]
     assert names[0].startswith("slf4j-api-")
     assert names[1:-2] == sorted(names[1:-2])

@@ -34,6 +34,7 @@ spark.stop()
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(900)  # Java writes its archive by one core, beside all the other workers
 def test_what_one_spark_has_loaded_the_next_one_has_from_its_archive(tmp_path: Path):
     jars = tmp_path / "cache" / "jars" / "spark"
     jars.mkdir(parents=True)
@@ -47,7 +48,7 @@ def test_what_one_spark_has_loaded_the_next_one_has_from_its_archive(tmp_path: P
             env=environ,
             capture_output=True,
             text=True,
-            timeout=600,  # Java writes its archive by one core, beside all the other workers
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

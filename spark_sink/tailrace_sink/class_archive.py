@@ -39,15 +39,14 @@ def start_settings(jars: Sequence[str | Path], settings: Mapping[str, str]) -> d
     """
     archive = archive_of(jars)
     options = settings.get(JAVA_OPTIONS, "")
-    is_there = archive is not None and archive.is_file()
-    if not is_there or settings.get(CLASS_PATH) or archive_in(options):
+    if archive is None or not archive.is_file() or settings.get(CLASS_PATH) or _MAPPED in options:
         return {}
     named = f'"{_MAPPED}{archive}" {QUIET} {options}'.rstrip()
     return {CLASS_PATH: class_path(jars), JAVA_OPTIONS: named}
 
 
 def archive_in(java_options: str) -> str | None:
-    """The archive that a JVM with these options was told of, ours or the user's; else None."""
+    """The archive that a JVM which runs was told of by its options, or None."""
     for option in shlex.split(java_options):
         if option.startswith(_MAPPED):
             return option.removeprefix(_MAPPED)

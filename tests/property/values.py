@@ -24,16 +24,22 @@ def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
     return exact | exact.map(lambda number: number.normalize(_WIDE))
 
 
+def _repeated(*choices: tuple[Any, int]) -> st.SearchStrategy[Any]:
+    """One of some long values, each told by what it repeats and how often.
+
+    Hypothesis prints a strategy whose value it rejects (a real that is rounded out of its range),
+    and warns where that takes more than 30 kB.
+    """
+    return st.sampled_from(choices).map(lambda choice: choice[0] * choice[1])
+
+
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-# Told by their lengths: Hypothesis prints a strategy whose value it rejects (a real that is rounded
-# out of its range), and warns where that takes more than 30 kB.
-_LONG_TEXT = st.sampled_from(
-    [("x", 63), ("x", 64), ("é", 4096), ("€", 8191), ("\U0001f600", 3000), ("", 0)]
-).map(lambda repeated: repeated[0] * repeated[1])
-_LONG_BYTES = st.sampled_from([(b"\0", 63), (b"\xff", 64), (b"x", 8192), (b"x", 20_000)]).map(
-    lambda repeated: repeated[0] * repeated[1]
+_LONG_TEXT = _repeated(
+    ("x", 63), ("x", 64), ("é", 4096), ("€", 8191), ("\U0001f600", 3000), ("", 0)
 )
-_BYTES = st.binary(max_size=40) | _LONG_BYTES
+_BYTES = st.binary(max_size=40) | _repeated(
+    (b"\0", 63), (b"\xff", 64), (b"x", 8192), (b"x", 20_000)
+)
 
 
 def _integers(low: int, high: int) -> st.SearchStrategy[int]:

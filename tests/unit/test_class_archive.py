@@ -53,8 +53,12 @@ def test_with_one_the_class_path_says_every_jar_in_the_same_order(jars: list[Pat
 
 @pytest.mark.parametrize(
     "theirs",
-    [{CLASS_PATH: "/their/store.jar"}, {JAVA_OPTIONS: "-XX:SharedArchiveFile=/their.jsa"}],
-    ids=["class path", "archive"],
+    [
+        {CLASS_PATH: "/their/store.jar"},
+        {JAVA_OPTIONS: "-XX:SharedArchiveFile=/their.jsa"},
+        {JAVA_OPTIONS: '-Dopen="quote -XX:SharedArchiveFile=/their.jsa'},
+    ],
+    ids=["class path", "archive", "what Spark refuses"],
 )
 def test_what_somebody_set_stays(jars: list[Path], theirs: dict[str, str]):
     made(jars)

@@ -26,8 +26,8 @@ from tests.forked import forked, serve_until_stopped
 # The driver manager must not keep connections: a test's server is gone when the test ends.
 pyodbc.pooling = False
 
-READY_TIMEOUT_S = 30
-STOP_TIMEOUT_S = 15
+READY_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 30
 
 
 @dataclass

@@ -180,7 +180,7 @@ class Source:
         self._wait_for(table.topic, exists=True)
 
     def _wait_for(self, topic: str, *, exists: bool) -> None:
-        deadline, pause = time.monotonic() + 30, threading.Event()
+        deadline, pause = time.monotonic() + 60, threading.Event()
         while (topic in self.admin.list_topics(timeout=10).topics) != exists:
             assert time.monotonic() < deadline, topic
             pause.wait(0.05)

@@ -17,7 +17,7 @@ from tests.fix_emulator import EmulatorProcess
 from tests.fix_sqlserver import replaced
 
 PASSWORD = "Conformance-1"
-CLOSE_TIMEOUT_S = 10
+CLOSE_TIMEOUT_S = 30
 _NUMBER = re.compile(r"\((\d+)\) \(SQL")
 _numbers = itertools.count(1)
 # Of this run alone: a given server may be used by several at once.

@@ -19,7 +19,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_schemas.shards import Shard
 from tests.forked import forked
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 _PAUSE_S = 0.02
 
 

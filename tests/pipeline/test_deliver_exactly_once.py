@@ -218,7 +218,7 @@ def test_after_a_commit_in_doubt_the_checkpoint_tells(
     bootstrap = own_broker.bootstrap_servers
     pid = own_broker.pid
     assert pid is not None
-    with delivering(bootstrap, topics, schemas, table, commit_timeout_s=1.5) as delivery:
+    with delivering(bootstrap, topics, schemas, table, commit_timeout_s=5.0) as delivery:
         delivery.send(table.rows(0, 20))
         commit(delivery, 0, 20)
         delivery.send(table.rows(20, 40))
@@ -259,7 +259,7 @@ def test_records_that_cannot_be_delivered_in_time_are_not_committed(
     own_broker: KafkaBroker, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:
     bootstrap = own_broker.bootstrap_servers
-    with delivering(bootstrap, topics, schemas, table, commit_timeout_s=1.5) as delivery:
+    with delivering(bootstrap, topics, schemas, table, commit_timeout_s=5.0) as delivery:
         delivery.send(table.rows(0, 10))
         commit(delivery, 0, 10)
         own_broker.stop()

@@ -69,7 +69,7 @@ def test_database_login_and_workload_are_made_once_and_go_on_after_a_restart(
 
         wait_until(captured, "the workload is captured", 60)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, process.stderr.read()
+        assert process.wait(60) == 0, process.stderr.read()
         (tmp_path / "ready").unlink()
 
     with closing(server.connect("Shop")) as connection:

@@ -29,6 +29,7 @@ from tailrace_emulator.security.throttle import NAMES_MAX, LoginThrottle
 from tailrace_emulator.serving.server import Limits, Server
 from tailrace_emulator.storage.engine import Engine
 from tailrace_emulator.values.clock import SystemClock
+from tailrace_emulator.wire.connection import ServerConnection
 from tailrace_emulator.wire.login7 import Login7
 from tailrace_emulator.wire.packets import HEADER, PacketStatus, PacketType, frame
 from tailrace_emulator.wire.prelogin import Encryption, Prelogin
@@ -273,6 +274,26 @@ def test_whoever_only_connects_leaves_room(serve_in_process):
     wait_until(lambda: session_threads() == 1, "closed connections still wait for their login")
     assert is_alive(server)
     logged_in.socket.close()
+
+
+def test_whoever_has_the_answer_to_its_login_waits_for_none(serve_in_process, monkeypatch):
+    server = serve_in_process(Limits(pending_logins_max=1))
+    logged_in, goes_on = ServerConnection.logged_in, threading.Event()
+
+    def answered_but_not_yet_ready(connection):
+        goes_on.wait(WAIT_S)
+        logged_in(connection)
+
+    monkeypatch.setattr(ServerConnection, "logged_in", answered_but_not_yet_ready)
+    first, second = Client(server.port), None
+    try:
+        first.log_in(LOGIN)
+        second = Client(server.port)
+        second.log_in(LOGIN)  # not refused: nobody but itself is about to log in
+    finally:
+        goes_on.set()
+        for client in filter(None, (first, second)):
+            client.socket.close()
 
 
 def test_the_server_has_no_default_password(tmp_path, capsys, monkeypatch):

@@ -63,7 +63,7 @@ def test_a_connection_that_waits_is_told(shop, waits):
             running.result(timeout=0.3)
         killer.execute(f"KILL {session}")
         with pytest.raises(pyodbc.Error) as caught:
-            running.result(timeout=10)
+            running.result(timeout=30)
     assert "session is in the kill state. (596)" in str(caught.value)
     with pytest.raises(pyodbc.Error) as caught:
         victim.execute("SELECT 1")

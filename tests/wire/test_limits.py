@@ -24,7 +24,7 @@ def test_a_client_that_does_not_log_in_is_sent_away(serve_in_process):
 
 
 def test_an_idle_client_is_sent_away(serve_in_process):
-    client = Client(serve_in_process(Limits(idle_timeout_s=0.3)).port)
+    client = Client(serve_in_process(Limits(idle_timeout_s=2.0)).port)
     client.log_in(LOGIN)
     assert Row((1,)) in client.batch("SELECT 1")
     assert client.receive() is None

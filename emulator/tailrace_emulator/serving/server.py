@@ -203,8 +203,7 @@ class _Client(threading.Thread):
             session = self._log_in()
             self.transport.deadline = None
             if session is not None:
-                self.is_logged_in = True
-                self.transport.socket.settimeout(self._server.limits.idle_timeout_s)
+                self.transport.set_timeout(self._server.limits.idle_timeout_s)
                 self._serve(session)
         except ConnectionClosedError as error:
             _log.debug("session %d: %s", self._session_id, error)
@@ -254,6 +253,8 @@ class _Client(threading.Thread):
         except SqlError as error:
             self._refuse((error,))
             return None
+        # Before the answer: who has it may connect again at once, and must not be in its own way.
+        self.is_logged_in = True
         transport.interrupt_statement = session.interrupt
         session.can_be_killed(transport.kill)
         asked = login.packet_bytes or PACKET_BYTES_DEFAULT

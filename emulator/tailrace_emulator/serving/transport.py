@@ -240,7 +240,18 @@ class Transport:
         remaining_s = self.deadline - time.monotonic()
         if remaining_s <= 0:
             raise ConnectionClosedError("no login within the time that there is for it")
-        self.socket.settimeout(remaining_s)
+        self.set_timeout(remaining_s)
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """How long the socket may be waited for from now on, in seconds.
+
+        Raises:
+            ConnectionClosedError: it was closed meanwhile, by ``stop`` or a KILL.
+        """
+        try:
+            self.socket.settimeout(timeout_s)
+        except OSError as error:
+            raise ConnectionClosedError(str(error)) from error
 
     def _receive_bytes(self, flags: int = 0) -> bytes:
         self._limit_wait()

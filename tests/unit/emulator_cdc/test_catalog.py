@@ -342,7 +342,7 @@ def test_a_transaction_whose_database_is_dropped_says_so(orders):
 
 def until_waiting(engine):
     """Until a session waits for a lock; bounded."""
-    deadline, pause = time.monotonic() + 10, threading.Event()
+    deadline, pause = time.monotonic() + 30, threading.Event()
     while not engine.locks.waiters:
         assert time.monotonic() < deadline, "nobody waits"
         pause.wait(0.005)

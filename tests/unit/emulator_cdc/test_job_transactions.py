@@ -171,5 +171,5 @@ def test_the_agent_does_not_end_a_run_whose_database_is_being_disabled(orders, a
         looking.start()
         looking.join(0.3)
         assert looking.is_alive()
-    looking.join(10)
+    looking.join(30)
     assert runs(orders)

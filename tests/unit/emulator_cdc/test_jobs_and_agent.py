@@ -203,7 +203,7 @@ def test_automatic_agent_captures_by_itself_and_ends_at_once(orders):
     agent.start()
     orders.insert("orders", (1, "a", 1, None))
     tick = threading.Event()
-    for _ in range(500):
+    for _ in range(3000):
         if orders.changes("dbo_orders"):
             break
         tick.wait(0.01)
@@ -233,7 +233,7 @@ def test_a_running_capture_job_keeps_the_log_between_its_scans(orders):
 def scan_when_free(shop):
     """A job that was stopped may be leaving its last scan still."""
     pause = threading.Event()
-    for _ in range(500):
+    for _ in range(3000):
         try:
             return shop.scan(session_id=60)
         except SqlError as error:
@@ -323,7 +323,7 @@ def test_a_failure_is_recorded_when_capturing_what_came_before_it_fails_too(orde
 
 def wait_for_changes(shop, instance):
     pause = threading.Event()
-    for _ in range(500):
+    for _ in range(1500):
         if shop.changes(instance):
             break
         pause.wait(0.02)

@@ -15,7 +15,7 @@ from tailrace_emulator.values.clock import ManualClock
 from tailrace_emulator.values.fetching import fetch
 from tailrace_emulator.values.types import INT, nvarchar
 
-WAIT_S = 10
+WAIT_S = 30
 
 
 @pytest.fixture

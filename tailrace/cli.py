@@ -143,7 +143,7 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
     """Go on with a database that was restored or replaced, when you know that nothing is missing.
 
     The publisher ends with DatabaseReplaced where the source does not continue what was published.
-    This writes into its checkpoint that it does: changes behind the last published LSN follow. What
+    This writes into its checkpoint that it does: changes after the last published LSN follow. What
     was published and is not in the database stays in the topics and in the lake. A running
     publisher of the database is ended by it.
     """

@@ -142,7 +142,7 @@ def seek(
     time: str | None,
     run: bool,
 ) -> None:
-    """Put a consumer group exactly at a cut of all tables: it reads on behind it.
+    """Move a consumer group to a cut; it continues with the first event after it.
 
     Its consumers must be stopped. Without --lsn and --time: at the newest cut.
     """
@@ -170,7 +170,7 @@ def seek(
             click.echo("Nothing was set: add --run.")
             return
         set_group(kafka.bootstrap, group, cut, extra)
-    click.echo(f"Group {group} reads on behind the cut.")
+    click.echo(f"Group {group} continues with the first event after the cut.")
 
 
 @click.command()
@@ -178,7 +178,7 @@ def seek(
 @SET
 @click.argument("table", metavar="SCHEMA.TABLE")
 @click.argument("key", required=False)
-@click.option("--lsn", help="Instead of a key: the first commit at or behind this LSN.")
+@click.option("--lsn", help="Instead of a key: the first commit at or after this LSN.")
 @click.option("--time", help="Instead of a key: the same of a time, ISO 8601, UTC without offset.")
 @click.option(
     "--changes",

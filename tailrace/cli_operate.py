@@ -217,7 +217,7 @@ def init(
 def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
     """Divide what is published among as many shards as publisher.shards says (docs/scaling.md).
 
-    End all publishers of the database before, and start them with the same configuration behind it.
+    Stop all publishers of the database first. Afterwards start them with the same configuration.
     The sink and subscribers may run. What it cannot do now it refuses, and nothing has changed.
     """
     settings = settings_of(config, flags, "publisher", "source")

@@ -22,7 +22,7 @@ def explain_key_or_moment(
     asked: str | Moment,
     changes_max: int,
 ) -> Explanation:
-    """Ask all stages for the row with a key, or for the first commit at or behind a moment.
+    """Ask all stages for the row with a key, or for the first commit at or after a moment.
 
     Args:
         config: of the publisher.

@@ -24,7 +24,7 @@ def explain_commit(
     moment: Moment,
     changes_max: int,
 ) -> Explanation:
-    """Ask change tables and topic for the first commit at or behind a moment that has the table.
+    """Ask change tables and topic for the first commit at or after a moment that has the table.
 
     Tables without a key have it, too. Columns that the options leave out, mask, cut or hash are not
     shown.
@@ -55,7 +55,7 @@ def explain_commit(
 
 
 def _first_commit(connection: Connection, instances: list[CaptureInstance], moment: Moment) -> Lsn:
-    """The first commit at or behind a moment that any of the change tables has."""
+    """The first commit at or after a moment that any of the change tables has."""
     name = f"{instances[-1].table.schema}.{instances[-1].table.table}"
     first = moment.lsn
     if moment.time_ms is not None:
@@ -68,7 +68,7 @@ def _first_commit(connection: Connection, instances: list[CaptureInstance], mome
     known = [lsn for lsn in found if lsn is not None]
     if not known:
         raise NotThere(
-            f"the change tables of {name} hold no change at LSN {begin} or behind it: give an"
+            f"the change tables of {name} hold no change at LSN {begin} or after it: give an"
             " earlier LSN or time; what cleanup has removed is in the topic (tailrace tail)"
         )
     return min(known)

@@ -41,7 +41,7 @@ def check_chain(records: Iterable[Progress], problems: Problems) -> None:
     for record in records:
         known = reached.get(record.shard)
         if known is not None and record.after_lsn != known:
-            what = "overlaps with" if record.after_lsn < known else "leaves a gap behind"
+            what = "overlaps with" if record.after_lsn < known else "leaves a gap after"
             problems.add(
                 f"progress of shard {record.shard}: the record after LSN {record.after_lsn} {what}"
                 f" the one that ended at {known}"
@@ -143,7 +143,7 @@ class PartitionAudit:
         if position.operation is Operation.READ:
             return
         if self._last is not None and position <= self._last:
-            what = "again" if position == self._last else f"behind {self._last}"
+            what = "again" if position == self._last else f"follows the later {self._last}"
             self._problems.add(f"{self._where} offset {offset}: change {position} {what}")
         else:
             self._last = position

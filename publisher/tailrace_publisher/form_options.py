@@ -15,7 +15,7 @@ EventFormOption = Annotated[
         description="What the value of an event is: debezium (default), the envelope with before,"
         " after, source, op; flat, the row as it is after the change, of a delete as it was"
         " before, with __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms,"
-        " __position, __unavailable and __ts_ms behind its columns, as Debezium's"
+        " __position, __unavailable and __ts_ms after its columns, as Debezium's"
         " ExtractNewRecordState makes it; cloudevents, a CloudEvent of structured mode with both"
         " images, as Debezium's CloudEventsConverter makes it, which needs serialization: json. The"
         " sink reads debezium only. flat is not to be had with transaction_metadata. Another form"

@@ -60,7 +60,7 @@ class KafkaConfig(Section):
         description="Function that has tokens for brokers with SASL/OAUTHBEARER, as"
         " package.module:function; default none. It gets the text of sasl.oauthbearer.config and"
         " returns (token, expires_at), the latter in seconds since 1970, perhaps with principal and"
-        " SASL extensions behind. Its module is imported by the publisher and by every command that"
+        " SASL extensions. Its module is imported by the publisher and by every command that"
         " asks the brokers. With it kafka.extra has security.protocol and sasl.mechanism:"
         " OAUTHBEARER. Without it librdkafka can fetch tokens itself: sasl.oauthbearer.method: oidc"
         " in kafka.extra.",
@@ -125,7 +125,7 @@ class KafkaConfig(Section):
         description="Seconds after which the brokers abort an open transaction by themselves; 10 to"
         " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
         " Too low repeats what a slow source is long in sending, too high keeps readers waiting"
-        " that long behind a publisher that died and was not started again.",
+        " that long after a publisher died and was not started again.",
     )
     commit_timeout_s: float = Field(
         default=60.0,

@@ -68,7 +68,7 @@ LingerMsOption = Annotated[
         description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
         " 150. 0 commits every source transaction by itself, which loads the brokers. Where commits"
         " take long it waits longer while more is known to come: four times as long as the last"
-        " one took, up to a second; and a second behind a backlog of more than a window.",
+        " one took, up to a second; and a second while a backlog is longer than a window.",
     ),
 ]
 PollIntervalMsOption = Annotated[

@@ -100,7 +100,7 @@ class SnapshotConfig(Section):
         le=300.0,
         description="Seconds to wait for rows that a writer has locked (SET LOCK_TIMEOUT); 0.1 to"
         " 300, default 5. Then the table is tried again later, which is told once; the stream and"
-        " the other tables go on. Too low gives up behind every short transaction, too high"
+        " the other tables go on. Too low gives up at every short transaction, too high"
         " delays a stop and the table that is next.",
     )
     isolation: SnapshotIsolation = Field(
@@ -165,7 +165,7 @@ class SnapshotConfig(Section):
         stops = "on_gap" in self.model_fields_set and self.on_gap is OnGap.STOP
         if self.mode is SnapshotMode.WHEN_NEEDED and stops:
             raise ValueError(
-                "mode: when_needed takes a snapshot behind a gap, on_gap: stop does not: leave"
+                "mode: when_needed takes a snapshot after a gap, on_gap: stop does not: leave"
                 " on_gap out, or take mode: initial"
             )
         return self

@@ -29,7 +29,7 @@ class CapturedTables(TableSelection):
     on_rename: OnRename = Field(
         default=OnRename.STOP,
         description="What becomes of a published table that was renamed at the source, which is"
-        " noticed when the catalog is read (at a start, and behind DDL): stop (default) leaves it"
+        " noticed when the catalog is read (at a start, and after DDL): stop (default) leaves it"
         " out, loudly, because a topic under its new name would begin in the middle; keep_topic"
         " goes on under the topic, the subjects and the name that it had, by which the other"
         " options mean it, too. A table that takes over the old name begins with a snapshot.",

@@ -56,7 +56,7 @@ class TopicNames:
         if not _PREFIX.fullmatch(self.prefix):
             raise ValueError(
                 f"topic prefix {self.prefix!r}: use letters, digits, '.', '_' and '-', starting"
-                " with a letter or digit, and with no dot at the end or behind another"
+                " with a letter or digit, and with no dot at the end or after another"
             )
 
     @property

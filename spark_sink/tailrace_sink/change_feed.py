@@ -139,7 +139,7 @@ def _check_complete(
     begins = "" if oldest is None else oldest["lsn"]
     if first is not None and first < begins:
         raise ChangesUnknown(
-            f"the log begins at LSN {begins}, behind {first}: older days were removed"
+            f"the log begins at LSN {begins}, which is later than {first}: older days were removed"
             " (sink.commit_retention_days), or the lake began there"
         )
     in_range = states.where(f"lsn > {literal(first or begins)} AND lsn <= {literal(end)}")

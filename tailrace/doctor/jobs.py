@@ -159,7 +159,7 @@ def _liveness(sessions: Sessions, interval_s: int) -> Iterator[Finding]:
         yield _JUDGE.warning(
             "scans",
             f"the capture process is {late:.0f} s behind the last commit that it captured",
-            "everything behind it is at least as late",
+            "topics and lake are at least as late",
             Fix("raise maxtrans and maxscans of the capture job (sys.sp_cdc_change_job)"),
         )
     else:

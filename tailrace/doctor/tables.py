@@ -124,8 +124,9 @@ def _at_the_limit(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Fi
             f"has two capture instances, {' and '.join(i.name for i in instances)}",
             "SQL Server takes no third, so the next change of its columns cannot be captured",
             Fix(
-                "once tailrace status says that the topics are behind the newer one's start: EXEC"
-                f" sys.sp_cdc_disable_table @source_schema = {quote_text(table.schema)},"
+                "After the closed LSN in tailrace status has passed the start of"
+                f" {instances[-1].name}, disable the older instance:"
+                f" EXEC sys.sp_cdc_disable_table @source_schema = {quote_text(table.schema)},"
                 f" @source_name = {quote_text(table.table)},"
                 f" @capture_instance = {quote_text(oldest)}"
             ),

@@ -72,7 +72,7 @@ def ask_status(address: DaemonAddress) -> DaemonStatus:
             paths = ", ".join(database_path(name) for name in told["databases"])
             raise DaemonUnavailable(
                 f"{url}: this publisher has several databases: give its address with that of the"
-                f" one that is meant behind it: {paths}"
+                f" one that is meant at its end: {paths}"
             )
         return DaemonStatus.from_json(told)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -83,7 +83,7 @@ def _explorer(explorer: Explorer) -> str:
     told = (
         '<p class="quiet">A key of several columns is a JSON object or array; the source, its'
         " change tables, the topic and the lake are asked for the row. Of an LSN or a time (ISO"
-        " 8601, UTC without offset): what the first commit at or behind it did to the table.</p>"
+        " 8601, UTC without offset): what the first commit at or after it did to the table.</p>"
     )
     answer = "" if explorer.answer is None else tag("pre", text(explorer.answer))
     head = tag("h2", "A row or a commit, from source to lake")

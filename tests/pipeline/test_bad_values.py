@@ -154,7 +154,7 @@ def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
     assert told["table"].endswith("dbo.loses")
     assert "RuntimeError: a fault of ours" in told["reason"]
     if where == "stream":
-        assert "capture instance dbo_loses behind 0000" in told["reason"]
+        assert "capture instance dbo_loses after 0000" in told["reason"]
     assert fault["exc_info"]
     monkeypatch.undo()
     with Running(pipe.config()) as publisher:

@@ -127,7 +127,10 @@ def test_a_group_is_put_exactly_at_a_cut(shop: Pipe, tmp_path: Path):
     shown = invoke(shop, tmp_path, "seek", "readers", "--lsn", third)
     assert (shown.exit_code, "Nothing was set" in shown.output) == (0, True), shown.output
     done = invoke(shop, tmp_path, "seek", "readers", "--lsn", third, "--run")
-    assert (done.exit_code, "reads on behind the cut" in done.output) == (0, True), done.output
+    assert (done.exit_code, "continues with the first event after the cut" in done.output) == (
+        0,
+        True,
+    ), done.output
 
     consumer = Consumer(
         {"bootstrap.servers": shop.topics.bootstrap, "group.id": "readers", "log_level": 2}

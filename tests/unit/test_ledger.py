@@ -55,7 +55,7 @@ def test_what_retention_removed_is_told_and_not_a_fault():
         ([HELD[0], (1, change(9)), *HELD[2:]], "others than were published"),
         ([*HELD[:2], (2, change(2)), *HELD[2:]], "no progress record accounts for"),
         ([HELD[0], (1, change(1)), *HELD[2:]], "00000001:00000001:0002/2 again"),
-        ([(0, change(2)), (1, change(1)), *HELD[2:]], "behind"),
+        ([(0, change(2)), (1, change(1)), *HELD[2:]], "follows the later"),
     ],
     ids=["a lost record", "another record", "a foreign record", "a repeated one", "out of order"],
 )

@@ -160,7 +160,7 @@ def _check_same(topic: str, found: ShardMap, wanted: ShardMap) -> None:
     raise ShardsDiffer(
         f"the tables are divided otherwise than publisher.shards says: topic {topic} has"
         f" {_told(found)}, the configuration {_told(wanted)}. Give all publishers the same"
-        " configuration: that of the topic, or the new one behind tailrace reshard"
+        " configuration: that of the topic, or the new one after tailrace reshard"
     )
 
 

@@ -194,7 +194,7 @@ class StoppedTables:
         _log.warning(
             "table_restarted",
             table=str(table),
-            gap_behind=str(out),
+            gap_after=str(out),
             state=state.value,
             reason=None if error is None else str(error),
         )

@@ -231,7 +231,7 @@ class Stream:
         """
         span = window.span
         doing = (
-            f"reading change rows of capture instance {reading.instance.name} behind {span.after}"
+            f"reading change rows of capture instance {reading.instance.name} after {span.after}"
             f" and up to {span.up_to}"
         )
         with of_one_table(reading.table.name, doing):

@@ -168,7 +168,7 @@ class TableRenamed(SourceError):
 
 
 class PositionExpired(SourceError):
-    """Change rows behind our position are gone before they were read: a gap.
+    """Change rows after our position were removed before they were read: a gap.
 
     Attributes:
         instance: the capture instance.
@@ -204,8 +204,8 @@ class PositionExpired(SourceError):
                 f"capture instance {instance}: rows after {requested} are needed but it {begins}:"
                 f" {', '.join(disabled)} was disabled (sys.sp_cdc_disable_table) before its rows"
                 " up to there were published. Take a new snapshot of its table (tailrace snapshot,"
-                " or snapshot.on_gap: snapshot), and disable an older instance only when"
-                " the closed LSN (tailrace status) is behind the newer one's start"
+                " or snapshot.on_gap: snapshot). Disable an older instance only after the closed"
+                " LSN (tailrace status) has passed the start of the newer one"
             )
         super().__init__(text)
 
@@ -274,7 +274,7 @@ class OrderUnknown(SourceError):
         super().__init__(
             f"table {table}, position {position}: a transaction moves keys from row to row, and"
             " without command ids nobody can tell whether this delete comes before the insert of"
-            " its key or behind it. Take a new snapshot of the table (tailrace snapshot); read"
+            " its key or after it. Take a new snapshot of the table (tailrace snapshot); read"
             " change tables themselves (source.read_mode: direct), which have __$command_id on"
             " every server that Microsoft still mends"
         )

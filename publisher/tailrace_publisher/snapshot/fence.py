@@ -2,7 +2,7 @@
 
 ``sys.fn_cdc_get_max_lsn`` lags the log, so it is not "now". A fence is where the log ended when it
 was marked. It is reached when the capture process has shown that it read that far: an entry of
-``cdc.lsn_time_mapping`` is at or behind it, or a log scan session that is over ended there. Time
+``cdc.lsn_time_mapping`` is at or after it, or a log scan session that is over ended there. Time
 has no part in it: no clock that is set back, no bound of the capture job that cannot be seen, no
 replica for which the log reader waits puts the fence below the truth.
 

@@ -124,7 +124,7 @@ def check_same_database(
     ):
         raise DatabaseReplaced(
             f"database {database}: its recovery fork was {forked[0]} and is {forked[1]}, which"
-            f" begins at {found.fork_point or 'its first LSN'}, not behind {position}, up to which"
+            f" begins at {found.fork_point or 'its first LSN'}, not after {position}, up to which"
             f" changes were published: it was restored, or an availability group failed over with"
             f" loss of data. {_WAYS_OUT}"
         )

@@ -32,7 +32,7 @@ class ChangesLost(SinkError):
 class ProgressTruncated(SinkError):
     """The progress topic no longer holds records that come next: the log is opened again.
 
-    It then goes on behind them (``late_beginning``).
+    It then continues after them (``late_beginning``).
     """
 
     retryable = True

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
+from tailrace.verdict import duration
+
 DASH: Final = "&ndash;"
 _SLOW_S: Final = 60.0
 
@@ -43,17 +45,6 @@ def seconds(value: float | None) -> str:
         return '<span class="good">up to date</span>'
     kind = "warn" if value >= _SLOW_S else "plain"
     return f'<span class="{kind}">{text(duration(value))}</span>'
-
-
-def duration(value: float) -> str:
-    """Seconds for people."""
-    if value < 100:
-        return f"{value:.1f} s"
-    if value < 7200:
-        return f"{value / 60:.0f} min"
-    if value < 172_800:
-        return f"{value / 3600:.1f} h"
-    return f"{value / 86_400:.1f} d"
 
 
 def moment(at_ms: int | None) -> str:

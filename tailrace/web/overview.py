@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
-from tailrace.web.html import DASH, duration, lsn, moment, rows, seconds, tag, text
+from tailrace.verdict import duration
+from tailrace.web.html import DASH, lsn, moment, rows, seconds, tag, text
 from tailrace.web.model import Model, Row
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Bucket
 from tailrace_schemas.daemon_status import DaemonStatus

@@ -7,7 +7,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from tailrace.freshness import Freshness, Joint, TableFreshness
-from tailrace.web.html import duration, page
+from tailrace.verdict import duration
+from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger

@@ -1,0 +1,118 @@
+"""The verdict is good by positive evidence alone; everything else has its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tailrace.verdict import DaemonFact, Facts, StageFact, State, verdict
+
+BOTH = (DaemonFact("publisher", "running"), DaemonFact("sink", "running"))
+STAGES = tuple(StageFact(name, 0.0) for name in ("captured", "topics", "log", "lake"))
+WELL = Facts(
+    daemons=BOTH,
+    stages=STAGES,
+    record_age_s=4.0,
+    heartbeat_s=10.0,
+    capture_age_s=3.0,
+    tables=6,
+)
+
+
+def daemons(publisher: DaemonFact, sink: DaemonFact = BOTH[1]) -> Mapping[str, Any]:
+    return {"daemons": (publisher, sink)}
+
+
+def stages(**changed: StageFact) -> Mapping[str, Any]:
+    return {"stages": tuple(changed.get(stage.name, stage) for stage in STAGES)}
+
+
+def test_with_all_the_evidence_it_is_good():
+    assert verdict(WELL) == (State.GOOD, ("All is well: 6 tables.",))
+    reading = verdict(replace(WELL, unread=2))
+    assert reading == (State.GOOD, ("All is well: 6 tables. 2 in snapshot.",))
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "changes"),
+    [
+        # A dead publisher, first as nobody watches it, then as it does not answer.
+        ("bad", "No publisher has written a progress record for 3 min", {"record_age_s": 180.0}),
+        ("bad", "publisher did not answer: refused", {"problems": {"publisher": "refused"}}),
+        ("bad", "sink did not answer: refused", {"problems": {"sink": "refused"}}),
+        ("bad", "start the publisher (tailrace publish)", {"record_age_s": None}),
+        ("bad", "2 of 6 tables cannot continue: dbo.a, dbo.b.", {"stopped": ("dbo.a", "dbo.b")}),
+        ("bad", "topics did not answer: away", {"problems": {"topics": "away"}}),
+        ("bad", "The topics lag the source by 2 min", stages(topics=StageFact("topics", 130.0))),
+        (
+            "bad",
+            "The lake's tables lag the source by 3.0 h",
+            stages(lake=StageFact("lake", 10_800.0)),
+        ),
+        ("bad", "The lake's log lags the source by 6 min", stages(log=StageFact("log", 360.0))),
+        (
+            "bad",
+            "The change tables lag the source by 10 min",
+            stages(captured=StageFact("captured", 600.0)),
+        ),
+        ("bad", "The publisher is retrying.", daemons(DaemonFact("publisher", "retrying"))),
+        ("bad", "The sink is ended.", daemons(BOTH[0], DaemonFact("sink", "ended"))),
+        ("bad", "The sink did not answer.", daemons(BOTH[0], DaemonFact("sink", None))),
+        ("bad", "The publisher is odd.", daemons(DaemonFact("publisher", "odd"))),
+        ("bad", "The capture job has not scanned the log for 5 min", {"capture_age_s": 300.0}),
+        ("bad", "removes what is not published in 1.0 s", {"until_loss_s": 1, "retention_s": 3}),
+        ("bad", "The ledger is broken in 1 places", {"broken": 1}),
+        (
+            "warn",
+            "The publisher is not watched: set metrics_port",
+            daemons(DaemonFact("publisher", None, is_watched=False)),
+        ),
+        ("warn", "tailrace resume", {"is_paused": True}),
+        ("warn", "tailrace resume", daemons(DaemonFact("publisher", "paused"))),
+        ("warn", "The publisher is starting.", daemons(DaemonFact("publisher", "starting"))),
+        ("warn", "GRANT VIEW DATABASE STATE", {"capture_age_s": None}),
+        ("warn", "No table is captured and selected.", {"tables": 0}),
+        (
+            "warn",
+            "Nothing has reached the lake's tables yet.",
+            stages(lake=StageFact("lake", None, has_begun=False)),
+        ),
+        ("warn", "by an unknown time", stages(lake=StageFact("lake", None))),
+    ],
+)
+def test_each_lack_of_evidence_has_its_one_sentence(
+    state: str, words: str, changes: Mapping[str, Any]
+):
+    found = verdict(replace(WELL, **changes))
+    (sentence,) = found.sentences
+    assert (found.state, words in sentence) == (state, True), found
+
+
+def test_a_record_is_old_after_three_heartbeats_and_never_before_half_a_minute():
+    ages = {10.0: 30.0, 60.0: 180.0, 0.1: 30.0}
+    for heartbeat_s, bound_s in ages.items():
+        facts = replace(WELL, heartbeat_s=heartbeat_s, record_age_s=bound_s)
+        assert verdict(facts).state is State.GOOD
+        assert verdict(replace(facts, record_age_s=bound_s + 0.1)).state is State.BAD
+
+
+def test_the_gravest_is_told_first():
+    facts = replace(
+        WELL, stopped=("dbo.a",), **daemons(DaemonFact("publisher", None, is_watched=False))
+    )
+    found = verdict(facts)
+    assert found.state is State.BAD
+    assert [sentence.split()[0] for sentence in found.sentences] == ["1", "The"]
+
+
+def test_a_part_that_is_away_is_told_once():
+    """Its consequences (no record, unknown lags) are no news."""
+    unknown = tuple(StageFact(name, None, has_begun=False) for name in ("topics", "lake"))
+    facts = replace(WELL, record_age_s=None, stages=unknown)
+    away = {"source": "login failed", "topics": "no broker answers"}
+    assert len(verdict(replace(facts, problems=away)).sentences) == 2
+    many = verdict(replace(WELL, stopped=[f"t{n}" for n in range(9)]))
+    assert many.sentences == ("9 of 6 tables cannot continue: t0, t1, t2, t3, t4 and 4 more.",)

@@ -26,8 +26,8 @@ RUN = click.option("--run", is_flag=True, help="Run the statements after showing
 LOGIN = click.option(
     "--login",
     metavar="NAME",
-    help="Run them as this login instead of publisher.source.user, which should not be allowed to;"
-    " its password is asked for, or is the first line of --password-file.",
+    help="Look, and run, as this login instead of publisher.source.user, which should not be"
+    " allowed to; its password is asked for, or is the first line of --password-file.",
 )
 PASSWORD_FILE = click.option(
     "--password-file",
@@ -113,17 +113,18 @@ def enable(
     settings = settings_of(config, flags, "publisher", "source")
     checked = check_options(settings.publisher)
     from tailrace.enable import CaptureOptions
-    from tailrace.statements import plan_enable
+    from tailrace.setup_plan import plan_enable
     from tailrace.table_names import TableNameError, parse_table
     from tailrace_publisher.errors import PublisherError
 
     if len(tables) > 1 and (columns or capture_instance):
         fail("--column and --capture-instance are of one table: name one table with them")
     options = CaptureOptions(capture_instance, columns, role, filegroup)
+    account = _account(checked.source, login, password_file)
     with failing_with(TableNameError, PublisherError):
         wanted = [parse_table(name) for name in tables]
-        plan = plan_enable(checked, wanted, options)
-    _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
+        plan = plan_enable(checked, account, wanted, options)
+    _show_or_run(plan, account, run=run)
 
 
 @click.command()
@@ -144,12 +145,13 @@ def grants(
     """Show the least that the publisher's login needs, as T-SQL; with --run, run it."""
     settings = settings_of(config, flags, "publisher", "source")
     checked = check_options(settings.publisher)
-    from tailrace.statements import plan_grants
+    from tailrace.setup_plan import plan_grants
     from tailrace_publisher.errors import PublisherError
 
+    account = _account(checked.source, login, password_file)
     with failing_with(PublisherError):
-        plan = plan_grants(checked, user or checked.source.account)
-    _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
+        plan = plan_grants(checked, account, user or checked.source.account)
+    _show_or_run(plan, account, run=run)
 
 
 @click.command()
@@ -237,9 +239,19 @@ def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
     click.echo("Start the publishers with this configuration.")
 
 
-def _show_or_run(
-    plan: Plan, source: SourceConfig, *, run: bool, login: str | None, password_file: Path | None
-) -> None:
+def _account(source: SourceConfig, login: str | None, password_file: Path | None) -> SourceConfig:
+    """The source as --login sees it; without that option as the publisher does."""
+    from tailrace.statements import account_of
+
+    if login is None:
+        return source
+    password = None
+    if password_file is None:
+        password = click.prompt(f"Password of {login}", hide_input=True)
+    return account_of(source, login, password, password_file)
+
+
+def _show_or_run(plan: Plan, account: SourceConfig, *, run: bool) -> None:
     from tailrace.statements import run_plan
     from tailrace.terminal import shown
     from tailrace_publisher.errors import PublisherError
@@ -252,11 +264,10 @@ def _show_or_run(
         if plan.statements:
             click.echo("-- Nothing was run: add --run, or paste this where you may.")
         return
-    password = None
-    if login is not None and password_file is None:
-        password = click.prompt(f"Password of {login}", hide_input=True)
+    if plan.not_runnable is not None:
+        fail(f"Nothing was run. {plan.not_runnable}")
     try:
-        run_plan(plan, source, login=login, password=password, password_file=password_file)
+        run_plan(plan, account)
     except PublisherError as error:
         fail(f"Stopped at this error, what came before it was run: {error}")
     click.echo(f"-- {len(plan.statements)} statements were run; tailrace doctor proves it.")

@@ -262,3 +262,39 @@ def test_the_grants_are_the_documented_ones_and_enough(orders: Pipe, tmp_path: P
     }
     after = found(orders, tmp_path, source=as_it)
     assert not any(f["level"] == "problem" for f in after)
+
+
+def test_a_login_that_has_nothing_is_set_up_by_another_one(pipe: Pipe, tmp_path: Path):
+    """From a database without CDC to a publisher, with the commands of the guide."""
+    pipe.source.execute(
+        "EXEC sys.sp_cdc_disable_db", "CREATE TABLE dbo.orders (id int PRIMARY KEY)"
+    )
+    pipe.source.execute("INSERT dbo.orders VALUES (1)")
+    owner = pipe.options()["source"]
+    secret = tmp_path / "owner"
+    secret.write_text(str(owner["password"]))
+    as_owner = ["--login", str(owner["user"]), "--password-file", str(secret), "--run"]
+    user = f"newcomer_{pipe.source.name}"
+    source = {**owner, "user": user, "password": "Least-privilege-1"}
+
+    for command, *words in (["enable", "dbo.orders"], ["grants"]):
+        alone = invoke(pipe, tmp_path, command, *words, source=source)
+        assert (alone.exit_code, "Not compared with the database" in alone.output) == (0, True)
+        refused = invoke(pipe, tmp_path, command, *words, "--run", source=source)
+        assert (refused.exit_code, "add --login" in refused.output) == (1, True), refused.output
+        if command == "grants":
+            continue
+        early = invoke(pipe, tmp_path, "grants", *as_owner, source=source)
+        assert (early.exit_code, "run tailrace enable first" in early.output) == (1, True)
+        done = invoke(pipe, tmp_path, command, *words, *as_owner, source=source)
+        assert (done.exit_code, "2 statements were run" in done.output) == (0, True), done.output
+    done = invoke(pipe, tmp_path, "grants", *as_owner, source=source)
+    assert (done.exit_code, "5 statements were run" in done.output) == (0, True), done.output
+    assert "WITH PASSWORD = N'<password>'" in done.output
+    assert "Least-privilege-1" not in done.output
+
+    pipe.source.scan()
+    assert not [f for f in found(pipe, tmp_path, source=source) if f["level"] == "problem"]
+    with Running(pipe.config(source=source)) as publisher:
+        publisher.until(pipe.is_caught_up, "it is published")
+    pipe.assert_exactly_once("orders")

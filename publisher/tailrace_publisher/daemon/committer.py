@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Final
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.bad_events import BadEvents
@@ -24,6 +25,9 @@ from tailrace_schemas.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition
 
 _END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
+_OF_TIMEOUT: Final = 1 / 3
+"""Age of a Kafka transaction, as a part of the brokers' limit, at which it is committed anywhere.
+The rest is for what is sent next and for the commit."""
 
 
 class Committer:
@@ -32,8 +36,8 @@ class Committer:
     A Kafka transaction is closed at the first end of a source transaction once it holds
     ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old (older
     where commits take long, or where there is more than a window to come). Only a source
-    transaction that has more than that spans several: those before its last one repeat the last
-    closed LSN.
+    transaction that has more than that, or is read so slowly that the brokers would abort the Kafka
+    transaction for its age, spans several: those before its last one repeat the last closed LSN.
 
     Args:
         runtime: with the options rows_per_transaction, mb_per_transaction, linger_ms and
@@ -59,6 +63,7 @@ class Committer:
         self._delivery = delivery
         self._rows_max = runtime.config.rows_per_transaction
         self._bytes_max = runtime.config.bytes_per_transaction
+        self._age_max_s = runtime.config.kafka.transaction_timeout_s * _OF_TIMEOUT
         self._metrics = runtime.metrics
         self._clock = runtime.clock
         self._out_of_cut = out_of_cut
@@ -100,6 +105,7 @@ class Committer:
             commits: the commits, in order.
             is_last: whether nothing behind the window was known when it was planned.
         """
+        self._note_commit(self.state.position.commit_lsn)  # the new window does not know it
         self._pace.is_behind = not is_last
         self._times = commit_ms
         self._commits = commits or Commits()
@@ -193,6 +199,19 @@ class Committer:
         if self._delivery.rows_in_transaction:
             self.commit()
 
+    def commit_if_old(self, ahead_s: float = 0.0) -> None:
+        """Commit, also inside a source transaction, before the brokers abort for age.
+
+        Args:
+            ahead_s: seconds that pass before the next call.
+
+        Raises:
+            DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
+        """
+        age_s = self._delivery.age_s
+        if age_s is not None and age_s + ahead_s >= self._age_max_s:
+            self.commit()
+
     def commit(self) -> None:
         """Commit what was sent with the progress and checkpoint records.
 
@@ -282,9 +301,11 @@ class Committer:
             or (rows and self._pace.is_due())
         ):
             self.commit()
+        else:
+            self.commit_if_old()
 
     def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
-        """The source transaction goes on: commit inside it only when it alone fills one."""
+        """The source transaction continues: commit inside it when it fills one, or takes long."""
         self.state.position = ChangePosition.from_bytes(frontier)
         lsn = frontier[:LSN_BYTES]
         starts = [bisect_left(part.positions, lsn) for part in parts]
@@ -295,6 +316,8 @@ class Committer:
             self._open_bytes += sum(map(len, part.values[start:]))
         if self._open_rows >= self._rows_max or self._open_bytes >= self._bytes_max:
             self.commit()
+        else:
+            self.commit_if_old()
 
 
 def _commit_lsn_that_fills(parts: list[EncodedRows], room: int, space: int) -> bytes | None:

@@ -99,6 +99,7 @@ class Stream:
         self._window_size = WindowSize(runtime.config.window_transactions)
         self._snapshotting: set[str] = set()
         self._reads_few = True
+        self._planning_s = 0.0
 
     def poll(self) -> bool:
         """Publish the next window.
@@ -121,7 +122,10 @@ class Stream:
             metrics.queries_per_poll.observe(sent)
 
     def _poll(self) -> bool:
-        control, time = self._source.control, self._source.time
+        control, time, clock = self._source.control, self._source.time, self._runtime.clock
+        # What was sent waits while this window is planned, which took as long the last time.
+        self._committer.commit_if_old(self._planning_s)
+        began = clock.monotonic()
         first = first_lsn_after(self._state.position)
         commits, limit = self._source.commits.take(first, self._window_size.transactions, time.zone)
         plan = self._tables.plan
@@ -155,6 +159,7 @@ class Stream:
         if gone is not None:
             raise gone
         self._tables.check_not_expired(readings.all, state)
+        self._planning_s = clock.monotonic() - began
         with self._reading_ahead(window):
             self._publish(window, [r for r in readings.all if r.instance.name in names])
         return not window.is_last
@@ -237,7 +242,7 @@ class Stream:
         with of_one_table(reading.table.name, doing):
             encoder = self._tables.encoder(reading.table, reading.schema)
             change_pages = partial(self._change_pages, window, reading, limit, lane, encoder)
-            coming = lane.read_ahead(change_pages, places)
+            coming = lane.read_ahead(change_pages, places, self._committer.commit_if_old)
         return self._encoded(window, reading, doing, encoder, coming)
 
     def _encoded(
@@ -287,7 +292,11 @@ class Stream:
         if not Reselection.is_possible(instance, page.schema):
             return [page.rows]
         return Reselection(
-            self._source.control, instance, page.schema, config.pages_bytes // 4
+            self._source.control,
+            instance,
+            page.schema,
+            config.pages_bytes // 4,
+            self._committer.commit_if_old,
         ).parts(page.rows)
 
     def _moves_of(self, window: Window, reading: Reading) -> KeyMoves | None:

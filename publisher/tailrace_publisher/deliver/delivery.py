@@ -69,6 +69,11 @@ class KafkaDelivery:
         """Bytes of their values."""
         return self._sent.bytes
 
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the open Kafka transaction began; None without one."""
+        return None if self._producer is None else self._producer.age_s
+
     def start(self) -> None:
         """Create checkpoint and progress topics and fence the producer before.
 

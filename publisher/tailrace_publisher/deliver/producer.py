@@ -67,9 +67,9 @@ class TransactionalProducer:
         )
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self._began is not None
+    def age_s(self) -> float | None:
+        """Seconds since the open transaction began; None without one."""
+        return None if self._began is None else self._clock.monotonic() - self._began
 
     def init_transactions(self, timeout_s: float) -> None:
         """Fence the producer before and abort what it left open.
@@ -286,7 +286,7 @@ class TransactionalProducer:
         return self._failed_by(what, inner, topic)
 
     def _failed_by(self, what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
-        open_s = self._clock.monotonic() - self._began if self._began is not None else 0.0
+        open_s = self.age_s or 0.0
         self.abandon()
         return ended_by(what, inner, topic, open_s, self._transaction_timeout_s)
 

@@ -7,7 +7,7 @@ somebody holds a lock on (READPAST: the stream waits for nobody), keeps its mark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tailrace_publisher.change.instance import CaptureInstance
@@ -33,11 +33,18 @@ class Reselection:
         instance: the capture instance.
         schema: its version.
         size_max: bytes of selected values that are in memory at once, about.
+        between: called before each round trip.
     """
 
     def __init__(
-        self, connection: Connection, instance: CaptureInstance, schema: TableSchema, size_max: int
+        self,
+        connection: Connection,
+        instance: CaptureInstance,
+        schema: TableSchema,
+        size_max: int,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
+        self._between = between
         self._connection = connection
         self._mask = UpdateMask(schema)
         self._keys = instance.identity_columns
@@ -78,6 +85,7 @@ class Reselection:
         completed = list(rows)
         for start in range(0, len(wanted), _AT_ONCE):
             group = wanted[start : start + _AT_ONCE]
+            self._between()
             for index, found in zip(group, self._select([rows[i] for i in group]), strict=True):
                 taken += self._complete(completed, index, found)
             if taken >= self._size_max:

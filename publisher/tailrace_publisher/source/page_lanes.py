@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.forms import Declined
@@ -19,7 +19,11 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.pages import ChangePages, ComingPage
 
+_Made = TypeVar("_Made")
+
 _AHEAD_IN_BLOCKS: Final = 2
+_LOOK_S: Final = 0.5
+"""How long a page is awaited before the caller gets a turn."""
 
 
 class Places:
@@ -103,7 +107,10 @@ class PageLane:
         return self._blocks
 
     def read_ahead(
-        self, pages: Callable[[], ChangePages], places: Places
+        self,
+        pages: Callable[[], ChangePages],
+        places: Places,
+        while_waiting: Callable[[], None] = lambda: None,
     ) -> Iterator[ChangePage | EncodedRows]:
         """Pages; the first is on its way at once, from then on the next ones as they have places.
 
@@ -112,6 +119,7 @@ class PageLane:
         Args:
             pages: makes what to read, on the lane's thread.
             places: of the pages of all instances that are read together.
+            while_waiting: called twice a second while a page is awaited.
         """
         made: list[ChangePages] = []
 
@@ -120,7 +128,7 @@ class PageLane:
             return made[0].fetch()
 
         places.take()
-        return self._following(self._executor.submit(first), made, places)
+        return self._following(self._executor.submit(first), made, places, while_waiting)
 
     def close(self) -> None:
         """End the thread, what waits in it unread, then its connections."""
@@ -135,9 +143,10 @@ class PageLane:
         first: Future[ChangePage | ComingPage | None],
         made: list[ChangePages],
         places: Places,
+        while_waiting: Callable[[], None],
     ) -> Iterator[ChangePage | EncodedRows]:
         coming = deque([first])
-        while (page := coming.popleft().result()) is not None:
+        while (page := _awaited(coming.popleft(), while_waiting)) is not None:
             is_coming = isinstance(page, ComingPage)
             while len(coming) < (_AHEAD_IN_BLOCKS if is_coming else 1) and places.take_if_free():
                 coming.append(self._executor.submit(made[0].fetch))
@@ -145,9 +154,10 @@ class PageLane:
                 yield page
             else:
                 try:
-                    encoded = page.rows.result()
+                    encoded = _awaited(page.rows, while_waiting)
                 except Declined as reason:
-                    wait(coming)  # they use what is about to change
+                    for ahead in coming:  # they use what is about to change
+                        _wait(ahead, while_waiting)
                     places.give(len(coming))
                     coming = deque([self._executor.submit(made[0].read_again, page, reason)])
                     continue
@@ -157,6 +167,17 @@ class PageLane:
                 places.take()
                 coming.append(self._executor.submit(made[0].fetch))
         places.give(1 + len(coming))
+
+
+def _awaited(coming: Future[_Made], while_waiting: Callable[[], None]) -> _Made:
+    """What a future brings, with turns for the caller until it does."""
+    _wait(coming, while_waiting)
+    return coming.result()
+
+
+def _wait(coming: Future[Any], while_waiting: Callable[[], None]) -> None:
+    while not wait([coming], _LOOK_S).done:
+        while_waiting()
 
 
 class PageLanes:

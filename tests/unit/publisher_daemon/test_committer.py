@@ -21,6 +21,7 @@ from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.merge import merge
 from tailrace_schemas.lsn import Lsn
@@ -34,6 +35,11 @@ class Recorder:
 
     rows: list[bytes] = field(default_factory=list)
     commits: list[dict[str, Any]] = field(default_factory=list)
+    age: float = 0.0
+
+    @property
+    def age_s(self) -> float | None:
+        return self.age if self.rows else None
 
     @property
     def rows_in_transaction(self) -> int:
@@ -243,6 +249,67 @@ def test_a_transaction_gets_older_where_more_is_known_to_come(
         clock.time_s = max(0.0, time_s)
         committer.add(next(blocks))
         assert bool(recorder.commits) == (clock.time_s >= oldest_s)
+
+
+def test_age_ends_a_transaction_anywhere():
+    recorder = Recorder()
+    committer = Committer(
+        runtime(1000, Metrics()),
+        cast(KafkaDelivery, recorder),
+        PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+        OutOfCut,
+        FencingCheck("db"),
+    )
+    third_s = runtime(1, Metrics()).config.kafka.transaction_timeout_s / 3
+    committer.add_times({lsn(number).to_bytes(): 0 for number in range(9)}, is_last=True)
+    positions = table(0, [1, 2, 2, 2, 2])
+    pages = [EncodedRows("t", 0, [place], [None], [place]) for place in positions]
+    blocks = merge([iter(pages)])
+
+    committer.add(next(blocks))
+    recorder.age = third_s - 0.01
+    committer.add(next(blocks))
+    committer.commit_if_old()
+    assert commits_of(recorder) == []
+    committer.commit_if_old(0.02)  # what follows takes longer than there is time
+    recorder.age = third_s
+    committer.add(next(blocks))  # inside a source transaction
+    recorder.age = 0.0
+    committer.add(next(blocks))
+    recorder.age = third_s
+    committer.commit_if_old()  # while the next page is awaited
+    committer.commit_if_old()  # nothing is open any more
+    assert commits_of(recorder) == [([1, 2], False, 0), ([2], False, 0), ([2], False, 0)]
+    assert committer.state.position == ChangePosition.from_bytes(positions[3])
+
+
+def test_a_commit_before_the_first_block_of_a_window_knows_the_commit_at_its_position():
+    recorder = Recorder()
+    committer = Committer(
+        runtime(1000, Metrics()),
+        cast(KafkaDelivery, recorder),
+        PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+        OutOfCut,
+        FencingCheck("db"),
+    )
+    rows = table(0, [1])
+    for first, last in ((1, 3), (4, 6)):
+        numbers = range(first, last + 1)
+        times = {lsn(number).to_bytes(): 0 for number in numbers}
+        committer.add_times(
+            times, Commits.of_rows((raw, None, None, None) for raw in times), is_last=False
+        )
+        if first == 1:
+            for block in merge([iter([EncodedRows("t", 0, rows, [None], rows)])]):
+                committer.add(block)
+            committer.pass_to(lsn(3), is_last=False)
+    recorder.age = 3600.0
+    committer.commit_if_old()
+
+    (record,) = recorder.commits[-1]["checkpoints"].values()
+    assert record.position == ChangePosition.end_of(lsn(3))
+    assert committer.state.commit is not None
+    assert committer.state.commit.commit_lsn == lsn(3)
 
 
 class Refused(Exception):

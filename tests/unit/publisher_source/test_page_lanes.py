@@ -32,6 +32,23 @@ class Pages:
         return found
 
 
+def test_the_caller_gets_turns_while_a_page_is_awaited() -> None:
+    goes_on, turns = threading.Event(), 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        goes_on.set()
+
+    one = lane([])
+    try:
+        pages = as_pages(Pages([1, 2], lambda: goes_on.wait(WITHIN_S)))
+        assert list(one.read_ahead(lambda: pages, Places(2), turn)) == [1, 2]
+        assert turns
+    finally:
+        one.close()
+
+
 class Connected:
     """Counts what is opened and closed."""
 

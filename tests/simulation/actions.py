@@ -193,7 +193,8 @@ def _alter(sim: Simulation, table: Table, kind: str, column: Column) -> None:
 def add_column(sim: Simulation, rng: random.Random) -> None:
     table = rng.choice(_tables(sim))
     number = table.next_column_id
-    _alter(sim, table, "add", Column(number, f"c{number}", rng.choice(("int", "nvarchar(20)"))))
+    types = ("int", "nvarchar(20)", *(("varchar(20)",) * 2 if sim.source.has_blocks else ()))
+    _alter(sim, table, "add", Column(number, f"c{number}", rng.choice(types)))
 
 
 @action
@@ -373,6 +374,15 @@ def server_down(sim: Simulation, rng: random.Random) -> None:
 def torn_read(sim: Simulation, rng: random.Random) -> None:
     """Others commit while a chunk of a snapshot is read."""
     sim.source.torn_reads += rng.randrange(1, 4)
+
+
+@action
+def decline_block(sim: Simulation, rng: random.Random) -> None:
+    """The reference must read a page again: the driver refuses a row, or an encoder a value."""
+    if rng.random() < 0.4:
+        sim.source.row_refusals += 1
+    else:
+        sim.source.late_declines += rng.choice((1, 2))
 
 
 # -- the publisher ---------------------------------------------------------------------------------

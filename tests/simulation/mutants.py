@@ -16,25 +16,16 @@ from tailrace_publisher.daemon import coverage, stream, table_intake, tables, wa
 from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing, PublisherError
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source import pages
+from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
 _STALL_S: Final = 60.0
 _DEADLINE_S: Final = 10.0
 
 
-@contextmanager
-def _replaced(where: Any, name: str, by: Any) -> Iterator[None]:
-    before = getattr(where, name)
-    setattr(where, name, by)
-    try:
-        yield
-    finally:
-        setattr(where, name, before)
-
-
 def _older_instance_goes_early() -> AbstractContextManager[None]:
     """1: nobody looks whether some instance of a followed table holds what comes next."""
-    return _replaced(coverage, "check_place_kept", lambda *_, **__: None)
+    return replaced(coverage, "check_place_kept", lambda *_, **__: None)
 
 
 def _forgotten_versions() -> AbstractContextManager[None]:
@@ -47,7 +38,7 @@ def _forgotten_versions() -> AbstractContextManager[None]:
         for name, versions in known.items():
             table.versions.setdefault(name, versions)
 
-    return _replaced(table_intake.TableIntake, "_take_in", taken_in)
+    return replaced(table_intake.TableIntake, "_take_in", taken_in)
 
 
 def _database_guid_counts() -> AbstractContextManager[None]:
@@ -57,7 +48,7 @@ def _database_guid_counts() -> AbstractContextManager[None]:
         if known.database_guid and found.database_guid not in {None, known.database_guid}:
             raise DatabaseReplaced(f"database {database}: its GUID is another one")
 
-    return _replaced(wiring, "check_same_database", check)
+    return replaced(wiring, "check_same_database", check)
 
 
 def _any_replica_will_do() -> AbstractContextManager[None]:
@@ -68,7 +59,7 @@ def _any_replica_will_do() -> AbstractContextManager[None]:
         begin(self, *args, **kwargs)
         self._sees_range = True
 
-    return _replaced(pages.ChangePages, "__init__", begun)
+    return replaced(pages.ChangePages, "__init__", begun)
 
 
 def _fence_by_clock() -> AbstractContextManager[None]:
@@ -83,8 +74,8 @@ def _fence_by_clock() -> AbstractContextManager[None]:
         return drained(session, maxtrans or _MAXTRANS_DEFAULT)
 
     stack = ExitStack()
-    stack.enter_context(_replaced(fence.FenceSource, "mark", marked))
-    stack.enter_context(_replaced(fence, "is_drained", is_drained))
+    stack.enter_context(replaced(fence.FenceSource, "mark", marked))
+    stack.enter_context(replaced(fence, "is_drained", is_drained))
     return _closing(stack)
 
 
@@ -99,7 +90,7 @@ def _fresh_because_it_runs() -> AbstractContextManager[None]:
         sessions = watch.scan_sessions(self._connection)
         return sessions.moment if watch.scan_age_s(sessions) < _STALL_S else None
 
-    return _replaced(watch.CaptureWatch, "look", looked)
+    return replaced(watch.CaptureWatch, "look", looked)
 
 
 def _command_ids_are_there() -> AbstractContextManager[None]:
@@ -118,7 +109,7 @@ def _command_ids_are_there() -> AbstractContextManager[None]:
             },
         )
 
-    return _replaced(pages.PageStatements, "of", classmethod(made))
+    return replaced(pages.PageStatements, "of", classmethod(made))
 
 
 def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
@@ -131,7 +122,7 @@ def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
         begin(self, connection, instance, schema, span, *rest)
         self._after = span.after
 
-    return _replaced(pages.ChangePages, "__init__", begun)
+    return replaced(pages.ChangePages, "__init__", begun)
 
 
 def _stops_are_not_written() -> AbstractContextManager[None]:
@@ -144,7 +135,7 @@ def _stops_are_not_written() -> AbstractContextManager[None]:
         if failure is not None:
             raise failure
 
-    return _replaced(tables.PublishedTables, "refresh", refreshed)
+    return replaced(tables.PublishedTables, "refresh", refreshed)
 
 
 def _rights_come_back_too_late() -> AbstractContextManager[None]:
@@ -154,7 +145,7 @@ def _rights_come_back_too_late() -> AbstractContextManager[None]:
     def asked(self: Any, readings: Any, window: Any) -> Any:
         return refused(self, readings, window) or PermissionMissing("given again", number=229)
 
-    return _replaced(stream.Stream, "_refused", asked)
+    return replaced(stream.Stream, "_refused", asked)
 
 
 def _checkpoint_before_the_id() -> AbstractContextManager[None]:
@@ -171,9 +162,14 @@ def _checkpoint_before_the_id() -> AbstractContextManager[None]:
         return found.pop(id(topics), None) or read(topics, deadline_s)
 
     stack = ExitStack()
-    stack.enter_context(_replaced(wiring.KafkaDelivery, "start", started))
-    stack.enter_context(_replaced(wiring, "read_checkpoints", stored))
+    stack.enter_context(replaced(wiring.KafkaDelivery, "start", started))
+    stack.enter_context(replaced(wiring, "read_checkpoints", stored))
     return _closing(stack)
+
+
+def _declined_pages_are_passed_over() -> AbstractContextManager[None]:
+    """Of blocks: a page that is declined once it is encoded is not read again."""
+    return replaced(pages.ChangePages, "read_again", lambda self, *_: self.fetch())
 
 
 @contextmanager
@@ -194,6 +190,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "stops-not-written": _stops_are_not_written,
     "rights-too-late": _rights_come_back_too_late,
     "checkpoint-before-id": _checkpoint_before_the_id,
+    "declined-passed-over": _declined_pages_are_passed_over,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -207,6 +204,7 @@ SIGNS: Final = {
     "stops-not-written": ("ended by itself: PositionExpired",),
     "rights-too-late": ("ended by itself: PermissionMissing",),
     "checkpoint-before-id": ("twice", "comes behind", "positions go back", "progress record"),
+    "declined-passed-over": ("missing [", ": at "),
 }
 """What a finding says that is of the fault: of these words, one."""
 

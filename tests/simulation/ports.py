@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from tailrace_publisher.ports import Ports, Stop
+from tailrace_publisher.snapshot import table_reader
+from tailrace_publisher.source import pages
+from tests.simulation.inline import InlineExecutor, Lane, LaneExecutor
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.kafka.registry import RegistryClient, Schemas
+from tests.simulation.sqlserver.blocks import ModelBlocks
 from tests.simulation.sqlserver.connection import Source
 from tests.simulation.world import World
 
@@ -39,62 +42,6 @@ class VirtualClock:
             self._tick()
 
 
-class InlineExecutor(Executor):
-    """Runs what is submitted at once, in the caller's thread: one order of things only."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run it."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - an executor hands on whatever it was
-            future.set_exception(error)
-        return future
-
-
-@dataclass(slots=True)
-class Lane:
-    """What is read in threads beside the publisher's own: tasks that run when their turn comes."""
-
-    tasks: deque[tuple[Future[Any], Callable[[], Any]]] = field(default_factory=deque)
-    is_running: bool = False
-
-    def run_next(self) -> None:
-        """Run a task, in the middle of what the main thread does; it is interrupted by none."""
-        if self.is_running or not self.tasks:
-            return
-        future, task = self.tasks.popleft()
-        if not future.set_running_or_notify_cancel():
-            return
-        self.is_running = True
-        try:
-            future.set_result(task())
-        except Exception as error:  # noqa: BLE001 - an executor hands on whatever it was
-            future.set_exception(error)
-        finally:
-            self.is_running = False
-
-
-class LaneExecutor(Executor):
-    """An executor of one thread, whose tasks run between calls of the main thread."""
-
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
-        self._submitted: list[Future[Any]] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have it run later."""
-        future: Future[Any] = Future()
-        self._submitted.append(future)
-        self._lane.tasks.append((future, partial(fn, *args, **kwargs)))
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        """Nothing that waits runs any more."""
-        for future in self._submitted:
-            future.cancel()
-
-
 def make_ports(
     source: Source,
     clients: Clients,
@@ -114,7 +61,26 @@ def make_ports(
         registry=lambda _: RegistryClient(schemas, tick, clients.faults),
         clock=VirtualClock(world, tick),
         executor=executor,
+        connect_blocks=partial(ModelBlocks, source) if source.has_blocks else lambda _: None,
     )
+
+
+@contextmanager
+def replaced(where: Any, name: str, by: Any) -> Iterator[None]:
+    """Another value of a name while the block runs."""
+    before = getattr(where, name)
+    setattr(where, name, by)
+    try:
+        yield
+    finally:
+        setattr(where, name, before)
+
+
+@contextmanager
+def few_rows(count: int) -> Iterator[None]:
+    """So many rows are read in blocks already: the model's ranges have few."""
+    with replaced(pages, "FEW_ROWS", count), replaced(table_reader, "FEW_ROWS", count):
+        yield
 
 
 def new_stop() -> threading.Event:

@@ -16,6 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 _SEED_MAX: Final = 1 << 30
+_ROW_BY_ROW: Final = 0.2
+"""Share of the seeds that read row by row, as where there is no numpy."""
+_CALM: Final = 0.5
+"""Share of the others in which snapshots are mostly over before the first step: while a table has
+one, its changes are read row by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Surroundings:
         allows_snapshot: see ``view.Features``.
         shards: of how many the publisher has the last, and with it all tables; publishers hand it
             over to each other by the transactional id of the shard.
+        blocks: whether rows may be read in blocks, as they are by default.
+        few_rows: rows from which on they are; really ``page_size.FEW_ROWS``.
     """
 
     replicas: int
@@ -68,6 +75,8 @@ class Surroundings:
     tables: int
     allows_snapshot: bool = False
     shards: int = 1
+    blocks: bool = False
+    few_rows: int = 256
 
     @property
     def goes_by_time(self) -> bool:
@@ -205,6 +214,7 @@ def draw(seed: int) -> Scenario:
         options["source"]["read_mode"] = "function"
     if seed % 5 == 4:
         around = replace(around, shards=2)
+    around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
     return Scenario(seed, around, options, steps)
 
 
@@ -218,6 +228,30 @@ def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tu
             step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
             mixed.insert(place, step)
             place += rng.choice((1, 1, 2))
+    return tuple(mixed)
+
+
+def _with_blocks(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """Rows are read in blocks in most seeds, and in some of those pages are declined."""
+    if rng.random() < _ROW_BY_ROW:
+        return around, steps
+    around = replace(around, blocks=True, few_rows=rng.choice((0, 1, 3)))
+    steps = _mixed(rng, steps, spread, "decline_block", rng.choice((0, 1, 3, 10)))
+    if rng.random() < _CALM:
+        steps = tuple(Step("capture", 30, rng.randrange(_SEED_MAX)) for _ in range(8)) + steps
+    return around, steps
+
+
+def _mixed(
+    rng: random.Random, steps: tuple[Step, ...], spread: int, kind: str, count: int
+) -> tuple[Step, ...]:
+    """Steps, with some of a further kind among them."""
+    mixed = list(steps)
+    for _ in range(count):
+        step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
+        mixed.insert(rng.randrange(len(mixed) + 1), step)
     return tuple(mixed)
 
 

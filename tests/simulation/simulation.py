@@ -41,11 +41,12 @@ from tailrace_schemas.signals import (
     TableSignal,
 )
 from tests.simulation.actions import ACTIONS
+from tests.simulation.inline import Lane
 from tests.simulation.kafka.broker import Broker, Fate, Transaction
 from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
 from tests.simulation.logs import Told
-from tests.simulation.ports import Lane, make_ports, new_stop
+from tests.simulation.ports import few_rows, make_ports, new_stop
 from tests.simulation.published import Published
 from tests.simulation.scenario import Scenario
 from tests.simulation.sqlserver import log as wal
@@ -142,6 +143,10 @@ class Simulation:
         Raises:
             Finding: the publisher broke a promise while it ran.
         """
+        with few_rows(self.scenario.around.few_rows):
+            self._run()
+
+    def _run(self) -> None:
         while not self.is_over:
             self._dead = False
             self._stop = new_stop()
@@ -262,10 +267,8 @@ class Simulation:
         if self.world.ticks % 8 == 0:
             # The mark is really made every five minutes; here often, as it is waited for.
             self.scan(marks_time=self.world.ticks % 40 == 0)
-        self._target = max(
-            (e.start_lsn for e in self.group.database.mapping if e.tran_id != TIME_MARK),
-            default=b"",
-        )
+        entries = reversed(self.group.database.mapping)  # ascending
+        self._target = next((e.start_lsn for e in entries if e.tran_id != TIME_MARK), b"")
         waited = self.world.ticks - self._phase_began
         if self._has_caught_up():
             stopped = self._stopped()
@@ -296,6 +299,7 @@ class Simulation:
         self.source.errors.clear()
         self.source.login_errors.clear()
         self.source.torn_reads = 0
+        self.source.row_refusals = self.source.late_declines = 0
         self.is_capture_stopped = False
         self.not_hardening.clear()
         self.not_redoing.clear()
@@ -540,7 +544,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         scenario,
         world,
         group,
-        Source(group, features, lambda: simulation.tick()),
+        Source(group, features, lambda: simulation.tick(), has_blocks=around.blocks),
         broker,
         schemas,
         KafkaFaults(),

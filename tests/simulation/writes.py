@@ -123,6 +123,8 @@ class Writer:
         if column.type == "nvarchar(max)":
             self._large += 1  # never what it was: then it would count as left alone
             return f"large{number}.{self._large}"
+        if column.type == "varchar(20)" and number < 200:
+            return f"\u00fc{number}"  # not ASCII
         if column.type == "bigint":
             return number + _LARGE
         return number if column.type == "int" else f"t{number}"

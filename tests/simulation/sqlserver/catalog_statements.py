@@ -15,6 +15,7 @@ _TYPES: Final = {
     "int": ("int", 4, 10, 0),
     "bigint": ("bigint", 8, 19, 0),
     "nvarchar(20)": ("nvarchar", 40, 0, 0),
+    "varchar(20)": ("varchar", 20, 0, 0),
     "nvarchar(max)": ("nvarchar", -1, 0, 0),
 }
 """Name, max_length in bytes, precision and scale, as sys.columns has them."""
@@ -155,7 +156,7 @@ def _columns(view: View, _: Sequence[Any]) -> Answer:
 
 def _described(object_id: int, column_id: int, column: Column) -> tuple[Any, ...]:
     name, length, precision, scale = _TYPES[column.type]
-    collation = "Latin1_General_BIN2" if name == "nvarchar" else None
+    collation = "Latin1_General_BIN2" if name.endswith("varchar") else None
     nullable = int(column.nullable)
     return (object_id, column.name, column_id, name, length, precision, scale, nullable, collation)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -42,7 +42,10 @@ class Source:
         errors: numbers of errors that the next statements meet.
         login_errors: the same of the next log-ins.
         torn_reads: how many of the next snapshot chunks are read while others commit.
-        choose: which of several readable secondaries a log-in gets.
+        logins: number of log-ins, which choose one of several readable secondaries.
+        has_blocks: whether rows may be read in blocks.
+        row_refusals: how many of the next blocks the driver refuses.
+        late_declines: how many of the next blocks turn out to be the reference's once encoded.
     """
 
     group: Group
@@ -52,6 +55,19 @@ class Source:
     login_errors: deque[int] = field(default_factory=deque)
     torn_reads: int = 0
     logins: int = 0
+    has_blocks: bool = False
+    row_refusals: int = 0
+    late_declines: int = 0
+
+    def refuses_row(self) -> bool:
+        """Whether the driver refuses a row of the next block."""
+        self.row_refusals -= (refuses := self.row_refusals > 0)
+        return refuses
+
+    def declines_block(self) -> bool:
+        """Whether the next block is declined when it is encoded."""
+        self.late_declines -= (declines := self.late_declines > 0)
+        return declines
 
     def connect(self, config: SourceConfig) -> SourceConnection:
         """A log-in through the listener.
@@ -105,14 +121,16 @@ class SourceConnection:
         return self.query_sets(sql, *parameters)[0]
 
     def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
-        """Rows of every result set; between two statements of a batch anything may happen."""
+        """Rows of every result set."""
+        return list(self.sets(sql, *parameters))
+
+    def sets(self, sql: str, *parameters: Any) -> Iterator[list[Any]]:
+        """The result sets, one by one; between two statements of a batch anything may happen."""
         self.queries += 1
         left = list(parameters)
         named: dict[str, Any] = {}
-        sets: list[list[Any]] = []
         for text in filter(None, map(str.strip, sql.split(";"))):
-            self._source.tick()
-            self._check_alive()
+            self.go_on()
             count = text.count("?")
             given = Parameters(left[:count])
             del left[:count]
@@ -121,10 +139,18 @@ class SourceConnection:
                 named.update(zip(names, given, strict=True))
                 continue
             given.named = named
-            sets.append(self._answer(text, given))
+            yield self._answer(text, given)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Something more is sent or read: the world goes on, and the connection may break."""
         self._source.tick()
         self._check_alive()
-        return sets
+
+    def type_of(self, table: str, column: str) -> str:
+        """The type of a column of a source table; empty where there is none."""
+        columns = self._view.table_named(table).columns
+        return next((c.type for c in columns if c.name == column), "")
 
     def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
         """Rows of each of some statements; they are one batch."""

@@ -177,7 +177,7 @@ def test_kill_under_load_loses_and_repeats_nothing(server, request):
         assert not captured or max(captured) < min(lsns - captured, default=b"\xff")
         mapped = (
             "SELECT start_lsn FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
-            " AND start_lsn NOT IN (SELECT start_lsn FROM cdc.change_tables)"
+            " AND tran_begin_lsn NOT IN (SELECT start_lsn FROM cdc.change_tables)"
         )
         assert {row[0] for row in cursor.execute(mapped).fetchall()} == lsns
         captured = lsns

@@ -12,7 +12,9 @@ one write from its DDL on, and published with all that came before it: what it d
 table cannot be done out of sight.
 
 A newly enabled instance is recognised when the scan reaches the LSN at which it was enabled: from
-there on its changes are taken, and that LSN becomes its start_lsn.
+there on its changes are taken. The transaction that enabled it gets an entry in
+cdc.lsn_time_mapping, and its start_lsn, which lies below, one without a transaction. So a reader
+finds it that looks for a start_lsn below the newest transaction's entry.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-scan-transact-sql
 """
@@ -54,7 +56,6 @@ from tailrace_emulator.cdc.scan_sessions import (
     ScanSession,
 )
 from tailrace_emulator.log.records import DdlChange, LogTransaction, RowChange
-from tailrace_emulator.log.transaction_log import without_changes
 from tailrace_emulator.messages.errors import LOCK_TIMEOUT, SqlError
 from tailrace_emulator.storage import written_ahead
 from tailrace_emulator.storage.encoded_rows import HIDDEN_COLUMNS, with_encoded
@@ -163,7 +164,7 @@ class ScanCycle:
         ended = self._engine.clock.now_ticks()
         if not taken:
             # Nothing waits up to where the log ended when it was read.
-            return ScanSession(0, self.begun, ended, start_lsn=start, end_lsn=log_end)
+            return ScanSession(0, self.begun, ended, end_lsn=log_end)
         return ScanSession(
             0,
             self.begun,
@@ -258,10 +259,11 @@ class ScanCycle:
         if ready:
             self._awaiting = self._awaiting[len(ready) :]
             self._recognised += ready
-            self._entries += [
-                lsn_time_mapping.transaction_entry(without_changes(i.enabled_lsn, i.enabled_ticks))
-                for i in ready
-            ]
+            for instance in ready:
+                self._entries += [
+                    lsn_time_mapping.dummy_entry(instance.start_lsn, instance.enabled_ticks),
+                    lsn_time_mapping.transaction_entry(instance.enabling),
+                ]
             self._choose_targets()
 
     def _begin_validity(self, connection: apsw.Connection) -> None:
@@ -274,7 +276,7 @@ class ScanCycle:
             connection.execute(
                 f'UPDATE "{table.sqlite_name}" SET {sqlite_column(table, "start_lsn")} = ?'
                 f" WHERE {sqlite_column(table, 'object_id')} = ?",
-                (instance.enabled_lsn, instance.object_id),
+                (instance.start_lsn, instance.object_id),
             )
             scan_position.recognised(connection, self._database, instance.object_id)
         self._recognised = []

@@ -4,8 +4,7 @@ Kept in two tables of the engine's own (not visible to T-SQL), written in the sa
 the change rows, so a kill -9 never separates them.
 
 ``enabled_lsn`` of an instance is where its validity begins: the capture process takes only
-transactions that committed after it, and makes it the instance's start_lsn when the scan gets
-there.
+transactions that committed after it. The instance gets its start_lsn when the scan gets there.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tailrace_emulator.log.transaction_log import without_changes
+
 if TYPE_CHECKING:
     import apsw
 
+    from tailrace_emulator.log.records import LogTransaction
     from tailrace_emulator.storage.engine import Database
 
 _SCHEMA = """
@@ -35,6 +37,16 @@ class AwaitingInstance:
     object_id: int
     enabled_lsn: bytes
     enabled_ticks: int
+
+    @property
+    def enabling(self) -> LogTransaction:
+        """The transaction that enabled it, as cdc.lsn_time_mapping has it."""
+        return without_changes(self.enabled_lsn, self.enabled_ticks)
+
+    @property
+    def start_lsn(self) -> bytes:
+        """Where its enabling began: below the enabling's own entry, above all that came before."""
+        return self.enabling.begin_lsn
 
 
 def begin(connection: apsw.Connection, database: Database, lsn: bytes) -> None:

@@ -248,7 +248,8 @@ def test_lsn_time_mapping_has_one_entry_per_transaction(orders):
 
     orders.scan()
 
-    begun, transaction = orders.rows("cdc", "lsn_time_mapping")
+    start, begun, transaction = orders.rows("cdc", "lsn_time_mapping")
+    assert start["tran_id"] == b"\x00"
     assert begun["tran_id"] not in {b"\x00", transaction["tran_id"]}
     assert begun["tran_begin_lsn"] < begun["start_lsn"] < transaction["tran_begin_lsn"]
     assert transaction["start_lsn"] == lsn
@@ -267,7 +268,9 @@ def test_start_lsn_is_established_when_the_scan_recognises_the_instance(orders):
 
     start = find_instance(connection, orders.database, "DBO_orders").start_lsn
     assert functions.min_lsn(connection, orders.database, "dbo_orders") == start
-    assert functions.max_lsn(connection, orders.database) == start
+    below, entry = orders.rows("cdc", "lsn_time_mapping")
+    assert below["start_lsn"] == start < entry["start_lsn"]
+    assert functions.max_lsn(connection, orders.database) == entry["start_lsn"]
 
 
 def test_second_instance_sees_only_what_commits_after_it(orders):
@@ -343,11 +346,11 @@ def test_quiet_database_gets_an_entry_after_five_minutes(orders):
     orders.scan()
     orders.clock.advance(299)
     orders.scan()
-    assert len(orders.rows("cdc", "lsn_time_mapping")) == 1
+    assert len(orders.rows("cdc", "lsn_time_mapping")) == 2
     orders.clock.advance(2)
     orders.scan()
 
-    entries = orders.rows("cdc", "lsn_time_mapping")
+    entries = orders.rows("cdc", "lsn_time_mapping")[1:]
     assert [e["tran_id"] == b"\x00" for e in entries] == [False, True]
     assert entries[0]["start_lsn"] < entries[1]["start_lsn"]
     orders.insert("orders", (1, "a", 1, None))
@@ -370,7 +373,7 @@ def test_scan_sessions_show_drained_logs_and_collapse_empty_ones(orders):
     assert (aggregate.session_id, aggregate.tran_count) == (0, 1)
 
 
-def test_a_session_that_found_nothing_ends_where_the_log_ended(orders):
+def test_a_session_that_found_nothing_starts_nowhere_and_ends_where_the_log_ended(orders):
     orders.scan()
     orders.insert("orders", (1, "a", 1, None))
     orders.scan()
@@ -381,7 +384,7 @@ def test_a_session_that_found_nothing_ends_where_the_log_ended(orders):
     empty = runtime(orders.engine).history(orders.database).rows()[-1]
     assert busy.end_lsn == busy.last_commit_lsn
     assert empty.end_lsn == before >= busy.end_lsn
-    assert empty.start_lsn == busy.end_lsn
+    assert empty.start_lsn == ZERO_LSN != busy.start_lsn
 
 
 def test_added_columns_are_ignored_and_dropped_ones_null(orders):

@@ -53,7 +53,7 @@ def history(orders):
         else:
             orders.update("orders", {rid: (1, str(number), 1, None)})
     orders.scan()
-    mapping = orders.rows("cdc", "lsn_time_mapping")[1:]
+    mapping = orders.rows("cdc", "lsn_time_mapping")[-3:]
     return orders, [(entry["start_lsn"], entry["tran_end_time"]) for entry in mapping]
 
 

@@ -394,10 +394,10 @@ def dones(tokens):
     ]
 
 
-def test_print_assignments_and_cursor_statements_have_ends_of_their_own(session):
+def test_print_select_assignments_and_cursor_statements_have_ends_of_their_own(session):
     statements = "DECLARE @x int; PRINT 'a'; SET @x = 1; SELECT @x = 2; SELECT @x"
     ended = dones(session.batch(statements))
-    assert ended == [("DONE", None), ("DONE", None), ("DONE", None), ("DONE", 1)]
+    assert ended == [("DONE", None), ("DONE", None), ("DONE", 1)]
     cursor = (
         "DECLARE @x int; DECLARE c CURSOR FOR SELECT 1 AS a; OPEN c; FETCH NEXT FROM c INTO @x;"
         " CLOSE c; DEALLOCATE c"
@@ -410,10 +410,15 @@ def test_print_assignments_and_cursor_statements_have_ends_of_their_own(session)
     text = (RpcParameter("", NVARCHAR, "DECLARE @x int; SET @x = 1; PRINT 'c'; SELECT @x"),)
     assert dones(call(session, ProcedureId.EXECUTESQL, *text)) == [
         ("DONE_IN_PROC", None),
-        ("DONE_IN_PROC", None),
         ("DONE_IN_PROC", 1),
         ("DONE_PROC", None),
     ]
+
+
+def test_set_of_a_variable_ends_without_a_done(session):
+    """tedious' parameterised-statements-test: no doneInProc, or one with a count of 1."""
+    text = (RpcParameter("", NVARCHAR, "DECLARE @x int; SET @x = 1"),)
+    assert dones(call(session, ProcedureId.EXECUTESQL, *text)) == [("DONE_PROC", None)]
 
 
 def test_the_driver_reaches_rows_behind_assignments(module_emulator):

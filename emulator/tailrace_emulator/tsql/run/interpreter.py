@@ -431,8 +431,8 @@ class Interpreter:
 
 
 def _has_own_end(node: Statement) -> bool:
-    """Whether a statement that counts nothing tells its end: PRINT, assignments, cursors."""
-    if isinstance(node, Print | SetVariable):
+    """Whether a statement that counts nothing has a DONE: PRINT, SELECT @variable =, cursors."""
+    if isinstance(node, Print):
         return True
     if isinstance(node, QueryStatement):
         body = node.query.body

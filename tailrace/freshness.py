@@ -7,7 +7,7 @@ all the same. ``tailrace lag`` and ``tailrace web`` show it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,11 +58,15 @@ class Joint:
         lsn: up to which it has everything; None while nothing.
         commit_ms: source commit time of that LSN, milliseconds UTC.
         age_s: seconds since then.
+        lag_s: seconds for which the oldest change of a table in the cut has waited for the stage;
+            of the change tables what the capture job reports. 0.0 if none waits: an idle database
+            is not late, however old its last commit is. None if not known.
     """
 
     lsn: str | None = None
     commit_ms: int | None = None
     age_s: float | None = None
+    lag_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Freshness:
         at_ms: the moment, milliseconds UTC.
         capture_s: seconds by which the capture job is behind the source's log, as it says itself.
         retention_s: how long the source keeps change rows, seconds; None where it may not be seen.
+        capture_age_s: seconds since the capture job's newest scan; None where it may not be seen.
+        published_ms: when the newest progress record was written, milliseconds UTC; None: none is.
         joints: captured, topics, log, lake: in this order, those that are configured.
         tables: in the order of their names.
         problems: by part, what kept it from answering.
@@ -84,6 +90,8 @@ class Freshness:
     tables: tuple[TableFreshness, ...]
     problems: Mapping[str, str] = field(default_factory=dict)
     retention_s: float | None = None
+    capture_age_s: float | None = None
+    published_ms: int | None = None
 
     @property
     def until_loss_s(self) -> float | None:
@@ -133,16 +141,20 @@ class FreshnessReader:
             stages |= {"topics": topics, **({"log": log} if "log" in stages else {})}
         at_ms = time.time_ns() // 1_000_000
         captured = Stage(source.max_lsn, source.max_lsn_ms) if source and source.max_lsn else None
-        joints = {
-            name: _joint(stage, at_ms) for name, stage in {"captured": captured, **stages}.items()
-        }
+        latency_s = None if source is None else source.capture_latency_s
+        tables = tuple(_tables(self._config, source, topics, log, lake))
+        joints = {"captured": _joint(captured, at_ms, latency_s)}
+        for name, stage in stages.items():
+            joints[name] = _joint(stage, at_ms, _waits_s(stage, source, tables, at_ms))
         return Freshness(
             at_ms,
-            None if source is None else source.capture_latency_s,
+            latency_s,
             joints,
-            tuple(_tables(self._config, source, topics, log, lake)),
+            tables,
             problems,
             None if source is None else source.retention_s,
+            None if source is None else source.capture_age_s,
+            None if topics is None else topics.published_ms,
         )
 
 
@@ -153,12 +165,28 @@ def _timed(stage: Stage | None, source: SourceState) -> Stage | None:
     return replace(stage, closed_commit_ms=source.times_ms.get(stage.closed_lsn))
 
 
-def _joint(stage: Stage | None, at_ms: int) -> Joint:
+def _joint(stage: Stage | None, at_ms: int, lag_s: float | None) -> Joint:
     if stage is None:
-        return Joint()
+        return Joint(lag_s=lag_s)
     known_ms = stage.closed_commit_ms
     age = None if known_ms is None else max(0.0, (at_ms - known_ms) / 1000)
-    return Joint(stage.closed_lsn, known_ms, age)
+    return Joint(stage.closed_lsn, known_ms, age, lag_s)
+
+
+def _waits_s(
+    stage: Stage | None,
+    source: SourceState | None,
+    tables: Iterable[TableFreshness],
+    at_ms: int,
+) -> float | None:
+    """How long the oldest change of a table in the cut has waited for a stage."""
+    if stage is None or source is None:
+        return None
+    newest = (t.newest_lsn or "" for t in tables if t.in_cut and t.stopped is None)
+    if max(newest, default="") <= stage.closed_lsn:
+        return 0.0
+    since_ms = source.waiting_ms.get(stage.closed_lsn)
+    return None if since_ms is None else max(0.0, (at_ms - since_ms) / 1000)
 
 
 def _asked(part: str, problems: dict[str, str], ask: Callable[[], _T]) -> _T | None:
@@ -178,7 +206,7 @@ def _topics(config: PublisherConfig) -> Stage | None:
     return published_stage(config)
 
 
-def _source(config: PublisherConfig, lsns: Iterable[str]) -> SourceState:
+def _source(config: PublisherConfig, lsns: Sequence[str]) -> SourceState:
     from tailrace.freshness_source import read_source
 
     return read_source(config, lsns)

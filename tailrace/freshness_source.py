@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -22,6 +22,10 @@ from tailrace_schemas.topics import TableName
 
 _AT_ONCE: Final = 100
 """Change tables asked by one statement."""
+_UP_TO: Final = "start_lsn <= ? ORDER BY start_lsn DESC"
+"""Finds the newest commit up to an LSN."""
+_AFTER: Final = "start_lsn > ? AND tran_id <> 0x00 ORDER BY start_lsn"
+"""Finds the first captured transaction after an LSN; 0x00 has an entry that only marks time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class SourceState:
         retention_s: how long change rows are kept, seconds; None where the login may not see it.
         newest: by table.
         times_ms: commit times of the LSNs that were asked for, milliseconds UTC.
+        waiting_ms: of the same LSNs: commit time of the first captured transaction after each.
     """
 
     max_lsn: str | None
@@ -61,14 +66,15 @@ class SourceState:
     retention_s: float | None
     newest: dict[TableName, Newest] = field(default_factory=dict)
     times_ms: dict[str, int] = field(default_factory=dict)
+    waiting_ms: dict[str, int] = field(default_factory=dict)
 
 
-def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceState:
+def read_source(config: PublisherConfig, lsns: Sequence[str] = ()) -> SourceState:
     """Ask the source; one statement for a hundred tables.
 
     Args:
         config: says where, and which tables.
-        lsns: commit LSNs whose time is wanted, too: of each, the newest commit up to it counts.
+        lsns: of stages; see ``times_ms`` and ``waiting_ms``.
 
     Raises:
         SourceError: it does not answer, or refuses.
@@ -85,12 +91,14 @@ def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceStat
         newest = _newest_lsns(connection, [i for found in tables.values() for i in found])
         highest = queries.max_lsn(connection)
         known = {lsn for lsn in newest.values() if lsn is not None}
-        times = _times(connection, sorted({*known, *lsns, *([str(highest)] if highest else [])}))
+        all_lsns = sorted({*known, *lsns, *([str(highest)] if highest else [])})
+        times = _times(connection, _UP_TO, all_lsns)
+        waiting = _times(connection, _AFTER, sorted({*lsns}))
     of_table = {}
+    times_ms = _utc_ms(times, offset)
     for name, instances in tables.items():
         lsn = max((newest.get(i) or "" for i in instances), default="") or None
-        of_table[name] = Newest(lsn, _utc_ms(times.get(lsn or ""), offset), tuple(instances))
-    times_ms = {lsn: _utc_ms(time, offset) for lsn, time in times.items()}
+        of_table[name] = Newest(lsn, times_ms.get(lsn or ""), tuple(instances))
     return SourceState(
         None if highest is None else str(highest),
         None if highest is None else times_ms.get(str(highest)),
@@ -98,14 +106,16 @@ def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceStat
         age,
         retention,
         of_table,
-        {lsn: at for lsn, at in times_ms.items() if at is not None},
+        times_ms,
+        _utc_ms(waiting, offset),
     )
 
 
-def _utc_ms(local: datetime | None, offset: timedelta) -> int | None:
-    if local is None:
-        return None
-    return round((local - offset).replace(tzinfo=UTC).timestamp() * 1000)
+def _utc_ms(times: Mapping[str, datetime], offset: timedelta) -> dict[str, int]:
+    return {
+        lsn: round((local - offset).replace(tzinfo=UTC).timestamp() * 1000)
+        for lsn, local in times.items()
+    }
 
 
 def _capture(connection: Connection) -> tuple[float | None, float | None]:
@@ -144,14 +154,14 @@ def _newest_lsns(connection: Connection, instances: Sequence[str]) -> dict[str, 
     return found
 
 
-def _times(connection: Connection, lsns: Sequence[str]) -> dict[str, datetime]:
-    """Local commit time of the newest commit up to each LSN."""
+def _times(connection: Connection, condition: str, lsns: Sequence[str]) -> dict[str, datetime]:
+    """Local commit time of the commit that a condition finds for each LSN."""
     found: dict[str, datetime] = {}
     for group in _groups(lsns):
         rows = connection.query(
             " UNION ALL ".join(
                 "SELECT ?, (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping"
-                " WHERE start_lsn <= ? ORDER BY start_lsn DESC)"
+                f" WHERE {condition})"
                 for _ in group
             ),
             *(value for lsn in group for value in (lsn, Lsn.parse(lsn).to_bytes())),

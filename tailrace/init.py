@@ -15,7 +15,11 @@ from tailrace.settings import Settings, load
 _HEAD = """\
 # Options of tailrace publish and tailrace sink. All of them, with their bounds, are explained in
 # docs/configuration.md; `tailrace doctor --config {name}` looks at everything that is named here.
+# At metrics_port each daemon reports its state: without it, `tailrace web` cannot watch it.
 """
+_PUBLISHER_PORT = 9404
+_SINK_PORT = 9405
+"""Those of the container images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,10 @@ def options_of(answers: Answers) -> dict[str, Any]:
         "prefix": answers.prefix,
         "kafka": {"bootstrap": answers.bootstrap},
         "registry": {"url": answers.registry},
-        "publisher": {"source": source},
+        "publisher": {"metrics_port": _PUBLISHER_PORT, "source": source},
     }
     if answers.lake:
-        options["sink"] = {"lake": answers.lake}
+        options["sink"] = {"lake": answers.lake, "metrics_port": _SINK_PORT}
     return options
 
 

@@ -46,7 +46,7 @@ def last_record(
     """The newest progress record, or None while there is none.
 
     Of several shards it is that of the one that is furthest behind, with the tables that any names:
-    what is out of all tables is what it says.
+    what is out of all tables is what it says. Its time is that of the shard silent for longest.
 
     A transaction's marker takes an offset too, so the search steps back until a record is found.
 
@@ -64,7 +64,8 @@ def last_record(
         return records[0] if records else None
     slowest = min(records, key=lambda record: record.closed_lsn)
     named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
-    return replace(slowest, snapshotting=list(named))
+    oldest_ms = min(record.published_ms for record in records)
+    return replace(slowest, snapshotting=list(named), published_ms=oldest_ms)
 
 
 def last_published(config: PublisherConfig) -> Progress | None:

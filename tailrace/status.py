@@ -45,6 +45,8 @@ class Stage:
     """Paths below the lake of the tables that are in its newest cut; None of the topics."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many records of each topic the sink has put aside."""
+    published_ms: int | None = None
+    """Of the topics: when the newest progress record was written, of the shard whose is oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,9 @@ def published_stage(config: PublisherConfig) -> Stage | None:
     if record is None:
         return None
     left_out = frozenset(record.snapshotting)
-    return Stage(record.closed_lsn, record.closed_commit_ms, left_out)
+    return Stage(
+        record.closed_lsn, record.closed_commit_ms, left_out, published_ms=record.published_ms
+    )
 
 
 def tables_stage(commits: CommitRows, path: str) -> Stage | None:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from confluent_kafka import KafkaException
 
-from tailrace.freshness import Freshness, FreshnessReader
+from tailrace.freshness import Freshness
 from tailrace.lake import CommitRows
-from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
-from tailrace.web.model import Model, put_together
+from tailrace.web.daemons import DaemonAddress
+from tailrace.web.model import Model
+from tailrace.web.parts import PartsReader
 from tailrace.web.strip import LedgerReader
-from tailrace_schemas.daemon_status import DaemonStatus, of_shards
 
 if TYPE_CHECKING:
     from tailrace.settings import Settings
@@ -60,8 +60,7 @@ class Collector:
     ) -> None:
         config = settings.publisher()
         self._config = config
-        self._reader = FreshnessReader(settings)
-        self._publishers, self._sink = publishers, sink
+        self._parts = PartsReader(settings, publishers, sink)
         self._every_s = every_s
         self._watched_s = watched_s
         kafka = config.kafka
@@ -131,31 +130,23 @@ class Collector:
 
     def look(self) -> Model:
         """Ask all parts now."""
-        freshness = self._reader.read()
-        problems = dict(freshness.problems)
-        asked = [_asked("publisher", address, problems) for address in self._publishers]
-        told = [status for status in asked if status is not None]
-        busy = [status for status in told if status.figures.get("shards_here") != 0] or told
-        publisher = of_shards(busy[0], busy) if len(busy) > 1 else next(iter(busy), None)
-        sink = _asked("sink", self._sink, problems)
+        seen = self._parts.read()
+        problems = dict(seen.problems)
         try:
             self._ledger.read()
         except KafkaException as error:
             problems.setdefault("topics", f"the progress topic: {error.args[0].str()}")
         ledger = self._ledger.ledger
-        rows_of = {}
+        counts = {}
         for topic, count in ledger.rows_by_topic().items():
             name = self._config.topics.table_of(topic)
             if name is not None:
-                rows_of[f"{name.schema}.{name.table}".casefold()] = count
-        return Model(
-            freshness,
-            publisher,
-            sink,
-            put_together(freshness, publisher, sink, rows_of),
-            tuple(ledger.strip(_now_ms(), self._cuts_ms(problems))),
-            problems,
-            has_lake=self._commits is not None,
+                counts[f"{name.schema}.{name.table}".casefold()] = count
+        return replace(
+            seen,
+            rows=tuple(replace(r, rows=counts.get(r.table.casefold(), 0)) for r in seen.rows),
+            strip=tuple(ledger.strip(_now_ms(), self._cuts_ms(problems))),
+            problems=problems,
         )
 
     def _cuts_ms(self, problems: dict[str, str]) -> Iterable[int]:
@@ -172,15 +163,3 @@ class Collector:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _asked(
-    name: str, address: DaemonAddress | None, problems: dict[str, str]
-) -> DaemonStatus | None:
-    if address is None:
-        return None
-    try:
-        return ask_status(address)
-    except DaemonUnavailable as error:
-        problems[name] = "; ".join(filter(None, [problems.get(name), str(error)]))
-        return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tailrace.freshness import Freshness, TableFreshness
+from tailrace.publisher_notes import PublisherNotes, TableNote
+from tailrace.verdict import DaemonFact, Facts, StageFact, Verdict, verdict
 from tailrace.web.strip import Bucket
 from tailrace_schemas.daemon_status import (
     UNREAD_STATES,
@@ -17,7 +19,10 @@ from tailrace_schemas.daemon_status import (
 )
 
 _BAD = frozenset({"stopped", "halted", "lost", "missing"})
-_UNREAD = UNREAD_STATES | {"held"}
+_OUT_OF_CUT = "in snapshot or stopped"
+_UNREAD = UNREAD_STATES | {"held", _OUT_OF_CUT}
+_NOTED = {"stopped": "stopped", "snapshot stopped": "halted"}
+"""The state that a note of the checkpoint means; any other is of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,8 @@ class Row:
         state: what an operator has to know of it, in one word.
         reason: why it is stopped; else empty.
         newest_lsn: of its newest captured change.
-        topic_s, log_s, lake_s: seconds behind that change; None where it is not known.
+        topic_s, log_s, lake_s: seconds behind that change; None if it is not known, and of a table
+            that is in its snapshot or stopped.
         rows: events published in the last hours.
         snapshot_rows: rows of its snapshot that are out; None where none is being taken.
         snapshot_estimate: rows that it will have, about.
@@ -67,11 +73,14 @@ class Model:
 
     Attributes:
         freshness: of all joints and tables.
-        publisher, sink: what they tell; None where they are not asked, or do not answer.
+        publisher, sink: what they tell; None if they are not watched, or do not answer.
         rows: the tables: those that need somebody first, then by name.
         strip: the ledger of the last hours.
         problems: by part, what kept it from answering.
         has_lake: whether one is configured.
+        watched: of ``publisher`` and ``sink`` those that are asked.
+        heartbeat_s: how often an idle publisher writes a progress record.
+        is_paused: whether the checkpoints of a publisher that does not answer say so.
     """
 
     freshness: Freshness
@@ -81,6 +90,44 @@ class Model:
     strip: tuple[tuple[int, Bucket], ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
     has_lake: bool = False
+    watched: tuple[str, ...] = ()
+    heartbeat_s: float = 10.0
+    is_paused: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all is well, from everything that was seen."""
+        fresh, published_ms = self.freshness, self.freshness.published_ms
+        daemons = {"publisher": self.publisher, **({"sink": self.sink} if self.has_lake else {})}
+        return verdict(
+            Facts(
+                daemons=[
+                    DaemonFact(name, None if of is None else of.state, name in self.watched)
+                    for name, of in daemons.items()
+                ],
+                stages=list(self._stages()),
+                record_age_s=None if published_ms is None else (fresh.at_ms - published_ms) / 1000,
+                heartbeat_s=self.heartbeat_s,
+                capture_age_s=fresh.capture_age_s,
+                tables=len(self.rows),
+                stopped=[row.table for row in self.rows if row.is_bad],
+                unread=sum(row.is_unread for row in self.rows),
+                is_paused=self.is_paused,
+                until_loss_s=fresh.until_loss_s,
+                retention_s=fresh.retention_s,
+                broken=sum(len(bucket.broken) for _, bucket in self.strip),
+                problems=self.problems,
+            )
+        )
+
+    def _stages(self) -> Iterator[StageFact]:
+        for name, joint in self.freshness.joints.items():
+            if name == "captured":
+                # Whether the job's figures may be seen is told by its age alone.
+                if joint.lag_s is not None:
+                    yield StageFact(name, joint.lag_s)
+            elif name != "topics" or joint.lsn is not None:  # without: there is no progress record
+                yield StageFact(name, joint.lag_s, has_begun=joint.lsn is not None)
 
     @property
     def errors(self) -> list[tuple[str, Failure]]:
@@ -91,29 +138,35 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        return asdict(self)
+        state, sentences = self.verdict
+        return asdict(self) | {"verdict": {"state": state, "sentences": sentences}}
 
 
 def put_together(
     freshness: Freshness,
     publisher: DaemonStatus | None,
     sink: DaemonStatus | None,
-    rows_of: Mapping[str, int],
+    notes: PublisherNotes,
 ) -> tuple[Row, ...]:
     """The tables that any part knows.
 
     Args:
-        freshness: what source, topics and lake tell.
-        publisher: what it tells.
-        sink: what it tells.
-        rows_of: events of the last hours, by table.
+        freshness: of source, topics and lake.
+        publisher: its status; None if it does not answer.
+        sink: the same.
+        notes: from the checkpoints; for the tables of which no publisher reports.
     """
     fresh = {table.table.casefold(): table for table in freshness.tables}
     published = _by_table(publisher)
     sunk = _by_table(sink)
+    noted = {table.casefold(): note for table, note in notes.tables.items()}
+    names = {t.table.casefold(): t.table for t in (*sunk.values(), *published.values())}
+    names |= {name: table.table for name, table in fresh.items()}
+    if "source" in freshness.problems:  # else a note may be of a table that is not captured now
+        names = {table.casefold(): table for table in notes.tables} | names
     rows = [
-        _row(fresh.get(name), published.get(name), sunk.get(name), rows_of)
-        for name in {*fresh, *published, *sunk}
+        _row(table, fresh.get(name), published.get(name), sunk.get(name), noted.get(name))
+        for name, table in names.items()
     ]
     return tuple(sorted(rows, key=lambda r: (not r.is_bad, not r.is_unread, r.table.casefold())))
 
@@ -123,23 +176,24 @@ def _by_table(status: DaemonStatus | None) -> dict[str, TableStatus]:
 
 
 def _row(
+    table: str,
     fresh: TableFreshness | None,
     published: TableStatus | None,
     sunk: TableStatus | None,
-    rows_of: Mapping[str, int],
+    noted: TableNote | None,
 ) -> Row:
-    state, reason = _state(fresh, published, sunk)
-    name = next(part.table for part in (fresh, published, sunk) if part is not None)
+    state, reason = _state(fresh, published, sunk, noted)
     is_read = published is not None and published.state in _UNREAD
+    in_cut = fresh if fresh is not None and fresh.in_cut else None
     return Row(
-        table=name,
+        table=table,
         state=state,
         reason=reason,
         newest_lsn=None if fresh is None else fresh.newest_lsn,
-        topic_s=None if fresh is None else fresh.topic_s,
-        log_s=None if fresh is None else fresh.log_s,
-        lake_s=None if fresh is None else fresh.lake_s,
-        rows=rows_of.get(name.casefold(), 0),
+        topic_s=None if in_cut is None else in_cut.topic_s,
+        log_s=None if in_cut is None else in_cut.log_s,
+        lake_s=None if in_cut is None or in_cut.stopped is not None else in_cut.lake_s,
+        rows=0,
         snapshot_rows=published.snapshot_rows if published is not None and is_read else None,
         snapshot_estimate=published.snapshot_estimate if published is not None else None,
         snapshot_told=snapshot_text(published) if published is not None and is_read else "",
@@ -148,21 +202,28 @@ def _row(
 
 
 def _state(
-    fresh: TableFreshness | None, published: TableStatus | None, sunk: TableStatus | None
+    fresh: TableFreshness | None,
+    published: TableStatus | None,
+    sunk: TableStatus | None,
+    noted: TableNote | None,
 ) -> tuple[str, str]:
     """The gravest of what the parts say."""
     if published is not None and published.state in _BAD:
         return published.state, f"publisher: {published.reason or 'not told'}"
+    if published is None and noted is not None and noted.state in _NOTED:
+        return _NOTED[noted.state], noted.told
     if sunk is not None and sunk.state in _BAD:
         return sunk.state, f"sink: {sunk.reason or 'not told'}"
     if sunk is None and fresh is not None and fresh.stopped is not None:
         return "stopped", f"sink: {fresh.stopped}"
     if published is not None and published.state in _UNREAD:
         return published.state, ""
+    if published is None and noted is not None:
+        return "snapshotting", noted.told or noted.state
     if sunk is not None and sunk.state != "followed":
         return sunk.state, ""
     if published is not None:
         return published.state, ""
     if fresh is not None and not fresh.in_cut:
-        return "in snapshot or stopped", ""
+        return _OUT_OF_CUT, ""
     return "followed" if fresh is not None else "not captured", ""

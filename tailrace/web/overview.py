@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
+from tailrace.freshness import Joint
 from tailrace.verdict import duration
 from tailrace.web.html import DASH, lsn, moment, rows, seconds, tag, text
 from tailrace.web.model import Model, Row
@@ -32,34 +33,10 @@ def overview(model: Model) -> str:
 
 
 def _verdict(model: Model) -> str:
-    """All is well, or what is not: one line a matter."""
-    told = [f"{part} did not answer: {why}" for part, why in sorted(model.problems.items())]
-    daemons = [daemon for daemon in (model.publisher, model.sink) if daemon is not None]
-    told += [f"The {d.program} is {d.state}." for d in daemons if d.state != "running"]
-    bad = [row for row in model.rows if row.is_bad]
-    if bad:
-        names = ", ".join(row.table for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
-        told.append(f"{len(bad)} of {len(model.rows)} tables cannot go on: {names}.")
-    left = model.freshness.until_loss_s
-    kept = model.freshness.retention_s
-    if left is not None and kept is not None and left < kept / 2:
-        told.append(
-            f"The source removes what is not published in {duration(max(0.0, left))}: raise the"
-            " retention of its cleanup job."
-        )
-    broken = sum(len(bucket.broken) for _, bucket in model.strip)
-    if broken:
-        told.append(f"The ledger is broken in {broken} places: run tailrace audit.")
-    if told:
-        lines = "".join(tag("li", text(line)) for line in told)
-        return tag("ul", lines, {"class": "verdict bad", "role": "status"})
-    unread = sum(row.is_unread for row in model.rows)
-    more = f" {unread} are in their snapshot." if unread else ""
-    return tag(
-        "p",
-        f"All is well: {len(model.rows)} tables.{more}",
-        {"class": "verdict good", "role": "status"},
-    )
+    """Whether all is well, or what is not: one line a matter."""
+    state, sentences = model.verdict
+    lines = "".join(tag("li", text(sentence)) for sentence in sentences)
+    return tag("ul", lines, {"class": f"verdict {state}", "role": "status"})
 
 
 def _picture(model: Model) -> str:
@@ -67,18 +44,25 @@ def _picture(model: Model) -> str:
     captured = fresh.joints.get("captured")
     boxes = [
         _box("source", None if captured is None else captured.lsn, _capture(model)),
-        _daemon_box("publisher", model.publisher),
+        _daemon_box("publisher", model.publisher, model.watched),
     ]
     for name, title in _STAGES.items():
         joint = fresh.joints.get(name)
         if joint is None:
             continue
         if name == "log":
-            boxes.append(_daemon_box("sink", model.sink))
-        known = joint.age_s is not None
-        age = f"complete up to {duration(joint.age_s or 0)} ago" if known else "not known how old"
-        boxes.append(_box(title, joint.lsn, age))
+            boxes.append(_daemon_box("sink", model.sink, model.watched))
+        boxes.append(_box(title, joint.lsn, _lag(joint)))
     return tag("ol", "".join(boxes), {"class": "pipeline", "aria-label": "From source to lake"})
+
+
+def _lag(joint: Joint) -> str:
+    """Not the age of its last commit: an idle database is not late."""
+    if joint.lsn is None:
+        return "nothing yet"
+    if joint.lag_s is None:
+        return "not known how late"
+    return f"{duration(joint.lag_s)} behind" if joint.lag_s else "up to date"
 
 
 def _capture(model: Model) -> str:
@@ -95,9 +79,10 @@ def _box(title: str, reached: str | None, note: str) -> str:
     return tag("li", content, {"class": "stage"})
 
 
-def _daemon_box(name: str, daemon: DaemonStatus | None) -> str:
+def _daemon_box(name: str, daemon: DaemonStatus | None, watched: tuple[str, ...]) -> str:
     if daemon is None:
-        content = tag("h2", name) + tag("p", "not asked, or no answer", {"class": "quiet"})
+        told = ("no answer", "bad") if name in watched else ("not watched", "warn")
+        content = tag("h2", name) + tag("p", told[0], {"class": told[1]})
         return tag("li", content, {"class": "daemon"})
     since = (daemon.now_ms - daemon.since_ms) / 1000
     kind = "good" if daemon.state == "running" else "bad"

@@ -8,8 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tailrace.progress import last_published
 from tailrace.settings import Settings, SettingsError, load
 from tailrace.web.collector import Collector
+from tailrace.web.daemons import DaemonAddress
+from tailrace.web.parts import PartsReader
 from tailrace.web.run import WebOptions, WebRefused, serving
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, wait_until
@@ -18,13 +21,14 @@ from tests.pipeline.test_endpoint import url_of
 pytestmark = pytest.mark.kafka
 
 
-def settings_of(pipe: Pipe, folder: Path) -> Settings:
-    """With a lake that is not there yet."""
+def settings_of(pipe: Pipe, folder: Path, *, has_lake: bool = True) -> Settings:
+    """With a lake that is not there yet, or with none."""
     options = pipe.options()
     shared = {name: options.pop(name) for name in ("registry", "prefix")}
     sink = {"lake": str(folder / "lake"), "kafka": {"bootstrap": options["kafka"]["bootstrap"]}}
     file = folder / "tailrace.json"  # which is YAML
-    file.write_text(json.dumps({"publisher": options, "sink": sink, **shared}))
+    lake = {"sink": sink} if has_lake else {}
+    file.write_text(json.dumps({"publisher": options, **lake, **shared}))
     return load(file, {})
 
 
@@ -45,7 +49,7 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
         publisher.until(pipe.is_caught_up, "the change is out")
         options = WebOptions(every_s=0.2, publisher_urls=(url_of(publisher),))
         with (
-            serving(settings_of(pipe, tmp_path), options) as url,
+            serving(settings_of(pipe, tmp_path, has_lake=False), options) as url,
             httpx.Client(base_url=url, trust_env=False, timeout=30) as client,
         ):
             front = client.get("/")
@@ -93,6 +97,47 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
                 lambda: len(pipe.topics.snapshot(pipe.source.name, "orders")) == before + 1,
                 "it is read anew",
             )
+
+
+def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(
+    pipe: Pipe, tmp_path: Path
+):
+    for table in ("keeps", "loses"):
+        pipe.source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
+        pipe.source.enable(table)
+    with Running(pipe.config(metrics_port=0)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+        stop = f"{url_of(publisher)}/stop-table"
+        asked = {"tables": ["dbo.loses"]}
+        assert httpx.post(stop, json=asked, trust_env=False).status_code == 202
+
+        def is_out_of_the_cut() -> bool:
+            record = last_published(pipe.config())
+            return record is not None and bool(record.snapshotting)
+
+        publisher.until(is_out_of_the_cut, "it is stopped")
+    pipe.source.execute("INSERT dbo.loses VALUES (1)")
+    pipe.source.scan()
+
+    nobody = PartsReader(settings_of(pipe, tmp_path), [], None).read()
+
+    row = nobody.rows[0]
+    assert (row.table, row.state, row.topic_s) == ("dbo.loses", "stopped", None)
+    assert "The publisher stopped dbo.loses: " in row.reason
+    state, sentences = nobody.verdict
+    assert (state, sentences[0]) == ("bad", "1 of 2 tables cannot continue: dbo.loses.")
+    for told in ("The publisher is not watched", "The sink is not watched", "Nothing has reached"):
+        assert any(sentence.startswith(told) for sentence in sentences), sentences
+    assert nobody.freshness.joints["topics"].lag_s == 0.0, "only the stopped table has changes"
+
+    pipe.source.execute("INSERT dbo.keeps VALUES (1)")
+    pipe.source.scan()
+    gone = [DaemonAddress("http://127.0.0.1:1")]
+    late = PartsReader(settings_of(pipe, tmp_path, has_lake=False), gone, None).read()
+    assert (late.rows[0].state, late.verdict.state) == ("stopped", "bad")
+    assert "publisher did not answer" in late.verdict.sentences[0]
+    assert late.freshness.joints["topics"].lag_s is not None
+    assert 0.0 < late.freshness.joints["topics"].lag_s < 600.0
 
 
 def test_while_nobody_looks_the_parts_are_left_alone_until_somebody_does(

@@ -46,6 +46,7 @@ def test_the_answers_are_the_options(tmp_path: Path):
         "/run/secrets/tailrace",
     )
     assert (settings.sink().lake, settings.sink().prefix) == ("/lake", "shop")
+    assert (settings.publisher().metrics_port, settings.sink().metrics_port) == (9404, 9405)
     assert f"tailrace doctor --config {file}" in done.output
 
 

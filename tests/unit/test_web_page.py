@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 from tailrace.freshness import Freshness, Joint, TableFreshness
+from tailrace.publisher_notes import PublisherNotes, TableNote
 from tailrace.verdict import duration
 from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
@@ -59,19 +61,23 @@ def fresh(name: str, lake_s: float | None = 0.0) -> TableFreshness:
     return TableFreshness(name, "00000001:00000002:0003", NOW_MS, 0.0, 1.5, lake_s)
 
 
-def model(tables: int = 1, **parts: object) -> Model:
-    names = [f"dbo.table_{number}" for number in range(tables)] + [HOSTILE]
-    joint = Joint("00000001:00000002:0003", NOW_MS, 2.0)
+def model(count: int = 1, **parts: str) -> Model:
+    names = [f"dbo.table_{number}" for number in range(count)] + [HOSTILE]
+    joint = Joint("00000001:00000002:0003", NOW_MS - 240_000, 240.0, 0.0)
     joints = dict.fromkeys(("captured", "topics", "log", "lake"), joint)
-    freshness = Freshness(NOW_MS, 0.5, joints, tuple(map(fresh, names)))
+    tables = tuple(map(fresh, names))
+    freshness = Freshness(
+        NOW_MS, 0.5, joints, tables, capture_age_s=1.0, published_ms=NOW_MS - 3000
+    )
     publisher = daemon(
         "publisher",
         TableStatus(names[0], "t", "snapshotting", snapshot_rows=25, snapshot_estimate=100),
         TableStatus(HOSTILE, "t", "stopped", reason=f"EncodeError: {HOSTILE}"),
     )
-    rows = put_together(freshness, publisher, daemon("sink"), {names[0]: 7})
+    rows = put_together(freshness, publisher, daemon("sink"), PublisherNotes())
     strip = tuple(Ledger().strip(NOW_MS))
-    return Model(freshness, publisher, daemon("sink"), rows, strip, dict(parts), has_lake=True)
+    watched = ("publisher", "sink")
+    return Model(freshness, publisher, daemon("sink"), rows, strip, dict(parts), True, watched)
 
 
 def test_what_needs_somebody_stands_first_and_is_said_at_the_head():
@@ -79,7 +85,7 @@ def test_what_needs_somebody_stands_first_and_is_said_at_the_head():
     assert [row.table for row in seen.rows] == [HOSTILE, *(f"dbo.table_{n}" for n in range(3))]
     assert [row.state for row in seen.rows][:3] == ["stopped", "snapshotting", "followed"]
     html = overview(seen)
-    assert "1 of 4 tables cannot go on" in html
+    assert f"1 of 4 tables cannot continue: {escape(HOSTILE, quote=True)}." in html
     assert "snapshotting 25 of about 100 rows" in html
     assert "KafkaUnavailable" in html
 
@@ -109,7 +115,7 @@ def test_what_will_be_lost_is_told_before_it_is():
     for retention_s, is_told in ((None, False), (259_200.0, False), (3.0, True)):
         freshness = replace(seen.freshness, retention_s=retention_s)
         html = overview(replace(seen, freshness=freshness))
-        assert ("The source removes what is not published in 1.0 s" in html) is is_told
+        assert ("The source removes what is not published in 0.0 s" in html) is is_told
         assert ("change rows are kept 3.0 d" in html) is (retention_s == 259_200.0)
 
 
@@ -137,8 +143,67 @@ def test_the_gravest_state_wins():
             for program, told in (("publisher", published), ("sink", sunk))
         ]
         freshness = Freshness(NOW_MS, None, {}, (table,))
-        (row,) = put_together(freshness, statuses[0], statuses[1], {})
+        (row,) = put_together(freshness, statuses[0], statuses[1], PublisherNotes())
         assert (row.table, row.state) == ("dbo.a", state)
+
+
+def green(publisher: DaemonStatus | None = None) -> Model:
+    """Of one table, all well."""
+    seen = model(0)
+    tables = (fresh("dbo.a"),)
+    publisher = publisher or daemon("publisher", TableStatus("dbo.a", "t", "followed"))
+    freshness = replace(seen.freshness, tables=tables)
+    rows = put_together(freshness, publisher, daemon("sink"), PublisherNotes())
+    return replace(seen, freshness=freshness, publisher=publisher, rows=rows)
+
+
+def test_an_idle_database_is_not_late():
+    html = overview(green())
+    assert "All is well: 1 table." in html
+    assert '<ul class="verdict good"' in html
+    assert " ago" not in html, "that its last commit is four minutes old is no lag"
+
+
+def test_a_lake_that_is_late_is_not_well_though_its_daemon_runs():
+    seen = green()
+    late = replace(seen.freshness.joints["lake"], lag_s=10_800.0)
+    freshness = replace(seen.freshness, joints={**seen.freshness.joints, "lake": late})
+    html = overview(replace(seen, freshness=freshness))
+    assert '<ul class="verdict bad"' in html
+    assert "3.0 h behind" in html
+
+
+def test_what_is_not_watched_is_told_and_not_well():
+    seen = replace(green(), publisher=None, watched=("sink",))
+    html = overview(seen)
+    assert '<ul class="verdict warn"' in html
+    assert "The publisher is not watched: set metrics_port of the publisher." in html
+    assert seen.to_json()["verdict"]["state"] == "warn"
+
+
+def test_a_stopped_table_stays_stopped_when_its_publisher_is_dead():
+    notes = PublisherNotes(
+        tables={
+            "dbo.a": TableNote("stopped", "The publisher stopped dbo.a: RecordTooLarge: 6 MB"),
+            "dbo.b": TableNote("in snapshot, 7 rows"),
+            "dbo.c": TableNote("snapshot stopped", "tailrace snapshot dbo.c takes a new one"),
+            "dbo.not_captured_now": TableNote("stopped", "of the past"),
+        }
+    )
+    tables = [replace(fresh(f"dbo.{name}"), in_cut=False) for name in "abcd"]
+    freshness = Freshness(NOW_MS, 0.0, {}, (*tables, fresh("dbo.e")))
+    rows = put_together(freshness, None, daemon("sink", TableStatus("dbo.a", "t", "held")), notes)
+    assert [(row.table, row.state, row.is_bad) for row in rows] == [
+        ("dbo.a", "stopped", True),
+        ("dbo.c", "halted", True),
+        ("dbo.b", "snapshotting", False),
+        ("dbo.d", "in snapshot or stopped", False),
+        ("dbo.e", "followed", False),
+    ]
+    assert "RecordTooLarge: 6 MB" in rows[0].reason
+    assert [row.topic_s for row in rows] == [None, None, None, None, 0.0], "none is up to date"
+    away = replace(freshness, tables=(), problems={"source": "away"})
+    assert len(put_together(away, None, None, notes)) == 4, "all that is known of"
 
 
 def record(at_ms: int, after: str, closed: str, rows: int = 0) -> Progress:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from confluent_kafka import KafkaException
 
-from tailrace.resnapshot import SnapshotNotAsked, send
+from tailrace.resnapshot import SignalNotTaken, send
 from tailrace_publisher.checkpoint.published import newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
 from tailrace_publisher.daemon.agreed_map import all_shards
@@ -44,7 +44,7 @@ def accept(config: PublisherConfig) -> None:
         admin.ensure([signals_spec(config.topics.signals)])
         for published in lost:
             send(config, published.accepted(config.server_name, database).to_bytes())
-    except (PublisherError, RegistryError, KafkaException, SnapshotNotAsked) as error:
+    except (PublisherError, RegistryError, KafkaException, SignalNotTaken) as error:
         raise LossNotAccepted(f"the loss cannot be accepted: {error}") from error
     up_to = min(published.closed_lsn for published in lost)
     click.echo(

@@ -155,9 +155,9 @@ def _ask_of_tables(
     what: str,
 ) -> None:
     checked = _checked(config, flags)
-    from tailrace.resnapshot import SnapshotNotAsked, ask
+    from tailrace.resnapshot import SignalNotTaken, ask
 
-    with failing_with(SnapshotNotAsked):
+    with failing_with(SignalNotTaken):
         ask(checked, tables, wait_s, signal_of, what)
 
 
@@ -165,9 +165,9 @@ def _ask_of_publisher(
     config: Path | None, flags: tuple[str, ...], wait_s: float, signal: Signal, what: str
 ) -> None:
     checked = _checked(config, flags)
-    from tailrace.resnapshot import SnapshotNotAsked, ask_publisher
+    from tailrace.resnapshot import SignalNotTaken, ask_publisher
 
-    with failing_with(SnapshotNotAsked):
+    with failing_with(SignalNotTaken):
         ask_publisher(checked, signal, wait_s, what)
 
 

@@ -35,8 +35,8 @@ _PAUSE_S = 0.5
 _PAUSE = threading.Event()
 
 
-class SnapshotNotAsked(Exception):
-    """The signal could not be written, or nobody took it up in time; says what to do."""
+class SignalNotTaken(Exception):
+    """The signal could not be written, was refused, or nobody took it up in time."""
 
 
 def ask(
@@ -56,8 +56,8 @@ def ask(
         what: is asked for.
 
     Raises:
-        SnapshotNotAsked: a table is not published, Kafka does not take the signal, or no publisher
-            took it up in time.
+        SignalNotTaken: a table is not published, Kafka does not take the signal, the publisher
+            refuses it, or no publisher took it up in time.
     """
     with _kafka_of(config):
         tables = _tables(config, names) if names else []
@@ -76,7 +76,7 @@ def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: 
         what: the same in words.
 
     Raises:
-        SnapshotNotAsked: as of :func:`ask`.
+        SignalNotTaken: as of :func:`ask`.
     """
     with _kafka_of(config):
         _ask(config, signal, wait_s, what)
@@ -86,8 +86,10 @@ def _ask(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> N
     offset = send(config, signal.to_bytes())
     click.echo(f"Asked for {what}.")
     if wait_s:
-        _wait(config, offset, wait_s)
-        click.echo("The publisher has taken it up; its log and its status say what became of it.")
+        refusals = _outcome(config, offset, wait_s)
+        if refusals:
+            raise SignalNotTaken(f"The publisher refused it: {'; '.join(refusals)}")
+        click.echo("The publisher has taken it up; tailrace status shows what becomes of it.")
 
 
 @contextmanager
@@ -95,7 +97,7 @@ def _kafka_of(config: PublisherConfig) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        raise SnapshotNotAsked(
+        raise SignalNotTaken(
             f"Kafka at {config.kafka.bootstrap} does not answer or refuses"
             f" ({error.args[0].str()}); check kafka.bootstrap and kafka.extra, and grant Write on"
             f" topic {config.topics.signals}"
@@ -126,7 +128,7 @@ def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
             found[name] = table
     if unknown:
         known = ", ".join(sorted(f"{t.schema}.{t.table}" for t in published.values())) or "none"
-        raise SnapshotNotAsked(
+        raise SignalNotTaken(
             f"not published under prefix {config.prefix}: {', '.join(unknown)}; name tables as"
             f" schema.table. Published: {known}"
         )
@@ -141,7 +143,7 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
             known = (t for t in meant if registry.versions(value_subject(config.topics.data(t))))
             return next(known, None)
     except (ValueError, RegistryError) as error:
-        raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
+        raise SignalNotTaken(f"whether {name} was published cannot be asked: {error}") from error
 
 
 def _left_out(config: PublisherConfig, name: str) -> TableName | None:
@@ -156,41 +158,47 @@ def send(config: PublisherConfig, signal: bytes) -> int:
     """Write a signal; returns its offset.
 
     Raises:
-        SnapshotNotAsked: the topic did not take it.
+        SignalNotTaken: the topic did not take it.
     """
     kafka = kafka_access(config, production_ports())
     topic, database = config.topics.signals, config.source.database
     try:
         return send_signal(kafka, topic, database, signal, config.kafka.start_timeout_s)
     except DeliveryError as error:
-        raise SnapshotNotAsked(str(error)) from error
+        raise SignalNotTaken(str(error)) from error
 
 
-def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
-    """Wait until the checkpoints of all shards say that the signal was taken, or is not theirs."""
+def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
+    """Wait until each shard has taken the signal, or it is not theirs; why it was refused."""
     deadline = time.monotonic() + wait_s
     ports = production_ports()
+    refusals: dict[str, None] = {}
     with ports.registry(config.registry) as registry:
         waiting: list[Shard] | None = None
         while True:
             try:
                 waiting = all_shards(config, ports) if waiting is None else waiting
-                waiting = [s for s in waiting if not _has_taken(config, registry, s, offset)]
+                answers = [(s, _answer(config, registry, s, offset)) for s in waiting]
             except (PublisherError, RegistryError) as error:
-                raise SnapshotNotAsked(
+                raise SignalNotTaken(
                     f"asked, but the checkpoint cannot be read: {error}"
                 ) from error
+            refusals.update(dict.fromkeys(refusal for _, refusal in answers if refusal))
+            waiting = [shard for shard, refusal in answers if refusal is None]
             if not waiting:
-                return
+                return list(refusals)
             if time.monotonic() > deadline:
-                raise SnapshotNotAsked(
+                raise SignalNotTaken(
                     f"no publisher took it up within {wait_s:g} s. It does so when it runs: the"
                     " signal is kept for seven days"
                 )
             _PAUSE.wait(_PAUSE_S)
 
 
-def _has_taken(config: PublisherConfig, registry: Registry, shard: Shard, offset: int) -> bool:
+def _answer(config: PublisherConfig, registry: Registry, shard: Shard, offset: int) -> str | None:
+    """Why a shard refused a signal; empty where it took it, None where it has not come to it."""
     topics = database_topics(config, production_ports(), registry, shard)
     own = read_checkpoints(topics, config.kafka.start_timeout_s).database
-    return own is not None and (own.signals_offset or 0) > offset
+    if own is None or (own.signals_offset or 0) <= offset:
+        return None
+    return own.refused_signals.get(str(offset), "")

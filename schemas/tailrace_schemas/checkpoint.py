@@ -81,6 +81,7 @@ class DatabaseCheckpoint:
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether positions are those of the query functions, without command ids.
+        refused_signals: by offset, why signals of the last minute were refused.
     """
 
     position: ChangePosition
@@ -96,6 +97,7 @@ class DatabaseCheckpoint:
     announced_lsn: Lsn | None = None
     paused_since_ms: int | None = None
     by_function: bool = False
+    refused_signals: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -114,6 +116,7 @@ class DatabaseCheckpoint:
             "announced_lsn": _text(self.announced_lsn),
             "paused_since_ms": self.paused_since_ms,
             "by_function": self.by_function,
+            "refused_signals": self.refused_signals,
         }
 
     @classmethod
@@ -138,6 +141,7 @@ class DatabaseCheckpoint:
             announced_lsn=_lsn(record["announced_lsn"]),
             paused_since_ms=record["paused_since_ms"],
             by_function=record["by_function"],
+            refused_signals=record["refused_signals"],
         )
 
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from tailrace.resnapshot import SnapshotNotAsked, send
+from tailrace.resnapshot import SignalNotTaken, send
 from tailrace.web.collector import Collector
 from tailrace.web.details import Details
 from tailrace.web.html import page, tag
@@ -108,7 +108,7 @@ class Site:
             ) from error
         try:
             offset = send(self._config, SnapshotSignal(wanted).to_bytes())
-        except SnapshotNotAsked as error:
+        except SignalNotTaken as error:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error)) from error
         return Response.of_json(
             {"asked": list(wanted), "signal_offset": offset}, HTTPStatus.ACCEPTED

@@ -254,6 +254,9 @@ def test_a_publisher_that_is_paused_lives_and_publishes_nothing(shop: Pipe, tmp_
         asked = CliRunner().invoke(cli, ["pause", "--config", file])
         assert (asked.exit_code, "has taken it up" in asked.output) == (0, True), asked.output
         publisher.until(lambda: client.status().state == "paused", "it is paused")
+        again = CliRunner().invoke(cli, ["pause", "--config", file])
+        refusal = "The publisher refused it: the publisher is paused already"
+        assert (again.exit_code, refusal in again.output) == (1, True), again.output
         assert client.http.post("/pause", json={}).status_code == 409
         assert client.http.get("/health").text == "ok, paused\n"
         assert client.http.get("/ready").status_code == 503

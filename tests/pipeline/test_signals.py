@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tailrace.cli import cli
-from tailrace.resnapshot import SnapshotNotAsked, ask
+from tailrace.resnapshot import SignalNotTaken, ask
 from tailrace_publisher.config import PublisherConfig
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_schemas.topics import TableName
@@ -79,7 +79,7 @@ def test_names_with_blanks_and_several_tables(shop: Pipe):
 
 def test_a_signal_waits_for_the_publisher_and_is_taken_once(shop: Pipe):
     ask(shop.config(), ["dbo.orders"], 0)
-    with pytest.raises(SnapshotNotAsked, match="no publisher took it up"):
+    with pytest.raises(SignalNotTaken, match="no publisher took it up"):
         ask(shop.config(), ["dbo.orders"], 0.1)
     for step in ("snapshot_read", "before_commit"):
         live_until_killed(shop.options(), step)
@@ -196,7 +196,7 @@ def test_debezium_s_conditions_are_taken_and_what_cannot_be_read_by_one_costs_no
 
 
 def test_only_published_tables_can_be_asked_for(shop: Pipe):
-    with pytest.raises(SnapshotNotAsked, match=r"dbo\.nosuch") as refused:
+    with pytest.raises(SignalNotTaken, match=r"dbo\.nosuch") as refused:
         ask(shop.config(), ["dbo.orders", "dbo.nosuch"], 0)
     assert "Published: dbo.Order Items, dbo.orders" in str(refused.value)
 
@@ -225,6 +225,6 @@ def test_brokers_that_do_not_answer_are_named(shop: Pipe):
     options: dict[str, Any] = shop.options()
     options["kafka"] = {"bootstrap": "127.0.0.1:1", "start_timeout_s": 1}
     began = time.monotonic()
-    with pytest.raises(SnapshotNotAsked, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(SignalNotTaken, match=r"127\.0\.0\.1:1"):
         ask(PublisherConfig.load(options), ["dbo.orders"], 0)
     assert time.monotonic() - began < 8  # the option is heeded: its default alone is 10

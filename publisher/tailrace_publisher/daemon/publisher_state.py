@@ -34,6 +34,8 @@ from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName
 
 _NOTHING: Final = TableRecord()
+_REFUSALS_KEPT_MS: Final = 60_000
+"""For so long who asked may look why; records are written with each commit, so they stay small."""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class PublisherState:
     paused_since_ms: int | None = None
     by_function: bool = False
     moves: int = 0
+    _refused: dict[int, list[str]] = field(default_factory=dict)
+    _refused_ms: int | None = None
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
     _named: set[TableName] = field(default_factory=set)
@@ -152,6 +156,7 @@ class PublisherState:
                 open_transaction=own.open_transaction,
                 announced_lsn=own.announced_lsn,
                 paused_since_ms=own.paused_since_ms,
+                _refused={int(at): [reason] for at, reason in own.refused_signals.items()},
                 _tables={
                     name: TableRecord.from_checkpoint(record)
                     for name, record in stored.tables.items()
@@ -318,7 +323,20 @@ class PublisherState:
             announced_lsn=self.announced_lsn,
             paused_since_ms=self.paused_since_ms,
             by_function=self.by_function,
+            refused_signals=self._refusals(now_ms),
         )
+
+    def refuse_signal(self, offset: int, reason: str) -> None:
+        """Keep why a signal was refused, for who asked: it goes with the next commits."""
+        self._refused.setdefault(offset, []).append(reason)
+        self._refused_ms = None
+
+    def _refusals(self, now_ms: int) -> dict[str, str]:
+        if self._refused_ms is None:
+            self._refused_ms = now_ms
+        elif now_ms - self._refused_ms > _REFUSALS_KEPT_MS:
+            self._refused.clear()
+        return {str(offset): "; ".join(reasons) for offset, reasons in self._refused.items()}
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:
         """The records of what changed since :meth:`written`, and the database's own.

@@ -184,6 +184,7 @@ class Signals:
                 )
 
     def _refuse(self, offset: int, reason: str, table: str | None = None) -> None:
+        self._state.refuse_signal(offset, reason if table is None else f"{table}: {reason}")
         _log.error("signal_refused", topic=self._topic, offset=offset, table=table, reason=reason)
 
     def _do_without(self, reason: str) -> None:

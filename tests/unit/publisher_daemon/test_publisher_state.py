@@ -124,6 +124,21 @@ def test_it_goes_on_from_its_own_records():
     assert not found.older_keys
 
 
+def test_refused_signals_are_in_the_records_of_a_minute_a_restart_included():
+    before = state(signals_offset=9)
+    before.refuse_signal(8, "dbo.a: no such table is published")
+    before.refuse_signal(8, "dbo.b: it has no key")
+    refused = {"8": "dbo.a: no such table is published; dbo.b: it has no key"}
+
+    found = written(before)
+    assert found.database is not None
+    assert found.database.refused_signals == refused
+    again = restored(found)
+    assert again.database_record(CLOSED, 1_000).refused_signals == refused
+    assert again.database_record(CLOSED, 61_000).refused_signals == refused
+    assert again.database_record(CLOSED, 61_001).refused_signals == {}
+
+
 def test_a_partial_snapshot_goes_on_with_its_condition_and_leaves_none_behind():
     before = state()
     before.keep(TABLE, replace(RECORD, state=TableState.FOLLOWED, snapshot_where="id > 7"))

@@ -60,10 +60,11 @@ def doctor(
     from rich.console import Console
 
     from tailrace.doctor.findings import Level, worst
+    from tailrace.doctor.fixes import run_safe_fixes
     from tailrace.doctor.render import as_json as json_of
     from tailrace.doctor.render import as_text
     from tailrace.doctor.run import examine
-    from tailrace.statements import quiet_logs, run_safe_fixes
+    from tailrace.statements import quiet_logs
 
     with quiet_logs():
         findings = list(examine(settings))
@@ -72,7 +73,7 @@ def doctor(
     else:
         as_text(Console(), findings)
     if fix:
-        run_safe_fixes(checked.source, findings, ask=not yes)
+        run_safe_fixes(checked, findings, ask=not yes)
     sys.exit(1 if worst(findings) is Level.PROBLEM else 0)
 
 

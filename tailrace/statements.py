@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
 import structlog
 from pydantic import SecretStr
 
-from tailrace.doctor.findings import Finding
-from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source_options import SourceConfig
 
@@ -84,21 +81,3 @@ def run_plan(plan: Plan, account: SourceConfig) -> None:
     with OdbcConnection(account) as connection:
         for statement in plan.statements:
             connection.query_sets(statement.sql)
-
-
-def run_safe_fixes(source: SourceConfig, findings: Iterable[Finding], *, ask: bool) -> None:
-    """Show each fix that is safe, and run it."""
-    fixes = {f.fix.text: f for f in findings if f.fix is not None and f.fix.is_safe}
-    if not fixes:
-        click.echo("There is nothing that --fix may mend.", err=True)
-    for sql, finding in fixes.items():
-        click.echo(f"{finding.subject}: {sql}", err=True)
-        if ask and not click.confirm("Run it?", err=True):
-            continue
-        try:
-            with OdbcConnection(source) as connection:
-                connection.query_sets(sql)
-        except SourceError as error:
-            click.echo(f"It failed: {error}", err=True)
-        else:
-            click.echo("Done.", err=True)

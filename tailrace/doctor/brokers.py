@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -14,9 +14,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tailrace.doctor.access_rules import Identities, look_at_access_rules
-from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace.doctor.findings import Finding, Fix, Judge, Part, topic_fix
 from tailrace.doctor.shards import look_at_shards
 from tailrace_publisher.deliver.kafka_errors import unusable_options
+from tailrace_publisher.deliver.segments import too_large_segments
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     is_compacted,
@@ -159,6 +160,7 @@ def _kept(
     copies: dict[str, int],
 ) -> Iterator[Finding]:
     settings = _settings(admin, ResourceType.TOPIC, present, config.start_timeout_s)
+    compacted = {topics.offsets, topics.control}
     data = [found for name, found in settings.items() if topics.table_of(name) is not None]
     for name, found in sorted(settings.items()):
         if name == topics.offsets:
@@ -166,37 +168,35 @@ def _kept(
                 check_keeps_newest(name, found)
             except CheckpointForgets as error:
                 yield _JUDGE.problem(name, str(error), "the publisher would begin from nothing")
-        elif name == topics.progress and (kept := kept_too_short(found, data)) is not None:
-            limits = ", ".join(f"{k}={v}" for k, v in retention_limits(found).items())
+        if name in compacted and (wanted := too_large_segments(found)):
             yield _JUDGE.warning(
                 name,
-                f"forgets earlier than the data topics do ({limits})",
+                f"grows for long before it is compacted ({_told(found, wanted)})",
+                "each start of the publisher reads all of it: minutes, after some days",
+                topic_fix(name, wanted, is_safe=True),
+            )
+        if name == topics.progress and (kept := kept_too_short(found, data)) is not None:
+            yield _JUDGE.warning(
+                name,
+                "forgets earlier than the data topics do"
+                f" ({_told(found, retention_limits(found))})",
                 "events without a progress record prove nothing: a sink that lacks some goes on by"
                 " new snapshots of all tables",
-                Fix(
-                    f"kafka-configs --alter --entity-type topics --entity-name {name}"
-                    f" --add-config retention.ms={kept},retention.bytes=-1"
-                ),
+                topic_fix(name, {"retention.ms": kept, "retention.bytes": "-1"}, is_safe=True),
             )
-        elif is_compacted(found) and name != topics.offsets and not config.allow_compaction:
+        elif is_compacted(found) and name not in compacted and not config.allow_compaction:
             yield _JUDGE.problem(
                 name,
                 f"cleanup.policy is {found['cleanup.policy']}",
                 "compaction removes events that the ledger counts: its table is stopped",
-                Fix(
-                    f"kafka-configs --alter --entity-type topics --entity-name {name}"
-                    " --add-config cleanup.policy=delete"
-                ),
+                topic_fix(name, {"cleanup.policy": "delete"}),
             )
         if copies[name] >= _MANY_COPIES and found.get("min.insync.replicas") == "1":
             yield _JUDGE.warning(
                 name,
                 f"has {copies[name]} copies and min.insync.replicas=1",
                 "what is committed while its other copies lag is lost with one disk",
-                Fix(
-                    f"kafka-configs --alter --entity-type topics --entity-name {name}"
-                    " --add-config min.insync.replicas=2"
-                ),
+                topic_fix(name, {"min.insync.replicas": "2"}),
             )
     single = sorted(name for name in present if copies[name] == 1)
     if single:
@@ -206,6 +206,10 @@ def _kept(
             "a lost disk loses their events",
             Fix("kafka-reassign-partitions, to three copies each"),
         )
+
+
+def _told(settings: Mapping[str, str], names: Iterable[str]) -> str:
+    return ", ".join(f"{name}={settings[name]}" for name in names)
 
 
 def _allowed(admin: AdminClient, config: KafkaConfig, present: Sequence[str]) -> Iterator[Finding]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from tailrace_publisher.deliver.topic_settings import alter_command
 
 
 class Level(StrEnum):
@@ -35,12 +37,22 @@ class Fix:
 
     Attributes:
         text: T-SQL, a command, or an option.
-        is_safe: whether ``--fix`` may run it as T-SQL in the source's database: it can be taken
-            back, changes no data and no setting, and costs nothing that a customer would notice.
+        is_safe: whether ``--fix`` may run it: it can be taken back, changes no data and costs
+            nothing that a customer would notice. It is T-SQL of the source's database, unless it
+            changes a topic.
+        topic: the topic whose settings it changes; None if it does not.
+        settings: the topic's new settings.
     """
 
     text: str
     is_safe: bool = False
+    topic: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def topic_fix(topic: str, settings: Mapping[str, str], *, is_safe: bool = False) -> Fix:
+    """Describe a change of a topic's settings."""
+    return Fix(alter_command(topic, settings), is_safe, topic, settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tailrace.record_decoder import RecordDecoder
 from tailrace.topics import Event, consumer_of, existing_data_topics, read_all
-from tailrace_publisher.checkpoint.partition import end_of, partition_reader
+from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.lsn import Lsn
@@ -97,12 +97,9 @@ class Topics:
     def beside(self, topic: str) -> list[dict[str, Any]]:
         """The committed records of a topic beside the data, to its end."""
         kafka = kafka_at(self.bootstrap)
-        deadline = kafka.clock.monotonic() + 30
-        end = end_of(kafka, topic, deadline)
         with SchemaRegistry(self.registry_url) as registry, partition_reader(kafka, topic) as read:
             decoder = RecordDecoder(registry)
-            messages = read.read(OFFSET_BEGINNING, end, deadline)
-            return [decoder.decode(message.value())[1] for message in messages]
+            return [decoder.decode(message.value())[1] for message in read.read_all(30)]
 
     def close(self) -> None:
         """Close the consumer."""

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING
 
-from tailrace_publisher.checkpoint.partition import end_of, partition_reader
+from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.errors import EncodeError, TableFailed
 from tests.pipeline.commands import invoke
@@ -25,9 +24,8 @@ LARGEST = 20_000
 def letters(pipe: Pipe) -> list[tuple[dict[str, str], dict[str, Any] | None]]:
     """Headers and values of the committed dead letters."""
     topic, kafka = pipe.topics.names.dead_letters, kafka_at(pipe.topics.bootstrap)
-    deadline = kafka.clock.monotonic() + 30
     with partition_reader(kafka, topic) as reader:
-        messages = reader.read(OFFSET_BEGINNING, end_of(kafka, topic, deadline), deadline)
+        messages = reader.read_all(30)
         return [
             (
                 {name: value.decode() for name, value in message.headers()},

@@ -134,6 +134,28 @@ def test_topics_that_forget_are_told(orders: Pipe, tmp_path: Path):
     assert "cleanup.policy=delete" in said(findings, data)["fix"]["text"]
 
 
+def test_topics_that_grow_for_long_are_named_and_fixed(orders: Pipe, tmp_path: Path):
+    names = orders.topics.names
+    admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
+    wanted = [
+        NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})
+        for name in (names.offsets, names.control)
+    ]
+    for made in admin.create_topics(wanted).values():
+        made.result(10)
+    findings = found(orders, tmp_path)
+    for name in (names.offsets, names.control):
+        told = said(findings, name)
+        assert told["level"] == "warning"
+        assert "segment.ms=604800000, segment.bytes=1073741824" in told["text"]
+        assert "segment.ms=600000,segment.bytes=16777216" in told["fix"]["text"]
+
+    assert invoke(orders, tmp_path, "doctor", "--fix", "--yes").exit_code == 0
+
+    left = {finding["subject"] for finding in found(orders, tmp_path)}
+    assert left.isdisjoint({names.offsets, names.control})
+
+
 def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path: Path):
     name = orders.config().transactional_id
     admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 
 from tailrace.audit import audit
 from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.deliver.segments import COMPACTED
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.errors import (
     CheckpointForgets,
@@ -149,7 +150,9 @@ def test_a_single_broker_starts_with_a_warning_and_its_own_default(shop: Pipe):
         told = {entry["topic"] for entry in publisher.told("topic_has_one_copy")}
 
     assert told == {names.offsets, names.progress}
-    assert settings_of(shop, names.offsets)["cleanup.policy"] == "compact"
+    offsets = settings_of(shop, names.offsets)
+    assert {name: offsets[name] for name in COMPACTED} == COMPACTED
+    assert not publisher.told("topic_segments_too_large")
     assert settings_of(shop, topic_of(shop, "orders"))["retention.ms"] == "7200000"
 
 
@@ -167,7 +170,9 @@ def test_a_checkpoint_topic_that_forgets_is_refused_until_it_is_mended(shop: Pip
 
     change(shop, offsets, "cleanup.policy", "compact")
 
-    publish_all(shop)
+    (told,) = publish_all(shop).told("topic_segments_too_large")
+    assert told["settings"] == {"segment.ms": "604800000", "segment.bytes": "1073741824"}
+    assert "segment.ms=600000,segment.bytes=16777216" in told["fix"]
     assert snapshot_keys(shop, "orders") == [1, 2]
 
 

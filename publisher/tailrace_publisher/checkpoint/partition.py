@@ -1,4 +1,8 @@
-"""Reading one partition of a topic from an offset to its true end."""
+"""Reads one partition of a topic to its true end, and knows when to give up.
+
+A topic may be of any length, so reading it may take any time: nothing here has a deadline for the
+whole. Reading gives up when the brokers have sent no record for a while.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,65 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from tailrace_publisher.checkpoint.watermarks import high_watermarks
 from tailrace_publisher.errors import CheckpointUnavailable
-from tailrace_publisher.ports import Clock, KafkaAccess, KafkaConsumer
+from tailrace_publisher.ports import KafkaAccess, KafkaConsumer
 
-_BATCH: Final = 1000
+_BATCH: Final = 10_000
 _LEADER_S: Final = 1.0
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
-_SHORTEST_S: Final = 1.0
+PATIENCE_S: Final = 60.0
+"""Seconds without an answer, or a further record, after which the publisher gives up."""
+
 # The names of librdkafka's own (not the broker's) codes begin with an underscore.
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 _LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
 
 
-def end_of(kafka: KafkaAccess, topic: str, deadline: float, partition: int = 0) -> int:
-    """The end of a topic's partition, open transactions included.
+def newest_by_key(
+    kafka: KafkaAccess,
+    topic: str,
+    patience_s: float,
+    partition: int = 0,
+    isolation: str = "read_committed",
+) -> dict[bytes, bytes | None]:
+    """Read a compacted partition to its end: the newest value of each key, None for a tombstone.
+
+    Nothing is decoded here: of millions of records only the newest of each key count.
 
     Args:
         kafka: the brokers.
-        topic: its name.
-        deadline: monotonic time until when to try again what passes by itself.
-        partition: which.
+        topic: an existing topic.
+        patience_s: seconds without a further record after which to give up.
+        partition: number of the partition.
+        isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
 
     Raises:
-        CheckpointUnavailable: the brokers did not tell in time.
+        CheckpointUnavailable: the end was not reached: no broker, no topic, or another producer's
+            open transaction.
     """
+    newest: dict[bytes, bytes | None] = {}
+    with partition_reader(kafka, topic, isolation, partition) as reader:
+        for message in reader.read_all(patience_s):
+            newest[message.key() or b""] = message.value()
+    return newest
+
+
+def end_of(kafka: KafkaAccess, topic: str, patience_s: float, partition: int = 0) -> int:
+    """Ask for the end of a topic's partition, open transactions included.
+
+    Args:
+        kafka: the brokers.
+        topic: an existing topic.
+        patience_s: seconds for which to try again what passes without help.
+        partition: number of the partition.
+
+    Raises:
+        CheckpointUnavailable: the brokers did not answer in time.
+    """
+    deadline = kafka.clock.monotonic() + patience_s
     try:
         (end,) = high_watermarks(kafka, [TopicPartition(topic, partition)], deadline).values()
     except (KafkaException, TimeoutError) as error:
@@ -44,70 +80,80 @@ class PartitionReader:
     """Reads ranges of one partition of a topic; made by :func:`partition_reader`."""
 
     def __init__(
-        self, consumer: KafkaConsumer, topic: str, clock: Clock, partition: int = 0
+        self, consumer: KafkaConsumer, kafka: KafkaAccess, topic: str, partition: int = 0
     ) -> None:
         self._consumer = consumer
-        self._clock = clock
+        self._kafka = kafka
         self._topic = topic
         self._partition = partition
 
-    def begin(self, deadline: float) -> int:
-        """The first offset that the partition still holds.
+    def begin(self, patience_s: float) -> int:
+        """Ask for the first offset that the partition still holds.
 
         Raises:
-            CheckpointUnavailable: the brokers did not tell in time.
+            CheckpointUnavailable: the brokers did not answer in time.
         """
-        left_s = max(deadline - self._clock.monotonic(), _SHORTEST_S)
         try:
             where = TopicPartition(self._topic, self._partition)
-            found = self._consumer.get_watermark_offsets(where, left_s)
+            found = self._consumer.get_watermark_offsets(where, patience_s)
         except KafkaException as error:
             raise CheckpointUnavailable(f"beginning of topic {self._topic}: {error}") from error
         if found is None:
             raise CheckpointUnavailable(f"beginning of topic {self._topic}: no answer")
         return int(found[0])
 
-    def read(self, begin: int, end: int, deadline: float) -> Iterator[Any]:
-        """The messages from one offset to before another.
+    def read_all(self, patience_s: float) -> Iterator[Any]:
+        """Read every message that the partition holds now.
+
+        Raises:
+            CheckpointUnavailable: as :meth:`read`, or the brokers did not say where it ends.
+        """
+        end = end_of(self._kafka, self._topic, patience_s, self._partition)
+        return self.read(OFFSET_BEGINNING, end, patience_s)
+
+    def read(self, begin: int, end: int, patience_s: float) -> Iterator[Any]:
+        """Read the messages from one offset to before another.
 
         Args:
             begin: first offset, or librdkafka's OFFSET_BEGINNING.
             end: offset to read up to; as :func:`end_of`, or less.
-            deadline: monotonic time until when to wait for the end.
+            patience_s: seconds without a further record after which to give up.
 
         Raises:
-            CheckpointUnavailable: the end was not reached in time: no broker, no topic, or another
+            CheckpointUnavailable: the end was not reached: no broker, no topic, or another
                 producer's open transaction.
         """
+        clock = self._kafka.clock
         try:
-            self._find_leader(deadline)
+            self._find_leader(patience_s)
             self._consumer.assign([TopicPartition(self._topic, self._partition, begin)])
-            reached = 0
+            reached, since = 0, clock.monotonic()
             while reached < end:
-                for message in self._consumer.consume(_BATCH, _WAIT_S):
-                    reached = max(reached, _reached(message))
+                messages = self._consumer.consume(_BATCH, _WAIT_S)
+                now = max(map(_reached, messages), default=0)
+                for message in messages:
                     if message.error() is None and (message.offset() or 0) < end:
                         yield message
-                if reached < end and self._clock.monotonic() > deadline:
+                if now > reached:
+                    reached, since = now, clock.monotonic()
+                elif clock.monotonic() - since > patience_s:
                     raise CheckpointUnavailable(
                         f"topic {self._topic} ends at offset {end} but could be read only to"
-                        f" {reached} in time: another producer has a transaction open on it, or the"
-                        " brokers are slow"
+                        f" {reached}, and nothing more came for {patience_s:g} s: another producer"
+                        " has a transaction open on it, or the brokers are slow"
                     )
         except KafkaException as error:
             raise CheckpointUnavailable(f"reading topic {self._topic}: {error}") from error
 
-    def _find_leader(self, deadline: float) -> None:
+    def _find_leader(self, patience_s: float) -> None:
         """Have the client know who has the partition, before it is assigned.
 
         Where it does not, it begins to read half a second later: librdkafka looks for it then, and
         looks again when its timer of 500 ms is over. What it says is of no matter here.
         """
-        left_s = min(_LEADER_S, deadline - self._clock.monotonic())
-        if left_s > 0:
-            with suppress(KafkaException):
-                where = TopicPartition(self._topic, self._partition)
-                self._consumer.get_watermark_offsets(where, left_s)
+        with suppress(KafkaException):
+            where = TopicPartition(self._topic, self._partition)
+            self._consumer.get_watermark_offsets(where, min(_LEADER_S, patience_s))
 
 
 @contextmanager
@@ -134,7 +180,7 @@ def partition_reader(
         }
     )
     try:
-        yield PartitionReader(consumer, topic, kafka.clock, partition)
+        yield PartitionReader(consumer, kafka, topic, partition)
     finally:
         consumer.close()
 

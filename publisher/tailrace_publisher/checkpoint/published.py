@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.checkpoint.partition import end_of, partition_reader
+from tailrace_publisher.checkpoint.partition import PATIENCE_S, end_of, partition_reader
 from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.ports import KafkaAccess
@@ -48,14 +48,14 @@ class Published:
         return AcceptedLoss(server, database, self.offset, str(self.closed_lsn))
 
 
-def newest_published(topics: DatabaseTopics, deadline_s: float) -> Published | None:
+def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> Published | None:
     """The newest progress record of a database; None when it was never published.
 
     The topic must exist. It is read backwards, so that a long one costs nothing where there is one.
 
     Args:
         topics: of the database.
-        deadline_s: longest time to take for a part of it.
+        patience_s: seconds without a further record after which to give up.
 
     Raises:
         CheckpointUnavailable: it could not be read in time.
@@ -63,15 +63,14 @@ def newest_published(topics: DatabaseTopics, deadline_s: float) -> Published | N
         RegistryError: a record's schema cannot be had.
     """
     kafka, topic = topics.kafka, topics.names.progress
-    now = kafka.clock.monotonic
     decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
-    end = end_of(kafka, topic, now() + deadline_s, topics.partition)
+    end = end_of(kafka, topic, patience_s, topics.partition)
     with partition_reader(kafka, topic, partition=topics.partition) as reader:
-        begin = reader.begin(now() + deadline_s)
+        begin = reader.begin(patience_s)
         while end > begin:
             start = max(begin, end - _BLOCK)
             newest = None
-            for message in reader.read(start, end, now() + deadline_s):
+            for message in reader.read(start, end, patience_s):
                 try:
                     progress = Progress.from_record(decoder.decode(message.value() or b""))
                 except (TypeError, ValueError, KeyError) as error:
@@ -91,28 +90,20 @@ def newest_published(topics: DatabaseTopics, deadline_s: float) -> Published | N
     return None
 
 
-def accepting_offset(
-    kafka: KafkaAccess, topic: str, wanted: AcceptedLoss, deadline_s: float
-) -> int | None:
-    """The offset of the signal that accepts a lost checkpoint; None when there is none.
+def accepting_offset(kafka: KafkaAccess, topic: str, wanted: AcceptedLoss) -> int | None:
+    """Find the offset of the signal that accepts a lost checkpoint; None when there is none.
 
     Args:
         kafka: the brokers.
         topic: the signals topic; it must exist.
         wanted: what is to be accepted.
-        deadline_s: longest time to take.
 
     Raises:
-        CheckpointUnavailable: the topic could not be read in time.
+        CheckpointUnavailable: the topic could not be read.
     """
-    deadline = kafka.clock.monotonic() + deadline_s
-    end = end_of(kafka, topic, deadline)
     found = None
     with partition_reader(kafka, topic) as reader:
-        begin = reader.begin(deadline)
-        if begin >= end:
-            return None
-        for message in reader.read(begin, end, deadline):
+        for message in reader.read_all(PATIENCE_S):
             try:
                 signal = read_signal(message.value())
             except ValueError:

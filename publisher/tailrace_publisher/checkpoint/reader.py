@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException
+from confluent_kafka import KafkaException
 
-from tailrace_publisher.checkpoint.partition import end_of, partition_reader
+from tailrace_publisher.checkpoint.partition import PATIENCE_S, newest_by_key
 from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError, CheckpointUnavailable
 from tailrace_publisher.ports import KafkaAccess
@@ -62,25 +62,25 @@ class Stored:
 
 
 def read_checkpoints(
-    topics: DatabaseTopics, deadline_s: float, isolation: str = "read_committed"
+    topics: DatabaseTopics, patience_s: float = PATIENCE_S, isolation: str = "read_committed"
 ) -> Stored:
-    """The newest committed checkpoint of one database.
+    """Read the newest committed checkpoint of one database.
 
     Args:
         topics: of the database.
-        deadline_s: longest time to take.
+        patience_s: seconds without a further record after which to give up.
         isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
 
     Raises:
-        CheckpointUnavailable: the end was not reached in time: no broker, no topic, or another
+        CheckpointUnavailable: the end was not reached: no broker, no topic, or another
             producer's open transaction.
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema cannot be had.
     """
-    return _decode(_newest(topics, deadline_s, isolation), topics)
+    return _decode(_newest(topics, patience_s, isolation), topics)
 
 
-def databases_with_checkpoint(topics: DatabaseTopics, deadline_s: float) -> set[str]:
+def databases_with_checkpoint(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> set[str]:
     """The names of the server's databases that have a committed checkpoint under the prefix.
 
     Raises:
@@ -88,7 +88,7 @@ def databases_with_checkpoint(topics: DatabaseTopics, deadline_s: float) -> set[
     """
     keys = RecordDecoder(None, topics.registry)
     found: set[str] = set()
-    for raw_key, raw_value in _newest(topics, deadline_s, "read_committed").items():
+    for raw_key, raw_value in _newest(topics, patience_s, "read_committed").items():
         if raw_value is None:
             continue
         try:
@@ -100,18 +100,13 @@ def databases_with_checkpoint(topics: DatabaseTopics, deadline_s: float) -> set[
     return found
 
 
-def _newest(topics: DatabaseTopics, deadline_s: float, isolation: str) -> dict[bytes, bytes | None]:
-    kafka, topic = topics.kafka, topics.names.offsets
-    deadline = kafka.clock.monotonic() + deadline_s
-    end = end_of(kafka, topic, deadline, topics.partition)
-    newest: dict[bytes, bytes | None] = {}
-    with partition_reader(kafka, topic, isolation, topics.partition) as reader:
-        for message in reader.read(OFFSET_BEGINNING, end, deadline):
-            newest[message.key() or b""] = message.value()
-    return newest
+def _newest(topics: DatabaseTopics, patience_s: float, isolation: str) -> dict[bytes, bytes | None]:
+    return newest_by_key(
+        topics.kafka, topics.names.offsets, patience_s, topics.partition, isolation
+    )
 
 
-def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float) -> bool:
+def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float = PATIENCE_S) -> bool:
     """Whether anything was published under the prefix before.
 
     Raises:
@@ -120,7 +115,7 @@ def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float) -> bool:
     return topics.names.offsets in existing_topics(topics.kafka, timeout_s)
 
 
-def existing_topics(kafka: KafkaAccess, timeout_s: float) -> set[str]:
+def existing_topics(kafka: KafkaAccess, timeout_s: float = PATIENCE_S) -> set[str]:
     """The names of all topics.
 
     Raises:

@@ -8,8 +8,6 @@ is then either over, and seen, or fences the session before it can write.
 
 from __future__ import annotations
 
-from typing import Final
-
 import structlog
 
 from tailrace_publisher.checkpoint.shard_map import read_map
@@ -27,8 +25,6 @@ from tailrace_publisher.runtime import DatabaseTopics, kafka_access
 from tailrace_schemas.shards import MAP_KEY, Shard, ShardMap, map_transactional_id
 
 _log = structlog.get_logger(__name__)
-
-_DEADLINE_S: Final = 60.0
 
 
 def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
@@ -51,7 +47,7 @@ def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
     # Asked first: whoever makes it has written the map before.
     is_published = admin.partitions(names.offsets) is not None
     if admin.partitions(names.control) is not None:
-        found = read_map(kafka, names.control, _DEADLINE_S)
+        found = read_map(kafka, names.control)
     if found is None:
         if is_published:
             raise ShardsDiffer(
@@ -80,7 +76,7 @@ def all_shards(config: PublisherConfig, ports: Ports) -> list[Shard]:
     admin = TopicAdmin(kafka, config.kafka.replication_factor, config.kafka.start_timeout_s)
     if admin.partitions(topic) is None:
         return [Shard()]
-    found = read_map(kafka, topic, _DEADLINE_S)
+    found = read_map(kafka, topic)
     if found is None:
         return [Shard()]
     _check_same(topic, found, wanted)
@@ -106,7 +102,7 @@ def check_map(topics: DatabaseTopics) -> None:
         ShardsDiffer: it is not: the tables were divided anew.
         CheckpointError, CheckpointUnavailable: it cannot be read.
     """
-    found = read_map(topics.kafka, topics.names.control, _DEADLINE_S)
+    found = read_map(topics.kafka, topics.names.control)
     if found != topics.shard.map:
         raise ShardsDiffer(
             f"the map of shards in topic {topics.names.control} is another one than this publisher"
@@ -138,7 +134,7 @@ def _written(config: PublisherConfig, kafka: KafkaAccess, wanted: ShardMap) -> S
     topic = config.topics.control
     try:
         producer.init_transactions(config.kafka.start_timeout_s)
-        found = read_map(kafka, topic, _DEADLINE_S)
+        found = read_map(kafka, topic)
         if found is not None:
             return found
         producer.begin()

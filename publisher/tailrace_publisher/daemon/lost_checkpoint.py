@@ -20,7 +20,6 @@ def begin_without_checkpoint(
     topics: DatabaseTopics,
     identity: DatabaseIdentity,
     newest: Lsn,
-    deadline_s: float,
     *,
     is_secondary: bool,
 ) -> PublisherState:
@@ -30,27 +29,26 @@ def begin_without_checkpoint(
         topics: of the database.
         identity: of the database, as found now.
         newest: newest captured commit LSN.
-        deadline_s: longest time to take for reading a topic.
         is_secondary: whether the source is a copy that only redoes what the primary did.
 
     Raises:
         CheckpointLost: the database was published before, and nobody accepted that its checkpoint
             is lost.
         LsnWentBack: the loss is accepted, but the database is older than what was published.
-        CheckpointUnavailable: a topic could not be read in time.
+        CheckpointUnavailable: a topic could not be read.
         CheckpointError: the progress topic holds a foreign record.
         RegistryError: a record's schema cannot be had.
     """
     server, database = topics.server, topics.database
-    published = newest_published(topics, deadline_s)
+    published = newest_published(topics)
     if published is None:
         _log.info("checkpoint_missing", database=database, position=str(newest))
         return PublisherState.begin(server, database, identity, newest)
     accepted_at = None
     signals = topics.names.signals
-    if signals in existing_topics(topics.kafka, deadline_s):
+    if signals in existing_topics(topics.kafka):
         wanted = published.accepted(server, database)
-        accepted_at = accepting_offset(topics.kafka, signals, wanted, deadline_s)
+        accepted_at = accepting_offset(topics.kafka, signals, wanted)
     if accepted_at is None:
         raise CheckpointLost(topics.names, database, published.offset, published.closed_lsn)
     check_not_backwards(database, published.closed_lsn, newest, is_secondary=is_secondary)

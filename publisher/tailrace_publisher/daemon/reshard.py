@@ -40,7 +40,6 @@ from tailrace_schemas.topics import TopicNames
 
 _log = structlog.get_logger(__name__)
 
-_DEADLINE_S: Final = 60.0
 _MARGIN_S: Final = 1.0
 _POLL_S: Final = 0.05
 
@@ -85,7 +84,7 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
             " the tables as publisher.shards says"
         )
     has_control = admin.partitions(names.control) is not None
-    before = (read_map(kafka, names.control, _DEADLINE_S) if has_control else None) or ShardMap()
+    before = (read_map(kafka, names.control) if has_control else None) or ShardMap()
     wanted = wanted_map(config)
     after = before.resharded(wanted.shards, wanted.pinned)
     _check_counts(before, after, names)
@@ -138,8 +137,8 @@ def _old_shard(topics: DatabaseTopics) -> OldShard:
     Raises:
         ReshardRefused: it is not at rest.
     """
-    stored, number = read_checkpoints(topics, _DEADLINE_S), topics.partition
-    published = newest_published(topics, _DEADLINE_S)
+    stored, number = read_checkpoints(topics), topics.partition
+    published = newest_published(topics)
     own = stored.database
     if own is None or published is None:
         raise ReshardRefused(
@@ -181,7 +180,7 @@ def _check_map_is_whole(topics: DatabaseTopics, before: ShardMap, present: int) 
     every = ShardMap(1, present)
     for number in range(before.shards, present):
         shard = replace(topics, shard=Shard(number, every))
-        if read_checkpoints(shard, _DEADLINE_S).database is not None:
+        if read_checkpoints(shard).database is not None:
             raise ReshardRefused(
                 f"topic {topics.names.control} has lost its map: {topics.names.offsets} holds the"
                 f" checkpoint of shard {number}, and the map knows {before.shards}. Bring the topic"

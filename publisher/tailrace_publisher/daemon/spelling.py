@@ -17,15 +17,12 @@ from tailrace_publisher.source.queries import database_name, is_this_database
 _log = structlog.get_logger(__name__)
 
 
-def check_spelling(
-    connection: Connection, topics: DatabaseTopics, deadline_s: float, *, is_begun: bool
-) -> None:
+def check_spelling(connection: Connection, topics: DatabaseTopics, *, is_begun: bool) -> None:
     """Check that the configuration spells the database as it was published, else as it is called.
 
     Args:
         connection: to the database.
         topics: with the configured spelling.
-        deadline_s: longest time for reading the checkpoints.
         is_begun: whether there is a checkpoint under the configured spelling.
 
     Raises:
@@ -43,11 +40,7 @@ def check_spelling(
                 effect="topics and checkpoints keep the spelling of source.database",
             )
         return
-    others = (
-        databases_with_checkpoint(topics, deadline_s)
-        if has_checkpoint_topic(topics, deadline_s)
-        else set()
-    )
+    others = databases_with_checkpoint(topics) if has_checkpoint_topic(topics) else set()
     published = sorted(
         other
         for other in others - {configured}

@@ -27,7 +27,6 @@ from tailrace_schemas.topics import TableName
 _log = structlog.get_logger(__name__)
 
 
-_DEADLINE_S: Final = 60.0
 _IGNORED: Final = "start position ignored"
 
 
@@ -148,7 +147,7 @@ def _of_debezium(config: PublisherConfig, kafka: KafkaAccess) -> Lsn:
         if start.debezium_file is not None:
             entries = read_map(_read(start.debezium_file))
         else:
-            entries = read_connect_topic(kafka, where, _DEADLINE_S)
+            entries = read_connect_topic(kafka, where)
         offset = chosen_offset(
             connector_offsets(entries), config.source.database, start.debezium_name
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Final
 
 import structlog
 
@@ -69,8 +68,6 @@ from tailrace_schemas.shards import transactional_id
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
-
-_CHECKPOINT_DEADLINE_S: Final = 60.0
 
 
 @contextmanager
@@ -246,7 +243,7 @@ def _refuse_unless_begun(problems: list[TableProblem], topics: DatabaseTopics) -
     Raises:
         PreflightError: there is no checkpoint; names every problem.
     """
-    if not has_begun(topics, _CHECKPOINT_DEADLINE_S):
+    if not has_begun(topics):
         raise PreflightError([problem.text for problem in problems])
 
 
@@ -264,24 +261,23 @@ def _of_none_renamed(
 def _opened_state(
     config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
 ) -> PublisherState:
-    stored = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
+    stored = read_checkpoints(topics)
     if not kept.fencing.found(stored.database, stored.stopped):
         kept.schemas.forget()  # somebody else has published meanwhile, or may have
     identity = visible_identity(control)
     newest = max_lsn(control)
     state = PublisherState.restore(topics.server, topics.database, identity, stored)
-    check_spelling(control, topics, _CHECKPOINT_DEADLINE_S, is_begun=state is not None)
+    check_spelling(control, topics, is_begun=state is not None)
     if state is None or stored.database is None:
         try:
             state = begin_without_checkpoint(
                 topics,
                 identity,
                 newest or Lsn.ZERO,
-                _CHECKPOINT_DEADLINE_S,
                 is_secondary=is_read_only(control),
             )
         except CheckpointLost as error:
-            if read_checkpoints(topics, _CHECKPOINT_DEADLINE_S).database is None:
+            if read_checkpoints(topics).database is None:
                 raise
             raise LeaseLost(
                 f"another publisher of database {topics.database} with the same prefix began while"

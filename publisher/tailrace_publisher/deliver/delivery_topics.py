@@ -7,6 +7,7 @@ from typing import Final
 
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.progress_records import largest_record
+from tailrace_publisher.deliver.segments import COMPACTED, warn_of_large_segments
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     check_not_compacted,
@@ -18,7 +19,6 @@ from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_par
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_publisher.runtime import DatabaseTopics
 
-_COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
@@ -55,7 +55,7 @@ class DeliveryTopics:
         own = [self._names.offsets, self._names.progress]
         self.ensure(
             [
-                TopicSpec(self._names.offsets, self._shards, _COMPACTED),
+                TopicSpec(self._names.offsets, self._shards, COMPACTED),
                 TopicSpec(self._names.progress, self._shards, _KEPT),
                 *self._beside(),
             ]
@@ -119,6 +119,7 @@ class DeliveryTopics:
         settings = admin.settings(own)
         if self._names.offsets in settings:
             check_keeps_newest(self._names.offsets, settings[self._names.offsets])
+            warn_of_large_segments(self._names.offsets, settings[self._names.offsets])
         progress = settings.get(self._names.progress, {})
         if retention_limits(progress):
             data = admin.existing(lambda name: self._names.table_of(name) is not None)

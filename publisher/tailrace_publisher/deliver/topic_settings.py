@@ -61,6 +61,12 @@ def new_topic_durability(
     return factor, {}
 
 
+def alter_command(topic: str, settings: Mapping[str, str]) -> str:
+    """Write the command that changes settings of a topic."""
+    wanted = ",".join(f"{name}={value}" for name, value in settings.items())
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
+
+
 def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
     """Check that the newest record of every key stays in a topic.
 
@@ -95,8 +101,7 @@ def tell_retention(
         settings=limits,
         effect="events whose progress record is gone prove nothing: tailrace audit leaves them out,"
         " and a sink that lacks records goes on by new snapshots of all tables",
-        fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
-        f" --add-config retention.ms={kept},retention.bytes=-1",
+        fix=alter_command(topic, {"retention.ms": kept, "retention.bytes": _UNLIMITED}),
     )
 
 
@@ -160,8 +165,7 @@ def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[st
                 topic=topic,
                 copies=count,
                 effect="what is committed while its other copies lag is lost with one disk",
-                fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
-                " --add-config min.insync.replicas=2",
+                fix=alter_command(topic, {"min.insync.replicas": "2"}),
             )
 
 

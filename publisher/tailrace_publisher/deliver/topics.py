@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
+from tailrace_publisher.deliver.segments import COMPACTED
 from tailrace_publisher.deliver.topic_settings import (
     broker_defaults,
     describe_topics,
@@ -75,7 +76,7 @@ def signals_spec(topic: str) -> TopicSpec:
 
 def control_spec(topic: str, shards: int) -> TopicSpec:
     """The control topic: the map of shards for good, and a partition of each shard."""
-    return TopicSpec(topic, shards, {"cleanup.policy": "compact"})
+    return TopicSpec(topic, shards, COMPACTED)
 
 
 class TopicAdmin:

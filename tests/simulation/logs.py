@@ -10,8 +10,11 @@ import structlog
 
 from tailrace_publisher.errors import PositionExpired
 from tailrace_publisher.metrics import Metrics
+from tests.simulation.sqlserver.connection import DEADLOCKED
 from tests.simulation.world import Finding
 
+IS_TRIED_AGAIN: Final = False
+"""Whether a statement that was a deadlock's victim is sent again, so that its session lives on."""
 _NEVER_DUE: Final = frozenset(
     {"EncodeError", "SchemaRefused", "SourceError", "UnexpectedTableError", "UnsupportedType"}
 )
@@ -51,6 +54,8 @@ class Told:
                 self.gaps.add(topic)
             else:
                 self.gaps.discard(topic)
+        elif name == "retrying" and DEADLOCKED in str(event.get("reason")) and IS_TRIED_AGAIN:
+            raise Finding(f"the session began again for one statement: {event['reason']}")
         elif name == "table_restarted":
             self.gaps.discard(f"sim.{event['table']}")
         elif name in {"checkpoint_found", "checkpoint_missing"}:

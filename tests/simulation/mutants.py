@@ -12,7 +12,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from tailrace_publisher.daemon import coverage, stream, table_intake, tables, watch, wiring
+from tailrace_publisher.daemon import (
+    committer,
+    coverage,
+    stream,
+    table_intake,
+    tables,
+    watch,
+    wiring,
+)
 from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing, PublisherError
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source import pages
@@ -167,6 +175,11 @@ def _checkpoint_before_the_id() -> AbstractContextManager[None]:
     return _closing(stack)
 
 
+def _old_transactions_wait() -> AbstractContextManager[None]:
+    """Inside a source transaction only rows and bytes end a Kafka transaction, never its age."""
+    return replaced(committer.Committer, "commit_if_old", lambda *_: None)
+
+
 def _declined_pages_are_passed_over() -> AbstractContextManager[None]:
     """Of blocks: a page that is declined once it is encoded is not read again."""
     return replaced(pages.ChangePages, "read_again", lambda self, *_: self.fetch())
@@ -190,6 +203,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "stops-not-written": _stops_are_not_written,
     "rights-too-late": _rights_come_back_too_late,
     "checkpoint-before-id": _checkpoint_before_the_id,
+    "never-too-old": _old_transactions_wait,
     "declined-passed-over": _declined_pages_are_passed_over,
 }
 SIGNS: Final = {
@@ -204,6 +218,7 @@ SIGNS: Final = {
     "stops-not-written": ("ended by itself: PositionExpired",),
     "rights-too-late": ("ended by itself: PermissionMissing",),
     "checkpoint-before-id": ("twice", "comes behind", "positions go back", "progress record"),
+    "never-too-old": ("does not catch up",),
     "declined-passed-over": ("missing [", ": at "),
 }
 """What a finding says that is of the fault: of these words, one."""

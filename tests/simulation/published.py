@@ -159,6 +159,8 @@ def _of(partition: Partition, transaction: Transaction) -> list[Entry]:
     for entry in reversed(partition.entries):
         if entry.transaction is transaction:
             found.append(entry)
+        elif entry.transaction is not None and entry.transaction.is_stray:
+            continue
         elif entry.transaction is not None and entry.transaction.number < transaction.number:
             break
     return found[::-1]

@@ -57,6 +57,7 @@ class Surroundings:
         shards: of how many the publisher has the last, and with it all tables; publishers hand it
             over to each other by the transactional id of the shard.
         blocks: whether rows may be read in blocks, as they are by default.
+        call_s: seconds that each call of any server takes.
         few_rows: rows from which on they are; really ``page_size.FEW_ROWS``.
     """
 
@@ -77,6 +78,7 @@ class Surroundings:
     shards: int = 1
     blocks: bool = False
     few_rows: int = 256
+    call_s: float = 0.0
 
     @property
     def goes_by_time(self) -> bool:
@@ -166,6 +168,14 @@ _OF_GROUPS: Final = {
 _OF_SINGLE_SERVERS: Final = {"restore": 0.3}
 
 
+_TROUBLE: Final = {"slow_calls": 0.2, "stray_record": 0.15, "busy_statement": 0.2}
+"""Actions, and the share of the seeds that have them."""
+AWAITED: Final[frozenset[str]] = frozenset({"stray_record"})
+"""Actions that find what is known and not fixed yet; take one out to have it drawn."""
+_SLOW: Final = 0.05
+"""Share of the seeds in which every call takes long."""
+
+
 _ORDERS: Final = (
     ("signal", "pause_snapshot", "resume_snapshot"),
     ("signal", "stop_snapshot", "signal"),
@@ -215,6 +225,7 @@ def draw(seed: int) -> Scenario:
     if seed % 5 == 4:
         around = replace(around, shards=2)
     around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
+    around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
     return Scenario(seed, around, options, steps)
 
 
@@ -241,6 +252,18 @@ def _with_blocks(
     steps = _mixed(rng, steps, spread, "decline_block", rng.choice((0, 1, 3, 10)))
     if rng.random() < _CALM:
         steps = tuple(Step("capture", 30, rng.randrange(_SEED_MAX)) for _ in range(8)) + steps
+    return around, steps
+
+
+def _with_trouble(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """What came to be modelled later; drawn apart, so that the seeds before stay what they were."""
+    for kind, share in _TROUBLE.items():
+        if rng.random() < share and kind not in AWAITED:
+            steps = _mixed(rng, steps, spread, kind, rng.choice((1, 2, 5)))
+    if rng.random() < _SLOW:
+        around = replace(around, call_s=rng.choice((0.05, 0.2, 0.5)))
     return around, steps
 
 

@@ -83,6 +83,8 @@ class Simulation:
         halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
         reserved: LSNs of changes of a transaction that is not committed yet.
         ends: errors with which the publisher ended, each of which was due.
+        slow_calls: how many of the next calls take long.
+        slow_s: how long, in seconds.
         fell_behind: whether a restore ever took away that published transactions were captured.
     """
 
@@ -113,6 +115,8 @@ class Simulation:
     intrusions: int = 0
     takeovers: int = 0
     first_record: int = 0
+    slow_calls: int = 0
+    slow_s: float = 0.0
     is_over: bool = False
     fell_behind: bool = False
     _stop: Any = None
@@ -176,7 +180,10 @@ class Simulation:
             return
         if self._dead:
             raise Killed
-        self.world.tick()
+        self.world.tick(self.scenario.around.call_s)
+        if self.slow_calls:
+            self.slow_calls -= 1
+            self.world.advance(self.slow_s)
         if self._lanes.random() < self._lane_pace:
             self._lane.run_next()
         if self.kill_in is not None:
@@ -297,6 +304,8 @@ class Simulation:
         features.refused.clear()
         features.sees_state = self.scenario.around.sees_state
         self.source.errors.clear()
+        self.source.busy.clear()
+        self.slow_calls = 0
         self.source.login_errors.clear()
         self.source.torn_reads = 0
         self.source.row_refusals = self.source.late_declines = 0

@@ -35,6 +35,7 @@ class Transaction:
         unmarked: partitions that were written and have no marker yet.
         decided_us: virtual time of the decision.
         decided_number: in the order of decisions.
+        is_stray: whether it is of another producer, who writes by hand.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Transaction:
     unmarked: list[Partition] = field(default_factory=list)
     decided_us: int = 0
     decided_number: int = 0
+    is_stray: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,14 @@ class Broker:
         transaction.decided_number = self.decided
         if fate is Fate.COMMITTED:
             self.on_commit(transaction)
+
+    def stray(self, partition: Partition) -> None:
+        """Another producer writes a record, and commits it."""
+        self.began += 1
+        transaction = Transaction(self.began, self.now_us(), is_stray=True)
+        partition.append(b"by", b"hand", transaction)
+        transaction.fate = Fate.COMMITTED
+        partition.mark(transaction)
 
     def compact(self, name: str) -> None:
         """Take records away that have a newer committed one of their key."""

@@ -19,6 +19,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicP
 from tests.simulation.kafka.broker import Broker, Entry, Fate, Partition, Transaction
 from tests.simulation.world import World
 
+_DOTS_OF_DATA = 3
+
 
 @dataclass(slots=True)
 class KafkaFaults:
@@ -32,6 +34,7 @@ class KafkaFaults:
         asks: how many of the next calls of an admin client find no leader, or no broker.
         reads: how many of the next calls of a consumer find no broker.
         registry: how many of the next calls of the registry find none.
+        strays: how many of the next records follow one of another producer in their partition.
     """
 
     commits: list[str] = field(default_factory=list)
@@ -40,6 +43,7 @@ class KafkaFaults:
     asks: int = 0
     reads: int = 0
     registry: int = 0
+    strays: int = 0
 
 
 @dataclass(slots=True)
@@ -129,7 +133,12 @@ class TransactionalClient:
             return KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic"), None
         if self._transaction is None:
             self._transaction = self._broker.begin(self._id)
-        return None, found.partitions[partition].append(key, value, self._transaction)
+        written = found.partitions[partition]
+        is_between = written in self._transaction.unmarked and topic.count(".") == _DOTS_OF_DATA
+        if self._clients.faults.strays and is_between:
+            self._clients.faults.strays -= 1
+            self._broker.stray(written)
+        return None, written.append(key, value, self._transaction)
 
     def poll(self, timeout: float) -> int:  # noqa: ARG002 - as the client has it
         self._clients.tick()

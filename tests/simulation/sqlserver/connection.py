@@ -22,6 +22,8 @@ __all__ = ["Source", "SourceConnection", "catalog_statements"]
 _DECLARE: Final = re.compile(r"DECLARE (?P<variables>.*)", re.DOTALL)
 _SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
 _VARIABLE: Final = re.compile(r"(?P<name>@\w+) [\w()]+ = \?")
+_OF_CHANGES: Final = re.compile(r"SELECT .* FROM cdc\.\[.*_CT\].*", re.DOTALL)
+DEADLOCKED: Final = "deadlocked on its change rows"
 _FROM_TABLE: Final = re.compile(r"SELECT .* FROM \[dbo\]\.\[[^\]]*\].*", re.DOTALL)
 
 
@@ -45,6 +47,7 @@ class Source:
         logins: number of log-ins, which choose one of several readable secondaries.
         has_blocks: whether rows may be read in blocks.
         row_refusals: how many of the next blocks the driver refuses.
+        busy: numbers of errors that the next statements over change rows meet.
         late_declines: how many of the next blocks turn out to be the reference's once encoded.
     """
 
@@ -58,6 +61,7 @@ class Source:
     has_blocks: bool = False
     row_refusals: int = 0
     late_declines: int = 0
+    busy: deque[int] = field(default_factory=deque)
 
     def refuses_row(self) -> bool:
         """Whether the driver refuses a row of the next block."""
@@ -174,6 +178,8 @@ class SourceConnection:
         return sets, False
 
     def _answer(self, text: str, parameters: Parameters) -> list[Any]:
+        if self._source.busy and _OF_CHANGES.match(text):
+            raise sql_error(self._config, self._source.busy.popleft(), DEADLOCKED)
         try:
             if text == _SNAPSHOT:
                 self._sees_one_moment = True

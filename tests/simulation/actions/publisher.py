@@ -1,0 +1,66 @@
+"""The publisher is killed, and asked for something."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from tailrace_schemas.signals import PauseSignal, TableOrder
+from tests.simulation.actions.registry import action, tables_of
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+
+@action
+def kill(sim: Simulation, rng: random.Random) -> None:
+    sim.kill_in = rng.randrange(3)
+
+
+@action
+def signal(sim: Simulation, rng: random.Random) -> None:
+    """An operator asks for a new snapshot of a table."""
+    sim.ask_for(rng.choice(tables_of(sim)).name)
+
+
+@action
+def signal_part(sim: Simulation, rng: random.Random) -> None:
+    """An operator asks for some rows of a table again."""
+    table = rng.choice(tables_of(sim)).name
+    sim.ask_for(table, rng.choice(("1 = 1", "1 = 0", "[id] > 3", "[id] <= 3")))
+
+
+@action
+def pause_snapshot(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.PAUSE_SNAPSHOT, _one_or_all(sim, rng))
+
+
+@action
+def resume_snapshot(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.RESUME_SNAPSHOT, _one_or_all(sim, rng))
+
+
+@action
+def stop_snapshot(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.STOP_SNAPSHOT, _one_or_all(sim, rng))
+
+
+@action
+def stop_table(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.STOP_TABLE, rng.choice(tables_of(sim)).name)
+
+
+@action
+def pause(sim: Simulation, rng: random.Random) -> None:
+    """An operator pauses the publisher."""
+    sim.send(PauseSignal(True))
+
+
+@action
+def resume(sim: Simulation, rng: random.Random) -> None:
+    """An operator has it go on."""
+    sim.send(PauseSignal(False))
+
+
+def _one_or_all(sim: Simulation, rng: random.Random) -> str | None:
+    return rng.choice([None, *(table.name for table in tables_of(sim))])

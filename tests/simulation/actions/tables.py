@@ -1,0 +1,101 @@
+"""Capture instances and DDL."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from tests.simulation.actions.registry import action, tables_of
+from tests.simulation.sqlserver import log as wal
+from tests.simulation.sqlserver.rows import Column, Table
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+
+@action
+def enable(sim: Simulation, rng: random.Random) -> None:
+    """A capture instance more, under a new name or one that was used before; two at most.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
+    """
+    group = sim.group
+    free = [t for t in tables_of(sim) if len(group.database.instances_of(t.object_id)) < 2]
+    if not free:
+        return
+    table = rng.choice(free)
+    number = rng.randrange(4)
+    name = f"dbo_{table.name}_{number}"
+    if name not in group.database.instances:
+        sim.enable(name, table)
+
+
+@action
+def disable(sim: Simulation, rng: random.Random) -> None:
+    """A capture instance goes, the older or the newer; seldom a table's only one."""
+    group = sim.group
+    instances = list(group.database.instances.values())
+    paired = [i for i in instances if len(group.database.instances_of(i.source)) > 1]
+    chosen = paired if paired and rng.random() < 0.9 else instances
+    if not chosen or (not paired and rng.random() < 0.7):
+        return
+    instance = rng.choice(chosen)
+    sim.excuse_uncovered(instance)
+    clock = group.server.clock
+    group.write(wal.DisableInstance(group.log.next_lsn(), clock.local(), instance.name))
+
+
+def _alter(sim: Simulation, table: Table, kind: str, column: Column) -> None:
+    group = sim.group
+    record = wal.AlterTable(
+        group.log.next_lsn(), group.server.clock.local(), table.object_id, kind, column
+    )
+    group.write(record)
+
+
+@action
+def add_column(sim: Simulation, rng: random.Random) -> None:
+    table = rng.choice(tables_of(sim))
+    number = table.next_column_id
+    types = ("int", "nvarchar(20)", *(("varchar(20)",) * 2 if sim.source.has_blocks else ()))
+    _alter(sim, table, "add", Column(number, f"c{number}", rng.choice(types)))
+
+
+@action
+def drop_column(sim: Simulation, rng: random.Random) -> None:
+    table = rng.choice(tables_of(sim))
+    free = [column for column in table.columns if column.column_id not in table.key]
+    if len(free) > 1 and table.key:  # the judge knows the rows of the others by all columns
+        _alter(sim, table, "drop", rng.choice(free))
+
+
+@action
+def alter_column(sim: Simulation, rng: random.Random) -> None:
+    table = rng.choice(tables_of(sim))
+    free = [c for c in table.columns if c.type == "int" and c.column_id not in table.key]
+    if free:
+        column = rng.choice(free)
+        _alter(sim, table, "alter", Column(column.column_id, column.name, "bigint"))
+
+
+@action
+def drop_table(sim: Simulation, rng: random.Random) -> None:
+    tables = tables_of(sim)
+    if len(tables) < 2:
+        return
+    table = rng.choice(tables)
+    group = sim.group
+    sim.excuse(table.name, "it was dropped")
+    clock = group.server.clock
+    group.write(wal.DropTable(group.log.next_lsn(), clock.local(), table.object_id))
+
+
+@action
+def update_server(sim: Simulation, rng: random.Random) -> None:
+    """A cumulative update brings ``__$command_id``."""
+    group = sim.group
+    if sim.scenario.around.command_ids == "updated" and not group.database.has_command_id:
+        clock = group.server.clock
+        group.write(wal.UpdateServer(group.log.next_lsn(), clock.local(), rng.random() < 0.6))
+        for replica in group.replicas:
+            replica.disconnect()

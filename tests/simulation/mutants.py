@@ -28,7 +28,6 @@ from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
 _STALL_S: Final = 60.0
-_DEADLINE_S: Final = 10.0
 
 
 def _older_instance_goes_early() -> AbstractContextManager[None]:
@@ -163,11 +162,11 @@ def _checkpoint_before_the_id() -> AbstractContextManager[None]:
 
     def started(self: Any) -> None:
         with suppress(PublisherError):  # a first start: the topic is not made yet
-            found[id(self._target)] = read(self._target, _DEADLINE_S)
+            found[id(self._target)] = read(self._target)
         start(self)
 
-    def stored(topics: Any, deadline_s: float) -> Any:
-        return found.pop(id(topics), None) or read(topics, deadline_s)
+    def stored(topics: Any) -> Any:
+        return found.pop(id(topics), None) or read(topics)
 
     stack = ExitStack()
     stack.enter_context(replaced(wiring.KafkaDelivery, "start", started))

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tailrace_schemas.progress import Progress
+from tailrace_schemas.shards import Shard
 from tests.simulation.history import ExpectedEvent, Named, TableHistory, histories
 from tests.simulation.kafka.broker import Partition
 from tests.simulation.published import (
@@ -152,36 +154,52 @@ class _Judge:
         self._last: dict[Partition, bytes] = {}
         self._newest: dict[str, bytes] = {}
         self._number = 0
-        self._named: set[str] = set()
+        self._named: dict[int, set[str]] = defaultdict(set)
+        self._shards = 1
         self._mode = sim.config.snapshot.mode.value
 
     def run(self) -> None:
-        closed = None
+        closed: dict[int, str] = {}
         for delivered in self._sim.published.delivered:
             self._ledger(delivered)
             for progress in delivered.progress:
-                if closed is not None and progress.after_lsn != closed:
+                before = closed.get(progress.shard, progress.after_lsn)
+                if progress.after_lsn != before:
                     raise Wrong(
                         f"progress record {self._number} follows {progress.after_lsn}, but the one"
-                        f" before it closed {closed}"
+                        f" before it closed {before}"
                     )
-                closed = progress.closed_lsn
-                self._name(set(progress.snapshotting))
-            last = delivered.progress[-1]
+                closed[progress.shard] = progress.closed_lsn
+                self._divide(progress)
+                self._name(progress.shard, set(progress.snapshotting))
             self._events(delivered)
             self._number += len(delivered.progress)
-            if last.closed:
-                self._cut(lsn_of_text(last.closed_lsn), set(last.snapshotting))
-                self._freshness(delivered)
+            for last in {progress.shard: progress for progress in delivered.progress}.values():
+                if last.closed:
+                    self._cut(last)
+                    self._freshness(last)
         self._nothing_else()
 
-    def _name(self, named: set[str]) -> None:
-        """A table is held from the first record that names it, behind one that does not."""
-        for topic in named - self._named:
+    def _divide(self, progress: Progress) -> None:
+        """Once the tables are divided among more shards, no publisher of fewer goes on."""
+        if progress.shards < self._shards:
+            raise Wrong(
+                f"progress record {self._number} is of one of {progress.shards} shards, after the"
+                f" tables were divided among {self._shards}"
+            )
+        self._shards = progress.shards
+
+    def _has(self, progress: Progress, topic: str) -> bool:
+        """Whether a topic is of the shard of a progress record."""
+        return Shard(progress.shard, self._sim.maps[progress.shards]).has(topic)
+
+    def _name(self, shard: int, named: set[str]) -> None:
+        """A table is held from the first record that names it, after one that does not."""
+        for topic in named - self._named[shard]:
             reader = self._reader(topic)
             if reader is not None:
                 reader.hold()
-        self._named = named
+        self._named[shard] = named
 
     # -- ledger ------------------------------------------------------------------------------------
 
@@ -278,11 +296,13 @@ class _Judge:
 
     # -- cuts --------------------------------------------------------------------------------------
 
-    def _cut(self, closed: bytes, named: set[str]) -> None:
-        for history in self._histories.values():
-            history.move_to(closed)
+    def _cut(self, progress: Progress) -> None:
+        closed = lsn_of_text(progress.closed_lsn)
+        for name, history in self._histories.items():
+            if self._has(progress, f"{PREFIX}.shop.dbo.{name}"):
+                history.move_to(closed)
         for topic, reader in self._readers.items():
-            if topic in named:
+            if topic in progress.snapshotting or not self._has(progress, topic):
                 continue
             released = reader.is_held
             if released:
@@ -336,9 +356,9 @@ class _Judge:
 
     # -- freshness ---------------------------------------------------------------------------------
 
-    def _freshness(self, delivered: Delivered) -> None:
+    def _freshness(self, progress: Progress) -> None:
         """Nothing that was committed up to the claimed time is still to come."""
-        claim = delivered.progress[-1].closed_commit_ms
+        claim = progress.closed_commit_ms
         if claim is None or self._sim.clock_steps or self._sim.group.lines:
             return
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=claim)
@@ -349,18 +369,19 @@ class _Judge:
             grain += timedelta(milliseconds=500)  # their clocks differ
         if zone.change is not None:
             grain += timedelta(hours=1)
-        closed = lsn_of_text(delivered.progress[-1].closed_lsn)
+        closed = lsn_of_text(progress.closed_lsn)
         for (_, lsn), committed in self._sim.commit_utc.items():
-            if lsn > closed and committed < moment - grain and self._is_followed(lsn, delivered):
+            if lsn > closed and committed < moment - grain and self._is_followed(lsn, progress):
                 raise Wrong(
                     f"everything up to {moment} is said to be out, but {lsn.hex()} of {committed}"
                     f" is not: closed is {closed.hex()}"
                 )
 
-    def _is_followed(self, lsn: bytes, delivered: Delivered) -> bool:
-        named = set(delivered.progress[-1].snapshotting)
+    def _is_followed(self, lsn: bytes, progress: Progress) -> bool:
         for topic, reader in self._readers.items():
-            if topic in named or reader.closed is None:
+            if topic in progress.snapshotting or reader.closed is None:
+                continue
+            if not self._has(progress, topic):
                 continue
             if any(commit == lsn for commit, _ in reader.history.commits):
                 return True

@@ -99,25 +99,58 @@ class Delivered:
 
 
 @dataclass(slots=True)
+class OfShard:
+    """What a shard has published.
+
+    Attributes:
+        closed: its newest closed LSN.
+        position: LSN of its newest checkpoint: everything below it is published.
+        commit: end time and id of the commit there, as the checkpoint has them; None where not.
+        named: topics of its tables that are not part of the cut.
+    """
+
+    closed: bytes = bytes(10)
+    position: bytes = bytes(10)
+    commit: tuple[str, str] | None = None
+    named: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
 class Published:
-    """Follows what the publisher commits, as it is committed.
+    """Follows what the publishers commit, as it is committed.
 
     Attributes:
         records: progress records so far.
-        closed: the newest closed LSN.
-        position: LSN of the newest checkpoint: everything below it is out.
-        commit: end time and id of the commit there, as the checkpoint has them; None where not.
-        delivered: all transactions of the publisher, in the order of their decisions.
+        newest: the newest progress record, of whatever shard.
+        shards: by number, those that have published something.
+        delivered: all transactions of the publishers, in the order of their decisions.
     """
 
     broker: Broker
     schemas: Schemas
     records: int = 0
-    closed: bytes = bytes(10)
-    position: bytes = bytes(10)
-    commit: tuple[str, str] | None = None
     newest: Progress | None = None
+    shards: dict[int, OfShard] = field(default_factory=dict)
     delivered: list[Delivered] = field(default_factory=list)
+
+    def of(self, shard: int) -> OfShard:
+        """What a shard has published."""
+        return self.shards.setdefault(shard, OfShard())
+
+    @property
+    def closed(self) -> bytes:
+        """The LSN that all shards have closed."""
+        return min((shard.closed for shard in self.shards.values()), default=bytes(10))
+
+    @property
+    def position(self) -> bytes:
+        """The position that all shards have reached."""
+        return min((shard.position for shard in self.shards.values()), default=bytes(10))
+
+    @property
+    def named(self) -> set[str]:
+        """Topics of tables that are not part of the cut."""
+        return {topic for shard in self.shards.values() for topic in shard.named}
 
     def committed(self, transaction: Transaction) -> None:
         """A transaction was decided to be committed."""
@@ -131,26 +164,29 @@ class Published:
                     for entry in entries
                 ]
             elif partition.topic == f"{PREFIX}.offsets":
-                self._note_position(entries)
+                self._note_position(self.of(partition.number), entries)
             elif partition.topic.count(".") == 3:  # the topics beside the data have no ledger
                 parts.append((partition, entries))
         if not progress:
             return
         self.records += len(progress)
         self.newest = progress[-1]
-        self.closed = lsn_of_text(progress[-1].closed_lsn)
-        self.position = max(self.position, self.closed)
+        for record in progress:
+            shard = self.of(record.shard)
+            shard.closed = lsn_of_text(record.closed_lsn)
+            shard.position = max(shard.position, shard.closed)
+            shard.named = tuple(record.snapshotting)
         self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts)))
 
-    def _note_position(self, entries: list[Entry]) -> None:
+    def _note_position(self, shard: OfShard, entries: list[Entry]) -> None:
         for entry in reversed(entries):
             if entry.value is None or entry.key is None:
                 continue
             if decode(self.schemas, entry.key)["table"] is None:
                 record = decode(self.schemas, entry.value)
-                self.position = lsn_of_text(record["start_lsn"])
+                shard.position = lsn_of_text(record["start_lsn"])
                 end_time, tran_id = record["tran_end_time"], record["tran_id"]
-                self.commit = None if tran_id is None else (end_time, tran_id)
+                shard.commit = None if tran_id is None else (end_time, tran_id)
                 return
 
 

@@ -170,8 +170,11 @@ _OF_SINGLE_SERVERS: Final = {"restore": 0.3}
 
 _TROUBLE: Final = {"slow_calls": 0.2, "stray_record": 0.15, "busy_statement": 0.2}
 """Actions, and the share of the seeds that have them."""
-AWAITED: Final[frozenset[str]] = frozenset({"stray_record"})
+AWAITED: Final[frozenset[str]] = frozenset({"stray_record", "divide"})
 """Actions that find what is known and not fixed yet; take one out to have it drawn."""
+_DIVIDED: Final = 0.08
+"""Share of the seeds in which the tables are divided among two shards."""
+_DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
 
@@ -262,9 +265,23 @@ def _with_trouble(
     for kind, share in _TROUBLE.items():
         if rng.random() < share and kind not in AWAITED:
             steps = _mixed(rng, steps, spread, kind, rng.choice((1, 2, 5)))
+    if rng.random() < _DIVIDED and around.shards == 1 and "divide" not in AWAITED:
+        steps = _dividing(rng, steps, spread)
     if rng.random() < _SLOW:
         around = replace(around, call_s=rng.choice((0.05, 0.2, 0.5)))
     return around, steps
+
+
+def _dividing(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    """Tables are divided among shards: that waits for their snapshots, so it comes late."""
+    calm = tuple(Step("capture", 30, rng.randrange(_SEED_MAX)) for _ in range(8))
+    mixed = list(steps)
+    place = rng.randrange(len(mixed) // 2 + 1)
+    for kind in rng.choice(_DIVIDING):
+        mixed.insert(place, Step(kind, rng.randrange(40), rng.randrange(_SEED_MAX)))
+        place += 1
+    later = _mixed(rng, tuple(mixed[place:]), spread, "next_shard", rng.choice((0, 3, 10)))
+    return (*calm, *mixed[:place], *later)
 
 
 def _mixed(

@@ -10,7 +10,8 @@ a signal has all stopped tables read. What it published is judged by the model's
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -21,8 +22,10 @@ from structlog.testing import capture_logs
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import agreed_map
 from tailrace_publisher.daemon.loop import run as run_publisher
+from tailrace_publisher.daemon.reshard import reshard
 from tailrace_publisher.errors import (
     DatabaseReplaced,
+    DeliveryRejected,
     LeaseLost,
     LsnWentBack,
     PermissionMissing,
@@ -30,9 +33,13 @@ from tailrace_publisher.errors import (
     PreflightError,
     PublisherError,
     ReplicaBehind,
+    ReshardRefused,
+    ShardsDiffer,
 )
 from tailrace_publisher.metrics import Metrics
-from tailrace_schemas.shards import Shard, transactional_id
+from tailrace_publisher.ports import Ports
+from tailrace_schemas.registry_access import RegistryError
+from tailrace_schemas.shards import Shard, ShardMap, transactional_id
 from tailrace_schemas.signals import (
     PauseSignal,
     Signal,
@@ -60,6 +67,10 @@ from tests.simulation.world import Finding, Killed, World
 
 CATCH_UP_TICKS_MAX: Final = 20_000
 """Calls within which a publisher that nothing disturbs must have everything out."""
+_TURN_TICKS: Final = 200
+"""Calls after which the next shard's publisher runs, while there are steps left."""
+_SHARDS: Final = 2
+_CALLS_MAX: Final = 100_000
 _ENDS_MAX: Final = 12
 _ASKINGS_MAX: Final = 4
 _OF_TABLES: Final = (PositionExpired, PermissionMissing, PreflightError)
@@ -72,13 +83,23 @@ _TEMPLATES: Final = (
 """Name, columns, and how many of them are the primary key."""
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """How the publishers of several shards are started."""
+
+    config: PublisherConfig
+    map: ShardMap
+
+
 @dataclass(slots=True)
 class Simulation:
     """A run.
 
     Attributes:
         scenario: what happens.
-        shard: which of the database's the publisher has; it has all tables.
+        shard: which of the database's the publisher has.
+        divided: how publishers are started from now on, once an operator has divided the tables.
+        maps: how the tables are divided, by the number of shards.
         excuses: why a table may be stopped, by its name.
         halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
         reserved: LSNs of changes of a transaction that is not committed yet.
@@ -99,6 +120,9 @@ class Simulation:
     published: Published
     told: Told
     shard: Shard = field(default_factory=Shard)
+    divided: Divided | None = None
+    maps: dict[int, ShardMap] = field(default_factory=lambda: {1: ShardMap()})
+    is_half_divided: bool = False
     excuses: dict[str, list[str]] = field(default_factory=dict)
     halted: set[str] = field(default_factory=set)
     reserved: list[bytes] = field(default_factory=list)
@@ -132,6 +156,9 @@ class Simulation:
     _lanes: random.Random = field(default_factory=lambda: random.Random(0))
     _lane_pace: float = 1.0
     _calls_left: int | None = None
+    _turns: int = 0
+    _life_began: int = 0
+    _started: set[int] = field(default_factory=set)
 
     @property
     def transactional_id(self) -> str:
@@ -153,6 +180,7 @@ class Simulation:
     def _run(self) -> None:
         while not self.is_over:
             self._dead = False
+            self._begin_life()
             self._stop = new_stop()
             clients = Clients(self.broker, self.world, self.tick, self.faults)
             self._lane = Lane()
@@ -184,6 +212,8 @@ class Simulation:
         if self.slow_calls:
             self.slow_calls -= 1
             self.world.advance(self.slow_s)
+        if self._is_turn_over():
+            self._die()
         if self._lanes.random() < self._lane_pace:
             self._lane.run_next()
         if self.kill_in is not None:
@@ -191,6 +221,26 @@ class Simulation:
             if self.kill_in < 0:
                 self.kill_in = None
                 self._die()
+
+    def _begin_life(self) -> None:
+        """Start the publisher of the shard whose turn it is."""
+        if self.divided is not None:
+            shards = self.divided.map.shards
+            self.config = self.divided.config
+            self.shard = Shard(self._turns % shards, self.divided.map)
+            self._turns += 1
+        self._life_began = self.world.ticks
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether the publisher was started before the tables were divided."""
+        return self.divided is not None and self.shard.map != self.divided.map
+
+    def _is_turn_over(self) -> bool:
+        """Whether the shards' publishers, which run in turns here, take the next one."""
+        if self.divided is None or self._is_outdated or self._phase > 0:
+            return False
+        return self.world.ticks - self._life_began > _TURN_TICKS
 
     def _tick_of_another(self) -> None:
         """A call of the other publisher: only the capture process and its threads go on."""
@@ -206,29 +256,77 @@ class Simulation:
     def run_another(self, calls: int) -> None:
         """Another publisher with our transactional id runs for so many calls, and dies.
 
-        The one that runs already stands still meanwhile, in the middle of a call.
+        Raises:
+            Finding: it ended by itself.
+        """
+        before = self.published.records
+        self._run_beside(calls, self.shard)
+        self.intrusions += 1
+        self.takeovers += self.published.records > before
+
+    def run_next_shard(self, calls: int) -> None:
+        """The publisher of the next shard runs for so many calls, and dies.
 
         Raises:
             Finding: it ended by itself.
         """
-        before, lane = self.published.records, self._lane
-        self._calls_left, self._lane = calls, Lane()
-        clients = Clients(self.broker, self.world, self.tick, self.faults)
-        world = self.world, self.tick, self._lane
+        if self.divided is not None and not self._is_outdated:
+            shards = self.divided.map.shards
+            self._run_beside(calls, Shard((self.shard.number + 1) % shards, self.divided.map))
+
+    def _run_beside(self, calls: int, shard: Shard) -> None:
         try:
-            ports = make_ports(self.source, clients, self.schemas, *world)
-            run_publisher(self.config, new_stop(), metrics=Metrics(), ports=ports, shard=self.shard)
-        except Killed:
-            pass
+            with self._beside(calls) as ports:
+                run_publisher(self.config, new_stop(), metrics=Metrics(), ports=ports, shard=shard)
         except PublisherError as error:
-            if not (self._is_of_another_line(error) or self._is_due(error)):
+            if self._is_of_another_line(error):
+                self.is_over = True  # an operator must see to it, as where the first ends with it
+                self._die()
+            if not self._is_due(error, shard):
                 raise Finding(
                     f"a second publisher ended by itself: {type(error).__name__}: {error}"
                 ) from error
+
+    @contextmanager
+    def _beside(self, calls: int) -> Iterator[Ports]:
+        """Ports of something else that runs for so many calls, and is killed then.
+
+        The publisher that runs already stands still meanwhile, in the middle of a call.
+        """
+        lane, world = self._lane, self.world
+        self._calls_left, self._lane = calls, Lane()
+        clients = Clients(self.broker, world, self.tick, self.faults)
+        try:
+            with world.held():
+                yield make_ports(self.source, clients, self.schemas, world, self.tick, self._lane)
+        except Killed:
+            pass
         finally:
             self._calls_left, self._lane = None, lane
+
+    def divide(self, shards: int, calls: int) -> None:
+        """An operator runs ``tailrace reshard``, though a publisher may run; it may be killed.
+
+        Raises:
+            Finding: it failed for good.
+        """
+        if self.divided is not None or self.shard.map.shards > 1:
+            return
+        config = PublisherConfig.load({**self.scenario.options, "shards": {"count": shards}})
+        self.is_half_divided = True
+        try:
+            with self._beside(calls) as ports:
+                self._take_map(config, reshard(config, ports).after)
+        except ReshardRefused as error:
+            self.is_half_divided = False
+            if "already" in str(error):  # by the one before, whose commit it did not hear of
+                with self._beside(_CALLS_MAX) as ports:
+                    self._take_map(config, agreed_map(config, ports))
+        except (PublisherError, RegistryError) as error:
+            if not error.retryable:
+                raise Finding(f"reshard: {type(error).__name__}: {error}") from error
         self.intrusions += 1
-        self.takeovers += self.published.records > before
+        self.takeovers += 1  # it takes the transactional id and writes progress records
 
     def _is_of_another_line(self, error: PublisherError) -> bool:
         if isinstance(error, LsnWentBack) and self.fell_behind:
@@ -264,6 +362,11 @@ class Simulation:
             if place not in self.not_redoing:
                 group.redo(replica, len(group.log.records))
 
+    def _take_map(self, config: PublisherConfig, found: ShardMap) -> None:
+        self.divided = Divided(config, found)
+        self.maps[found.shards] = found
+        self.is_half_divided = False
+
     # -- the end -----------------------------------------------------------------------------------
 
     def _quiet(self) -> None:
@@ -283,6 +386,7 @@ class Simulation:
                 self._phase, self._phase_began = 2, self.world.ticks
                 self.kill_in = 0
                 self.told.starts.clear()
+                self._started.clear()
                 self._still_stopped = stopped & self.told.gaps
             elif not self._still_stopped <= stopped:
                 raise Finding(f"a start read again: {sorted(self._still_stopped - stopped)}")
@@ -296,6 +400,8 @@ class Simulation:
             else:
                 self.is_over = True
                 self._stop.set()
+        elif self.divided is not None and self._has_shard_caught_up(self.shard.number):
+            self.kill_in = 0  # the next shard's turn
         elif waited > CATCH_UP_TICKS_MAX:
             raise Finding(f"it does not catch up: {self._what_is_missing()}")
 
@@ -319,14 +425,31 @@ class Simulation:
         self.send(PauseSignal(False))
         self.send(TableSignal(TableOrder.RESUME_SNAPSHOT))
         self.faults.__init__()  # type: ignore[misc]
+        self._finish_dividing()
+
+    def _finish_dividing(self) -> None:
+        """What an operator does whose ``tailrace reshard`` was interrupted: runs it again."""
+        while self.is_half_divided:
+            self.divide(_SHARDS, _CALLS_MAX)
 
     def _has_caught_up(self) -> bool:
-        newest = self.published.newest
-        if newest is None or self.published.closed < self._target:
+        if self.told.starts and self.told.starts[-1] >= self._life_began:
+            self._started.add(self.shard.number)
+        shards = range(1) if self.divided is None else range(self.divided.map.shards)
+        return all(
+            self._has_shard_caught_up(self.shard.number if self.divided is None else number)
+            for number in shards
+        )
+
+    def _has_shard_caught_up(self, number: int) -> bool:
+        if self.published.newest is None:
             return False
-        if self._phase >= 2 and not self.told.starts:
+        published = self.published.of(number)
+        if published.closed < self._target:
             return False
-        return all(self._is_excused(topic) for topic in newest.snapshotting)
+        if self._phase >= 2 and number not in self._started:
+            return False
+        return all(self._is_excused(topic) for topic in published.named)
 
     def _is_excused(self, topic: str) -> bool:
         """Whether a table may be stopped, and was told to be; by the last start, too.
@@ -344,9 +467,7 @@ class Simulation:
 
     def _stopped(self) -> set[str]:
         """The topics of tables that are captured and not part of the cut."""
-        newest = self.published.newest
-        named = () if newest is None else newest.snapshotting
-        return {topic for topic in named if self._is_captured(topic)}
+        return {topic for topic in self.published.named if self._is_captured(topic)}
 
     def _is_captured(self, topic: str) -> bool:
         database, name = self.group.database, topic.rpartition(".")[2]
@@ -356,10 +477,9 @@ class Simulation:
         )
 
     def _what_is_missing(self) -> str:
-        newest = self.published.newest
         return (
             f"phase {self._phase}, closed {self.published.closed.hex()} of {self._target.hex()},"
-            f" not in the cut {None if newest is None else newest.snapshotting}"
+            f" not in the cut {sorted(self.published.named)}"
         )
 
     def _ended(self, error: PublisherError) -> None:
@@ -368,7 +488,7 @@ class Simulation:
         if self._is_of_another_line(error):
             self.is_over = True
             return
-        if self._is_due(error) and len(self.ends) < _ENDS_MAX:
+        if self._is_due(error, self.shard) and len(self.ends) < _ENDS_MAX:
             self._mend_for_restart()
             return
         raise Finding(
@@ -376,22 +496,27 @@ class Simulation:
             f" stopped: {self.excuses}"
         ) from error
 
-    def _is_due(self, error: PublisherError) -> bool:
+    def _is_due(self, error: PublisherError, shard: Shard) -> bool:
         if isinstance(error, LeaseLost):
             return self.intrusions > 1 or self.takeovers > 0
+        if isinstance(error, ShardsDiffer | DeliveryRejected) and (
+            self._is_outdated or self.is_half_divided
+        ):
+            return True
         if isinstance(error, ReplicaBehind):
             return bool(self.not_redoing or self.not_hardening)
         tables = self.group.database.tables.values()
-        names = {table.name for table in tables if not table.is_dropped}
+        names = {t.name for t in tables if not t.is_dropped and shard.has(f"sim.shop.dbo.{t.name}")}
         if not isinstance(error, _OF_TABLES):
             return False
-        if self.excuses.keys() >= names:  # no table can go on
+        if self.excuses.keys() >= names:  # no table of the shard can go on
             return True
         is_first = self.published.records == 0
         return is_first and (bool(self.excuses) or isinstance(error, PreflightError))
 
     def _mend_for_restart(self) -> None:
         """What an operator does: rights are given, tables captured, and the publisher started."""
+        self._finish_dividing()
         self.source.features.refused.clear()
         if len(self.ends) > _ENDS_MAX // 2:  # until the replica that is read has what was mended
             self.not_hardening.clear()
@@ -479,7 +604,8 @@ class Simulation:
         happen()
         # A restore may keep transactions and lose that they were captured. The capture job comes to
         # the same LSNs again; whoever looks before it has cannot know.
-        self.fell_behind |= self.group.captured() < self.published.position
+        furthest = max((s.position for s in self.published.shards.values()), default=b"")
+        self.fell_behind |= self.group.captured() < furthest
 
     def is_line_left(self) -> bool:
         """Whether something of what was published is not in the database's log any more."""
@@ -488,12 +614,16 @@ class Simulation:
         return not self.has_published(self.group.log.records)
 
     def has_published(self, records: list[wal.Record]) -> bool:
-        """Whether the commit at the published position is on a line: so is all before it.
+        """Whether the commits at the published positions are on a line: so is all before them.
 
         LSNs come again on another line, with another transaction or time.
         """
-        found = _captured(records).get(self.published.position)
-        return found is not None and self.published.commit in {None, found}
+        captured = _captured(records)
+        for shard in self.published.shards.values():
+            found = captured.get(shard.position)
+            if found is None or shard.commit not in {None, found}:
+                return False
+        return True
 
 
 def _captured(records: list[wal.Record]) -> dict[bytes, tuple[str, str]]:
@@ -567,6 +697,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
     broker.on_commit = simulation.published.committed
     if around.shards > 1:
         simulation.shard = _last_shard(simulation)
+        simulation.maps[around.shards] = simulation.shard.map
     _create_tables(simulation, rng)
     return simulation
 

@@ -23,7 +23,8 @@ def scenario_of(seed: int) -> Scenario:
     drawn = draw(seed)
     beside = {"transaction_metadata": True, "schema_changes": True}
     around = replace(drawn.around, shards=1)  # who has a shard does not count transactions
-    return replace(drawn, around=around, options={**drawn.options, **beside})
+    steps = tuple(step for step in drawn.steps if step.kind != "divide")
+    return replace(drawn, around=around, steps=steps, options={**drawn.options, **beside})
 
 
 def records(sim: Simulation, dots: int) -> Iterator[tuple[str, dict[str, Any]]]:

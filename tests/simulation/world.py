@@ -8,7 +8,8 @@ scenario, and a scenario can be cut down while it still fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -68,6 +69,15 @@ class World:
     def advance(self, seconds: float) -> None:
         """Let time pass, with nothing happening."""
         self.elapsed_us += max(0, round(seconds * 1e6))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Time passes within the block, and no steps happen."""
+        before, self._is_ticking = self._is_ticking, True
+        try:
+            yield
+        finally:
+            self._is_ticking = before
 
     def tick(self, seconds: float = 0.0) -> None:
         """A call to a port, which may take some time; what is due happens."""

@@ -159,6 +159,11 @@ class Broker:
         made = [Partition(name, number) for number in range(partitions)]
         self.topics[name] = Topic(name, made, {"cleanup.policy": "delete", **settings})
 
+    def grow(self, name: str, partitions: int) -> None:
+        """Add partitions to a topic."""
+        found = self.topics[name].partitions
+        found += [Partition(name, number) for number in range(len(found), partitions)]
+
     def init_producer(self, transactional_id: str, timeout_us: int) -> int:
         """InitProducerId: fence who was there, abort what it left open; gives the new epoch."""
         producer = self.producers.setdefault(transactional_id, Producer())

@@ -339,6 +339,15 @@ class AdminClient:
             futures[new.topic] = _done(None)
         return futures
 
+    def create_partitions(
+        self, new_partitions: list[Any], *, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        failed = self._failure(request_timeout)
+        if failed is None:
+            for new in new_partitions:
+                self._broker.grow(new.topic, new.new_total_count)
+        return {new.topic: _done(failed) for new in new_partitions}
+
     def describe_configs(
         self, resources: list[Any], *, request_timeout: float
     ) -> dict[Any, Future[Any]]:

@@ -28,6 +28,7 @@ from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
 _STALL_S: Final = 60.0
+_PATIENCE_S: Final = 1.0
 
 
 def _older_instance_goes_early() -> AbstractContextManager[None]:
@@ -162,7 +163,7 @@ def _checkpoint_before_the_id() -> AbstractContextManager[None]:
 
     def started(self: Any) -> None:
         with suppress(PublisherError):  # a first start: the topic is not made yet
-            found[id(self._target)] = read(self._target)
+            found[id(self._target)] = read(self._target, _PATIENCE_S)
         start(self)
 
     def stored(topics: Any) -> Any:

@@ -61,9 +61,19 @@ def lsn(value: str | None) -> str:
     return DASH if value is None else f"<code>{text(value)}</code>"
 
 
-def page(title: str, body: str, *, refreshes: bool = False) -> bytes:
-    """A whole page."""
-    refresh = ' data-refresh="5"' if refreshes else ""
+def page(title: str, body: str, pipeline: str, *, is_live: bool = False) -> bytes:
+    """A whole page.
+
+    Args:
+        title: of the window.
+        body: HTML of the main part.
+        pipeline: its name, for the head.
+        is_live: whether the page renews itself.
+    """
+    live = (
+        '<label class="scripts">Find a table <input id="find" type="search" autocomplete="off"'
+        ' aria-controls="tables"></label><span id="age" class="quiet"></span>'
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{text(title)}</title>"
@@ -72,6 +82,7 @@ def page(title: str, body: str, *, refreshes: bool = False) -> bytes:
         '<link rel="stylesheet" href="/static/style.css">'
         '<script defer src="/static/page.js"></script></head>'
         '<body><a class="skip" href="#main">To the content</a>'
-        '<header><a class="home" href="/">Tailrace</a></header>'
-        f'<main id="main" tabindex="-1"{refresh}>{body}</main></body></html>'
+        f'<header><a class="home" href="/">Tailrace</a><span>{text(pipeline)}</span>'
+        f'{live if is_live else ""}</header><p id="notice" role="alert"></p>'
+        f'<main id="main" tabindex="-1">{body}</main></body></html>'
     ).encode()

@@ -17,19 +17,34 @@ _STAGES: Final = {"topics": "topics", "log": "lake's log", "lake": "lake's table
 _ERRORS_SHOWN: Final = 20
 
 
-def overview(model: Model) -> str:
-    """What stands in the page's main part."""
-    return "".join(
+def overview(model: Model, name: str, age_s: float) -> str:
+    """The part of the page that is renewed.
+
+    Args:
+        model: what was seen.
+        name: of the pipeline, for the title of the window.
+        age_s: seconds since it was seen.
+    """
+    seen = f"Seen at {moment(model.freshness.at_ms)}, {duration(age_s)} ago."
+    content = "".join(
         [
             tag("h1", "The pipeline", {"class": "quiet"}),
+            tag("p", seen, {"class": "quiet"}),
             _verdict(model),
             _picture(model),
             _ledger(model),
             _tables(model),
             _errors(model),
-            tag("p", f"Seen at {moment(model.freshness.at_ms)}.", {"class": "quiet"}),
         ]
     )
+    attributes = {"id": "live", "data-age": f"{age_s:.1f}", "data-title": title(model, name)}
+    return tag("div", content, attributes)
+
+
+def title(model: Model, name: str) -> str:
+    """The title of the window: how many matters there are, and which pipeline it is."""
+    state, sentences = model.verdict
+    return name if state == "good" else f"({len(sentences)}!) {name}"
 
 
 def _verdict(model: Model) -> str:
@@ -142,12 +157,8 @@ def _tables(model: Model) -> str:
     headings += ["events", "newest change", "schema from", ""]
     head = rows([text(heading) for heading in headings], "th")
     body = "".join(_row(row, stages) for row in model.rows)
-    find = (
-        '<p><label>Find <input id="find" type="search" autocomplete="off"'
-        ' aria-controls="tables"></label></p>'
-    )
     table = f'<div class="wide"><table id="tables"><thead>{head}</thead>{body}</table></div>'
-    return tag("section", tag("h2", f"{len(model.rows)} tables") + find + table)
+    return tag("section", tag("h2", f"{len(model.rows)} tables") + table)
 
 
 def _row(row: Row, stages: list[str]) -> str:
@@ -160,7 +171,7 @@ def _row(row: Row, stages: list[str]) -> str:
         str(row.rows),
         lsn(row.newest_lsn),
         lsn(row.schema_lsn),
-        f'<button type="button" data-snapshot="{name}" hidden>snapshot</button>',
+        f'<button type="button" data-snapshot="{name}">snapshot</button>',
     ]
     kind = "stands" if row.is_bad else "unread" if row.is_unread else ""
     return f'<tbody class="{kind}" data-name="{name.casefold()}">{rows(cells)}</tbody>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from tailrace.web.collector import Collector
 from tailrace.web.details import Details
 from tailrace.web.html import page, tag
 from tailrace.web.model import Model
-from tailrace.web.overview import overview
+from tailrace.web.overview import overview, title
 from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.http_messages import Refused, Request, Response, Route, Routes
 from tailrace_schemas.signals import SnapshotSignal
@@ -41,7 +42,8 @@ class Site:
     """
 
     def __init__(self, settings: Settings, collector: Collector, details: Details) -> None:
-        self._config = settings.publisher()
+        self._config = config = settings.publisher()
+        self._name = f"{config.prefix} · {config.source.database} @ {config.source.host}"
         self._collector = collector
         self._details = details
         self._static = {
@@ -68,10 +70,16 @@ class Site:
         return model
 
     def _overview(self, _: Request) -> Response:
-        return _html(page("Tailrace", overview(self._seen()), refreshes=True))
+        model = self._seen()
+        heading = title(model, self._config.prefix)
+        return _html(page(heading, self._live(model), self._name, is_live=True))
 
     def _fragment(self, _: Request) -> Response:
-        return _html(overview(self._seen()).encode())
+        return _html(self._live(self._seen()).encode())
+
+    def _live(self, model: Model) -> str:
+        age_s = max(0.0, time.time() - model.freshness.at_ms / 1000)
+        return overview(model, self._config.prefix, age_s)
 
     def _model_json(self, _: Request) -> Response:
         return Response.of_json(self._seen().to_json())
@@ -84,14 +92,14 @@ class Site:
         table = self._details.name_of(name if row is None else row.table)
         if row is None or table is None:
             body = tag("h1", "No such table") + '<p><a href="/">All tables</a></p>'
-            return _html(page("No such table", body), HTTPStatus.NOT_FOUND)
+            return _html(page("No such table", body, self._name), HTTPStatus.NOT_FOUND)
         problems: list[str] = []
         versions = self._details.versions(table, problems)
         quoted = f"[{table.schema.replace(']', ']]')}].[{table.table.replace(']', ']]')}]"
         explained = self._details.explained(quoted, key, at) if key or at else None
         explorer = Explorer(row.table, key, at, explained)
         body = table_page(explorer, row, versions, problems=problems)
-        return _html(page(row.table, body))
+        return _html(page(row.table, body, self._name))
 
     def _file(self, request: Request) -> Response:
         name = request.path.rpartition("/")[2]

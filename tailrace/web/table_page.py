@@ -66,7 +66,7 @@ def _state(row: Row) -> str:
         "snapshot": text(row.snapshot_told),
     }
     told = "".join(tag("dt", name) + tag("dd", value) for name, value in facts.items() if value)
-    button = f'<p><button type="button" data-snapshot="{text(row.table)}" hidden>snapshot</button>'
+    button = f'<p><button type="button" data-snapshot="{text(row.table)}">snapshot</button>'
     command = f"<noscript>tailrace snapshot '{text(row.table)}'</noscript></p>"
     return tag("dl", told) + button + command
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.ledger import PartitionAudit, Problems, by_shard, check_chain, ranges_by_partition
-from tailrace.progress import decode
+from tailrace.progress import decode, has_lost_records
 from tailrace.record_decoder import PositionDecoder
 from tailrace.topics import arrived, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
@@ -41,12 +41,14 @@ class TopicAudit:
         events: events that were read and accounted for; tombstones are not counted.
         transactions: Kafka transactions in it, of each partition.
         removed: those that retention has removed.
+        unproven: offsets that it still holds, and whose progress records retention has removed.
     """
 
     topic: str
     events: int = 0
     transactions: int = 0
     removed: int = 0
+    unproven: int = 0
 
 
 @dataclass(slots=True)
@@ -56,6 +58,8 @@ class Audit:
     Attributes:
         records: progress records that were read.
         from_lsn: where the proof begins, None without records.
+        begins_ms: time of the first record, milliseconds UTC, if retention has removed earlier
+            ones.
         closed_lsn: the closed LSN at which it ends.
         topics: by name.
         not_provable: compacted topics: what is not there may have been there.
@@ -66,6 +70,7 @@ class Audit:
     records: int = 0
     from_lsn: str | None = None
     closed_lsn: str | None = None
+    begins_ms: int | None = None
     topics: dict[str, TopicAudit] = field(default_factory=dict)
     not_provable: list[str] = field(default_factory=list)
     problems: Problems = field(default_factory=Problems)
@@ -107,7 +112,11 @@ def audit(
         admin = TopicAdmin(kafka, None, _TIMEOUT_S)
         settings = admin.settings(list(topics))
         result.not_provable = [name for name in topics if is_compacted(settings.get(name, {}))]
-        ledger = ranges_by_partition(records, topics.keys() - set(result.not_provable))
+        proven = topics.keys() - set(result.not_provable)
+        ledger = ranges_by_partition(records, proven)
+        if records and has_lost_records(consumer, names, _TIMEOUT_S):
+            result.begins_ms = records[0].published_ms
+            _note_unproven(consumer, {name: topics[name] for name in proven}, ledger, result)
         positions = PositionDecoder(registry)
         for entries in ledger.values():
             _audit_partition(consumer, positions, entries, result)
@@ -130,6 +139,23 @@ def _progress(kafka: KafkaAccess, consumer: Consumer, names: TopicNames) -> list
         messages = _read(consumer, names.progress, number, begin, ends[names.progress, number])
         shards.append([decode(message.value()) for message in messages])
     return list(heapq.merge(*shards, key=lambda record: record.published_ms))
+
+
+def _note_unproven(
+    consumer: Consumer,
+    topics: Mapping[str, int],
+    ledger: Mapping[tuple[str, int], Sequence[PartitionProgress]],
+    into: Audit,
+) -> None:
+    """Count what each topic holds from before the first progress record."""
+    for topic, count in topics.items():
+        for number in range(count):
+            where = TopicPartition(topic, number)
+            low, high = consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)
+            entries = ledger.get((topic, number))
+            before = (entries[0].first_offset if entries else high) - low
+            if before > 0:
+                into.topics.setdefault(topic, TopicAudit(topic)).unproven += before
 
 
 def _audit_partition(

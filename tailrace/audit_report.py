@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tailrace.audit import Audit, audit
+from tailrace.event_text import time_text
 from tailrace_publisher.errors import PublisherError
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
@@ -65,6 +66,13 @@ def _print(found: Audit) -> None:
     console.print(
         f"{found.records:,} progress records from LSN {found.from_lsn} to {found.closed_lsn}."
     )
+    if found.begins_ms is not None:
+        unproven = sum(topic.unproven for topic in found.topics.values())
+        console.print(
+            f"- not checked: {unproven:,} offsets from before {time_text(found.begins_ms)}."
+            " Retention has removed their progress records.",
+            markup=False,
+        )
     for name in found.not_provable:
         console.print(f"- not provable: topic {name} is compacted", markup=False)
     for text in found.problems.texts:
@@ -73,6 +81,7 @@ def _print(found: Audit) -> None:
         console.print(f"- and {found.problems.count - len(found.problems.texts):,} more")
     if not found.problems.count:
         others = " in the others" if found.not_provable else ""
+        since = "" if found.begins_ms is None else " since then"
         console.print(
-            f"Every event{others} is accounted for, once and in order; no gap in the LSNs."
+            f"Every event{since}{others} is accounted for, once and in order; no gap in the LSNs."
         )

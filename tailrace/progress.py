@@ -177,6 +177,15 @@ def _starts(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[Top
     ]
 
 
+def has_lost_records(consumer: Consumer, names: TopicNames, timeout_s: float = 10) -> bool:
+    """Whether retention has removed progress records: events before the first one have none.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    return any(partition.offset for partition in _starts(consumer, names, timeout_s))
+
+
 def _partitions(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
     """The partitions of the progress topic: one for each shard."""
     topic = consumer.list_topics(names.progress, timeout=timeout_s).topics[names.progress]

@@ -10,8 +10,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 
 from tailrace.moments import Moment
-from tailrace.progress import records_until_now
+from tailrace.progress import has_lost_records, records_until_now
 from tailrace.topics import consumer_of, existing_data_topics
+from tailrace_schemas.progress import Progress
 from tailrace_schemas.topics import TopicNames
 
 _TIMEOUT_S: Final = 10.0
@@ -47,21 +48,22 @@ def cut_at(
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
-        SeekRefused: nothing is published.
+        SeekRefused: nothing is published, or the progress records of that moment are gone.
     """
     topics = existing_data_topics(bootstrap, names, extra)
-    lsn, at = None, None
+    lsn, at, is_over = None, None, False
     offsets: dict[tuple[str, int], int] = {}
+    later: dict[tuple[str, int], int] = {}
     pending: dict[tuple[str, int], int] = {}
     for record in records_until_now(bootstrap, names, extra=extra):
         for entry in record.partitions:
+            later.setdefault((entry.topic, entry.partition), entry.first_offset)
             pending[entry.topic, entry.partition] = entry.next_offset
         if not record.closed:
             continue
-        if moment.lsn is not None and record.closed_lsn > str(moment.lsn):
-            break
-        if moment.time_ms is not None and (record.closed_commit_ms or 0) > moment.time_ms:
-            break
+        is_over = is_over or _is_after(record, moment)
+        if is_over:
+            continue
         lsn, at = record.closed_lsn, record.closed_commit_ms
         offsets.update(pending)
     if not topics:
@@ -70,16 +72,33 @@ def cut_at(
     found: dict[tuple[str, int], int] = {}
     removed: list[tuple[str, int]] = []
     try:
+        is_shortened = has_lost_records(consumer, names)
+        if is_shortened and lsn is None:
+            raise SeekRefused(
+                f"topic {names.progress} no longer holds the records of that moment, and only they"
+                " say where it is. Fix: choose a later one, or let the group begin at the topics'"
+                " beginning (auto.offset.reset: earliest)"
+            )
         for topic, count in topics.items():
             for partition in range(count):
                 where = (topic, partition)
-                low, _ = consumer.get_watermark_offsets(TopicPartition(*where), _TIMEOUT_S)
-                found[where] = max(low, offsets.get(where, low))
+                low, high = consumer.get_watermark_offsets(TopicPartition(*where), _TIMEOUT_S)
+                # Without a record up to the cut: what is there is after it, or, if records are
+                # gone, what is there before the first one is older than the cut.
+                unknown = later.get(where, high) if is_shortened else low
+                found[where] = max(low, offsets.get(where, unknown))
                 if where in offsets and low > offsets[where]:
                     removed.append(where)
     finally:
         consumer.close()
     return Cut(lsn, at, found, tuple(removed))
+
+
+def _is_after(record: Progress, moment: Moment) -> bool:
+    """Whether a record closes more than what was committed up to a moment."""
+    if moment.lsn is not None and record.closed_lsn > str(moment.lsn):
+        return True
+    return moment.time_ms is not None and (record.closed_commit_ms or 0) > moment.time_ms
 
 
 def set_group(bootstrap: str, group: str, cut: Cut, extra: Mapping[str, str] | None = None) -> None:

@@ -95,6 +95,16 @@ class KafkaConfig(Section):
         " pattern that matches counts, and what it does not say is as for all. settings are e.g."
         " retention.ms or min.insync.replicas; topics that exist are left as they are.",
     )
+    progress_retention_days: int | None = Field(
+        default=30,
+        ge=1,
+        le=3650,
+        description="Days that the progress topic keeps a record when it is created; 1 to 3650,"
+        " null for ever; more where topic_settings or topic_rules keep data longer. Lower: less"
+        " disk. A sink that was away for longer continues with new snapshots of all tables, and"
+        " tailrace audit leaves out events whose record is gone. Higher: a record of each commit"
+        " stays that long. A topic that exists is left as it is.",
+    )
     partitioner: Partitioner = Field(
         default=Partitioner.CRC32,
         description="What chooses the partition of a key: crc32 (default) of the key's own bytes;"

@@ -21,6 +21,7 @@ from tailrace_publisher.deliver.segments import too_large_segments
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     is_compacted,
+    kept_needlessly,
     kept_too_short,
     retention_limits,
 )
@@ -183,6 +184,13 @@ def _kept(
                 "events without a progress record prove nothing: a sink that lacks some goes on by"
                 " new snapshots of all tables",
                 topic_fix(name, {"retention.ms": kept, "retention.bytes": "-1"}, is_safe=True),
+            )
+        elif name == topics.progress and (kept := kept_needlessly(found, data)) is not None:
+            yield _JUDGE.warning(
+                name,
+                "is kept for ever, and no data topic is",
+                "it grows with each commit; what it says of events that are gone has no use",
+                topic_fix(name, {"retention.ms": kept}),
             )
         elif is_compacted(found) and name not in compacted and not config.allow_compaction:
             yield _JUDGE.problem(

@@ -24,6 +24,7 @@ from tests.pipeline.delivering import (
     delivering,
     position_of,
     read_committed,
+    row_numbers,
 )
 from tests.property.oracle import position_sum
 
@@ -211,8 +212,13 @@ def test_an_audit_begins_where_the_progress_topic_does(kafka: str, registry: str
         removed.result(10)
 
         found = audit(kafka, topics, schemas)
+        begins_ms = decoded(schemas, kept[0].value or b"")["published_ms"]
+        ids = row_numbers(schemas, read_committed(kafka, table.topic))
 
     assert found.problems.texts == []
     assert found.records == 3
     assert found.from_lsn == str(position_of(39).commit_lsn)
+    assert found.begins_ms == begins_ms
     assert found.topics[table.topic].events == 60
+    # Markers of transactions have offsets, too.
+    assert found.topics[table.topic].unproven >= sum(number < 40 for number in ids) == 40

@@ -154,6 +154,7 @@ def test_a_single_broker_starts_with_a_warning_and_its_own_default(shop: Pipe):
     assert {name: offsets[name] for name in COMPACTED} == COMPACTED
     assert not publisher.told("topic_segments_too_large")
     assert settings_of(shop, topic_of(shop, "orders"))["retention.ms"] == "7200000"
+    assert settings_of(shop, names.progress)["retention.ms"] == str(30 * 86_400_000)
 
 
 # -- a checkpoint topic that forgets ---------------------------------------------------------------

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 from click.testing import Result
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from tailrace.moments import Moment
+from tailrace.progress import decode
+from tailrace.seek import SeekRefused, cut_at
+from tailrace_publisher.checkpoint.partition import partition_reader
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.topics import TableName
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
@@ -144,6 +150,34 @@ def test_a_group_is_put_exactly_at_a_cut(shop: Pipe, tmp_path: Path):
         consumer.close()
     before = [e for e in events if e["offset"] < at[e["topic"], e["partition"]]]
     assert before == [e for e in events if e["commit_lsn"] <= third]
+
+
+def test_a_cut_is_found_as_long_as_its_progress_records_are_there(shop: Pipe, tmp_path: Path):
+    events = [e for e in lines(invoke(shop, tmp_path, "tail", "--json")) if e["op"] != "r"]
+    fourth = sorted({e["commit_lsn"] for e in events})[3]
+    forget_progress_before(shop, fourth)
+
+    bootstrap, names = shop.topics.bootstrap, shop.topics.names
+    cut = cut_at(bootstrap, names, Moment.parse(fourth, None))
+
+    before = [e for e in events if e["offset"] < cut.offsets[e["topic"], e["partition"]]]
+    assert before == [e for e in events if e["commit_lsn"] <= fourth]
+    with pytest.raises(SeekRefused, match="no longer holds the records of that moment"):
+        cut_at(bootstrap, names, Moment.parse(events[0]["commit_lsn"], None))
+
+
+def forget_progress_before(pipe: Pipe, lsn: str) -> None:
+    """Remove the progress records before the one that closes an LSN, as retention does."""
+    topic = pipe.topics.names.progress
+    with partition_reader(kafka_at(pipe.topics.bootstrap), topic) as reader:
+        closing = next(
+            message.offset()
+            for message in reader.read_all(30)
+            if decode(message.value()).closed_lsn >= lsn
+        )
+    admin = AdminClient({"bootstrap.servers": pipe.topics.bootstrap})
+    (removed,) = admin.delete_records([TopicPartition(topic, 0, closing)]).values()
+    removed.result(10)
 
 
 def test_a_row_is_followed_from_the_source_to_its_events(shop: Pipe, tmp_path: Path):

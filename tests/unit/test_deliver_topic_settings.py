@@ -1,16 +1,23 @@
 """What new topics get, and which settings of the checkpoint topic are refused."""
 
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
 from tailrace_publisher.deliver.topic_settings import (
     BrokerDefaults,
     check_keeps_newest,
+    kept_needlessly,
     new_topic_durability,
+    progress_settings,
     tell_durability,
     tell_retention,
 )
 from tailrace_publisher.errors import CheckpointForgets
+from tailrace_publisher.kafka_options import KafkaConfig
+
+DAY_MS = 86_400_000
 
 
 @pytest.mark.parametrize(
@@ -68,11 +75,55 @@ def test_topics_that_a_lost_disk_takes_away_are_told():
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, str(30 * DAY_MS)),
+        ({"progress_retention_days": 7}, str(7 * DAY_MS)),
+        ({"progress_retention_days": None}, "-1"),
+        ({"topic_settings": {"retention.ms": str(DAY_MS)}}, str(30 * DAY_MS)),
+        ({"topic_settings": {"retention.ms": str(90 * DAY_MS)}}, str(90 * DAY_MS)),
+        ({"topic_settings": {"retention.ms": "-1"}}, "-1"),
+        (
+            {"topic_rules": {"dbo.a": {"settings": {"retention.ms": str(40 * DAY_MS)}}}},
+            str(40 * DAY_MS),
+        ),
+        (
+            {
+                "allow_compaction": True,
+                "topic_rules": {"dbo.a": {"settings": {"cleanup.policy": "compact"}}},
+            },
+            "-1",
+        ),
+    ],
+)
+def test_a_new_progress_topic_is_bounded_but_kept_as_long_as_any_data(
+    options: dict[str, Any], kept: str
+):
+    kafka = KafkaConfig.model_validate({"bootstrap": "b:1", **options})
+    assert progress_settings(kafka) == {
+        "cleanup.policy": "delete",
+        "retention.ms": kept,
+        "retention.bytes": "-1",
+    }
+
+
+def test_a_progress_topic_that_is_kept_for_ever_beside_bounded_data_is_told():
+    forever, week = {"retention.ms": "-1"}, {"retention.ms": str(7 * DAY_MS)}
+    assert kept_needlessly(forever, [week]) == str(30 * DAY_MS)
+    assert kept_needlessly(forever, [week, {"retention.ms": str(40 * DAY_MS)}]) == str(40 * DAY_MS)
+    assert kept_needlessly(forever, [week, forever]) is None
+    assert kept_needlessly(forever, []) is None
+    assert kept_needlessly(week, [week]) is None
+
+
 def test_a_progress_topic_that_forgets_is_told():
+    data = {"a": {"retention.ms": "-1"}}
     with capture_logs() as events:
-        tell_retention("p.progress", {"retention.ms": "-1", "retention.bytes": "-1"})
-        tell_retention("p.progress", {})
-        tell_retention("p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"})
+        tell_retention("p.progress", {"retention.ms": "-1", "retention.bytes": "-1"}, data)
+        tell_retention("p.progress", {}, data)
+        tell_retention("p.progress", {"retention.ms": "604800000"}, {})
+        tell_retention("p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"}, data)
     (told,) = events
     assert told["event"] == "progress_topic_forgets"
     assert told["settings"] == {"retention.ms": "604800000"}

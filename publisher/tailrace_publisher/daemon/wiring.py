@@ -41,6 +41,7 @@ from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.options import DeliveryOptions
+from tailrace_publisher.deliver.topic_settings import progress_settings
 from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.ports import Connection
@@ -233,6 +234,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         schema_changes=config.schema_changes,
         dead_letters=config.on_bad_event is OnBadEvent.DEAD_LETTER,
         topic_settings=config.kafka.topic_settings,
+        progress_settings=progress_settings(config.kafka),
         partitioner=config.kafka.partitioner,
     )
 

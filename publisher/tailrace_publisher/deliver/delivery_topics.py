@@ -56,7 +56,7 @@ class DeliveryTopics:
         self.ensure(
             [
                 TopicSpec(self._names.offsets, self._shards, COMPACTED),
-                TopicSpec(self._names.progress, self._shards, _KEPT),
+                TopicSpec(self._names.progress, self._shards, self._options.progress_settings),
                 *self._beside(),
             ]
         )

@@ -25,6 +25,7 @@ class DeliveryOptions:
         schema_changes: whether there is a topic of schema changes.
         dead_letters: whether events that cannot be published go to a topic of their own.
         topic_settings: of these three.
+        progress_settings: of a new progress topic.
         partitioner: what chooses the partition of a key.
     """
 
@@ -39,4 +40,5 @@ class DeliveryOptions:
     schema_changes: bool = False
     dead_letters: bool = False
     topic_settings: Mapping[str, str] = field(default_factory=dict)
+    progress_settings: Mapping[str, str] = field(default_factory=dict)
     partitioner: Partitioner = Partitioner.CRC32

@@ -12,6 +12,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
+from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.ports import Clock, KafkaAdmin
 
 _log = structlog.get_logger(__name__)
@@ -21,6 +22,8 @@ _MANY_COPIES: Final = 3  # from here on one broker may be away while two copies 
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _UNLIMITED: Final = "-1"
 _FOR_EVER: Final = 1 << 63
+_DAY_MS: Final = 86_400_000
+_ENOUGH_DAYS: Final = 30
 _POLL_S: Final = 0.05
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -61,6 +64,20 @@ def new_topic_durability(
     return factor, {}
 
 
+def progress_settings(kafka: KafkaConfig) -> dict[str, str]:
+    """Choose the settings of a new progress topic: kept no shorter than any data topic."""
+    days = kafka.progress_retention_days
+    rules = [{}, *(rule.settings for rule in kafka.topic_rules.values())]
+    # What neither says is up to the brokers: tell_retention compares when the topics are there.
+    data = [{"retention.ms": "0", **kafka.topic_settings, **rule} for rule in rules]
+    longest = max(_FOR_EVER if days is None else days * _DAY_MS, *map(_kept_ms, data))
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": _UNLIMITED if longest == _FOR_EVER else str(longest),
+        "retention.bytes": _UNLIMITED,
+    }
+
+
 def alter_command(topic: str, settings: Mapping[str, str]) -> str:
     """Write the command that changes settings of a topic."""
     wanted = ",".join(f"{name}={value}" for name, value in settings.items())
@@ -80,9 +97,7 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
 
 
 def tell_retention(
-    topic: str,
-    settings: Mapping[str, str],
-    data_topics: Mapping[str, Mapping[str, str]] | None = None,
+    topic: str, settings: Mapping[str, str], data_topics: Mapping[str, Mapping[str, str]]
 ) -> None:
     """Warn of a progress topic that forgets earlier than the data topics do.
 
@@ -91,7 +106,7 @@ def tell_retention(
         settings: its settings.
         data_topics: those of the data topics, by name; what is not known may be kept for ever.
     """
-    kept = kept_too_short(settings, (data_topics or {}).values())
+    kept = kept_too_short(settings, data_topics.values())
     if kept is None:
         return
     limits = retention_limits(settings)
@@ -112,17 +127,35 @@ def kept_too_short(
 
     Args:
         progress: its settings.
-        data_topics: those of the data topics; without any, nothing is long enough but for ever.
+        data_topics: those of the data topics.
 
     Returns:
         ``retention.ms``: the longest of the data topics'.
     """
     limits = retention_limits(progress)
-    longest = max(map(_kept_ms, data_topics), default=_FOR_EVER)
+    longest = max(map(_kept_ms, data_topics), default=0)
     is_enough = limits.keys() <= {"retention.ms"} and _kept_ms(progress) >= longest
     if not limits or is_enough:
         return None
     return _UNLIMITED if longest == _FOR_EVER else str(longest)
+
+
+def kept_needlessly(
+    progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
+) -> str | None:
+    """Say how long is enough for a progress topic that is kept for ever; None if it must be.
+
+    Args:
+        progress: its settings.
+        data_topics: those of the data topics.
+
+    Returns:
+        ``retention.ms``: the longest of the data topics', 30 days at least.
+    """
+    longest = max(map(_kept_ms, data_topics), default=_FOR_EVER)
+    if _kept_ms(progress) < _FOR_EVER or longest == _FOR_EVER:
+        return None
+    return str(max(longest, _ENOUGH_DAYS * _DAY_MS))
 
 
 def _kept_ms(settings: Mapping[str, str]) -> int:

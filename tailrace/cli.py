@@ -42,8 +42,15 @@ def cli() -> None:
 @cli.command()
 @CONFIG
 @SET
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Start although another process publishes the database: that one ends.",
+)
 @LOG_FORMAT
-def publish(config: Path | None, flags: tuple[str, ...], log_format: LogFormat) -> None:
+def publish(
+    config: Path | None, flags: tuple[str, ...], take_over: bool, log_format: LogFormat
+) -> None:
     """Publish the changes of one database until SIGTERM; or of several, side by side.
 
     Of a configuration with the section databases it publishes all, or the one of --database. SIGHUP
@@ -57,12 +64,16 @@ def publish(config: Path | None, flags: tuple[str, ...], log_format: LogFormat) 
     )
     from tailrace.log_format import set_log_format
     from tailrace.process_memory import hold_little
+    from tailrace.second_publisher import AnotherPublisherRuns, refuse_second
     from tailrace_compose.stop_signal import StopSignal
     from tailrace_publisher.daemon import run, run_databases
     from tailrace_publisher.errors import PublisherError
 
     set_log_format(log_format, "publisher")
     hold_little()
+    if not take_over:
+        with failing_with(AnotherPublisherRuns, named=True):
+            refuse_second([checked] if several is None else checked.values())
     start = None if several is None else threading.Event()
     with StopSignal(hang_up=start) as stop, failing_with(PublisherError, named=True):
         if several is None:

@@ -23,6 +23,9 @@ ONE_SHARD_SCHEMA: Final[dict[str, Any]] = {
 }
 """The same where there is one shard; its last field is all that it lacks."""
 
+PUBLISHER_HEADER: Final = "tailrace.publisher"
+"""Header of a progress record: host, colon and process id of the publisher that wrote it."""
+
 _WORD: Final = (1 << 64) - 1
 
 _NAMES: Final = {"closed_lsn": "through_lsn", "closed_commit_ms": "through_commit_ms"}

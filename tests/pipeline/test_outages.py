@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +150,31 @@ def test_the_lag_grows_while_the_capture_job_stands_still(pipe: Pipe):
         assert through is not None
         assert through <= inserted_ms
         publisher.until(lambda: lag_behind_a_scan() < 1, "it is up to date again")
+
+
+def test_a_second_publisher_started_by_mistake_leaves_the_first_one_running(
+    pipe: Pipe, tmp_path: Path
+):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+    options = pipe.options(heartbeat_s=0.5)
+    options["source"]["password"] = str(options["source"]["password"])
+    file = tmp_path / "tailrace.json"  # which is YAML
+    file.write_text(json.dumps({"publisher": options}))
+    command = [sys.executable, "-m", "tailrace", "publish", "--config", str(file)]
+
+    with Running(pipe.config(heartbeat_s=0.5)) as first:
+        first.until(pipe.is_caught_up, "the first has begun")
+        second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert second.returncode == 1, second.stderr
+        named = f"process {os.getpid()} on {socket.gethostname()}"
+        assert second.stderr.startswith("AnotherPublisherRuns: ")
+        assert named in second.stderr
+        assert "--take-over" in second.stderr
+        source.execute("INSERT dbo.t VALUES (1)")
+        first.until(pipe.is_caught_up, "it goes on")
+        assert not first.told("retrying")
 
 
 def test_of_two_publishers_one_remains_and_nothing_is_published_twice(pipe: Pipe):

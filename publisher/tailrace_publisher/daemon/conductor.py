@@ -76,8 +76,7 @@ class Conductor:
                 if self._stopped.is_taken_up(error.cause):
                     self._wait(error)
             except LeaseLost as error:
-                self._fencing.doubt(error)
-                self._wait(error)
+                self._wait(error, self._fencing.doubt(error, self._runtime.config.heartbeat_s))
             except (PublisherError, RegistryError) as error:
                 if isinstance(error, RegistryError):
                     self._kept.schemas.forget()  # what answers next may be another registry
@@ -119,8 +118,9 @@ class Conductor:
             _log.warning("checkpoint_not_visible", reason=str(unknown))
             return unknown.retryable
 
-    def _wait(self, error: PublisherError | RegistryError) -> None:
-        pause_s = backoff_s(self._attempts, self._runtime.config.retry_backoff_max_s)
+    def _wait(self, error: PublisherError | RegistryError, shortest_s: float = 0) -> None:
+        longest_s = self._runtime.config.retry_backoff_max_s
+        pause_s = max(shortest_s, backoff_s(self._attempts, longest_s))
         self._attempts += 1
         self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
         self._runtime.metrics.failed(error, str(error))

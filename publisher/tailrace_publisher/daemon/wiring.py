@@ -93,6 +93,9 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         topics = database_topics(config, ports, registry, runtime.shard)
         if problems:
             _refuse_unless_begun(problems, topics)
+        if kept.fencing.is_in_doubt:
+            before = read_checkpoints(topics)
+            kept.fencing.check(before.database, before.stopped)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()

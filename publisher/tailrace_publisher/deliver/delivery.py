@@ -11,6 +11,8 @@ trust in the client.
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Final
@@ -32,7 +34,7 @@ from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, Publishe
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import Progress
+from tailrace_schemas.progress import PUBLISHER_HEADER, Progress
 from tailrace_schemas.schema_changes import SchemaChange
 from tailrace_schemas.transactions import Boundary
 
@@ -58,6 +60,7 @@ class KafkaDelivery:
         self._records: FixedRecords | None = None
         self._producer: TransactionalProducer | None = None
         self._sent = Sent(self._names.dead_letters)
+        self._signed = [(PUBLISHER_HEADER, f"{socket.gethostname()}:{os.getpid()}".encode())]
 
     @property
     def rows_in_transaction(self) -> int:
@@ -281,13 +284,13 @@ class KafkaDelivery:
             raise
         for record in records:
             if len(records) == 1 and len(record) <= LARGE_BYTES:
-                producer.produce(topic, [(None, record, partition)], {})
+                producer.produce(topic, [(None, record, partition)], {}, self._signed)
                 continue
             # One after the other: the brokers' limit is of a batch. Refused, the commit alone would
             # fail, in other words, and be tried for ever.
             sent = PartitionLedger(topic, partition)
             messages = [(None, record, partition)]
-            producer.produce(topic, messages, {0: sent.on_delivery})
+            producer.produce(topic, messages, {0: sent.on_delivery}, self._signed)
             producer.flush(
                 lambda sent=sent: (  # type: ignore[misc]
                     undelivered(topic, sent.partition, sent.failure)

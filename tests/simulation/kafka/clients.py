@@ -112,6 +112,7 @@ class TransactionalClient:
         key: Any = None,
         partition: int = -1,
         callback: Callable[[Any, Any], None] | None = None,
+        *_on_delivery_time_and_headers: Any,  # at which no reader of the model looks
     ) -> None:
         if self._fatal is not None:
             raise failure(KafkaError._FATAL, "the producer is dead")

@@ -54,7 +54,8 @@ class SnapshotConfig(Section):
     on_gap: OnGap = Field(
         default=OnGap.STOP,
         description="What becomes of a table whose change rows were gone before they were read,"
-        " by cleanup or because its older capture instance was disabled too early: stop (default)"
+        " by cleanup or because its older capture instance was disabled too early, or whose rows"
+        " changed without change rows, by SWITCH or ALTER COLUMN: stop (default)"
         " leaves it out, loudly, until an operator asks for it (tailrace snapshot); snapshot takes"
         " a new snapshot of it at once. In the lake a new snapshot replaces the table; subscribers"
         " of its topic miss the changes that are gone.",

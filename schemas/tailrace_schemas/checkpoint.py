@@ -172,6 +172,7 @@ class TableCheckpoint:
         snapshot_where: the condition of a partial snapshot that is not over.
         schema_fingerprint: of the version in force at the position; None in records of earlier
             releases.
+        partitions: of the source table, by which a switch is noticed; None where nobody looked.
     """
 
     state: str
@@ -190,6 +191,7 @@ class TableCheckpoint:
     lacks_changes: bool = False
     snapshot_where: str | None = None
     schema_fingerprint: str | None = None
+    partitions: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -210,6 +212,7 @@ class TableCheckpoint:
             "lacks_changes": self.lacks_changes,
             "snapshot_where": self.snapshot_where,
             "schema_fingerprint": self.schema_fingerprint,
+            "partitions": self.partitions,
         }
 
     @classmethod
@@ -236,6 +239,7 @@ class TableCheckpoint:
             lacks_changes=record["lacks_changes"],
             snapshot_where=record["snapshot_where"],
             schema_fingerprint=record["schema_fingerprint"],
+            partitions=record["partitions"],
         )
 
 

@@ -19,6 +19,7 @@ from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import quote_text
 from tailrace_publisher.source.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.partitions import partitioned, switchable_partitions
 from tailrace_publisher.source.queries import is_cdc_enabled
 from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.topics import TableName
@@ -52,6 +53,7 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
     yield _JUDGE.ok("tables", f"{len(by_name)} captured and selected")
     yield from _keyless(by_name)
     yield from _left_out(source, by_name)
+    yield from _switchable(source, selected)
     yield from _at_the_limit(by_name)
 
 
@@ -112,6 +114,22 @@ def _left_out(source: Source, tables: dict[TableName, list[CaptureInstance]]) ->
                 " event",
                 Fix(enable_table(table.schema, table.table, CaptureOptions(f"{newest.name}_next"))),
             )
+
+
+def _switchable(source: Source, selected: list[CaptureInstance]) -> Iterator[Finding]:
+    """Partitioned tables that allow ALTER TABLE ... SWITCH."""
+    found = partitioned(switchable_partitions(source.connection), selected)
+    for table, count in sorted(found.items(), key=str):
+        yield _JUDGE.warning(
+            f"{table.schema}.{table.table}",
+            f"has {count} partitions, and its capture instance allows to switch them",
+            "ALTER TABLE ... SWITCH writes no change rows: the publisher notices it, and stops the"
+            " table or takes a new snapshot (snapshot.on_gap)",
+            Fix(
+                "where nothing is switched, enable it again with @allow_partition_switch = 0: the"
+                " server then refuses SWITCH"
+            ),
+        )
 
 
 def _at_the_limit(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:

@@ -42,6 +42,7 @@ class TableHistory:
         row_changes: (LSN, row, image or None) in order.
         changed_at: LSN of the newest change up to there.
         enabled: LSN of its first capture instance: nothing before it is captured.
+        switches: LSNs at which all rows were switched out.
         drops: (LSN, column) of columns that were dropped, in order.
     """
 
@@ -52,6 +53,7 @@ class TableHistory:
     commits: list[tuple[bytes, list[ExpectedEvent]]] = field(default_factory=list)
     row_changes: list[tuple[bytes, int, Named | None]] = field(default_factory=list)
     drops: list[tuple[bytes, str]] = field(default_factory=list)
+    switches: list[bytes] = field(default_factory=list)
     changed_at: bytes = b""
     enabled: bytes = b""
     _moved: int = 0
@@ -65,6 +67,19 @@ class TableHistory:
             events += self._events(record.lsn, change)
         if events:
             self.commits.append((record.lsn, events))
+
+    def switch_out(self, record: wal.SwitchOut) -> None:
+        """Take away all rows, without any event."""
+        images = {row_id: image for _, row_id, image in self.row_changes}
+        there = [row_id for row_id, image in images.items() if image is not None]
+        self.row_changes += [(record.lsn, row_id, None) for row_id in there]
+        self.switches += [record.lsn] * bool(there)
+
+    def pass_switches(self, lsn: bytes) -> bool:
+        """Forget the switches up to an LSN; whether there were any."""
+        later = [at for at in self.switches if at > lsn]
+        found, self.switches = len(later) < len(self.switches), later
+        return found
 
     def named(self, row: Row) -> Named:
         """A row by the names of its columns."""
@@ -124,6 +139,8 @@ def histories(records: Iterable[wal.Record]) -> dict[str, TableHistory]:
             names[record.column.column_id] = record.column.name
             if record.kind == "drop":
                 found[record.object_id].drops.append((record.lsn, record.column.name))
+        elif isinstance(record, wal.SwitchOut):
+            found[record.object_id].switch_out(record)
         elif isinstance(record, wal.EnableInstance):
             history = found[record.source]
             history.enabled = history.enabled or record.lsn

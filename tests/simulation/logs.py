@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from tailrace_publisher.errors import PositionExpired
+from tailrace_publisher.errors import PositionExpired, RowsSwitched
 from tailrace_publisher.metrics import Metrics
 from tests.simulation.sqlserver.connection import DEADLOCKED
 from tests.simulation.world import Finding
@@ -19,6 +19,9 @@ _NEVER_DUE: Final = frozenset(
     {"EncodeError", "SchemaRefused", "SourceError", "UnexpectedTableError", "UnsupportedType"}
 )
 """What no table of the model can be stopped for: all its values and types may be carried."""
+
+_GAPS: Final = frozenset({PositionExpired.__name__, RowsSwitched.__name__})
+"""Stopped for these, a table lacks changes: no start reads it again."""
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Told:
                 raise Finding(f"{event['table']} was stopped: {event['reason']}")
             topic = f"sim.{event['table']}"
             self.stopped[topic] = ticks
-            if event.get("error") == PositionExpired.__name__:
+            if event.get("error") in _GAPS:
                 self.gaps.add(topic)
             else:
                 self.gaps.discard(topic)

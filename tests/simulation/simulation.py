@@ -34,6 +34,7 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
     ReshardRefused,
+    RowsSwitched,
     ShardsDiffer,
 )
 from tailrace_publisher.metrics import Metrics
@@ -67,13 +68,15 @@ from tests.simulation.world import Finding, Killed, World
 
 CATCH_UP_TICKS_MAX: Final = 20_000
 """Calls within which a publisher that nothing disturbs must have everything out."""
+_LOOK_TICKS: Final = 200
+"""Calls after a start within which a publisher has stopped tables whose rows were switched."""
 _TURN_TICKS: Final = 200
 """Calls after which the next shard's publisher runs, while there are steps left."""
 _SHARDS: Final = 2
 _CALLS_MAX: Final = 100_000
 _ENDS_MAX: Final = 12
 _ASKINGS_MAX: Final = 4
-_OF_TABLES: Final = (PositionExpired, PermissionMissing, PreflightError)
+_OF_TABLES: Final = (PositionExpired, RowsSwitched, PermissionMissing, PreflightError)
 _TEMPLATES: Final = (
     ("orders", (("id", "int"), ("v", "int"), ("s", "nvarchar(20)")), 1),
     ("log", (("v", "int"), ("s", "nvarchar(20)")), 0),
@@ -136,6 +139,7 @@ class Simulation:
     not_hardening: set[int] = field(default_factory=set)
     not_redoing: set[int] = field(default_factory=set)
     clock_steps: int = 0
+    switches: int = 0
     intrusions: int = 0
     takeovers: int = 0
     first_record: int = 0
@@ -435,6 +439,8 @@ class Simulation:
     def _has_caught_up(self) -> bool:
         if self.told.starts and self.told.starts[-1] >= self._life_began:
             self._started.add(self.shard.number)
+        if self.switches and self.world.ticks - self._life_began < _LOOK_TICKS:
+            return False
         shards = range(1) if self.divided is None else range(self.divided.map.shards)
         return all(
             self._has_shard_caught_up(self.shard.number if self.divided is None else number)

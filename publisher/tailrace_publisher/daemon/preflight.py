@@ -19,6 +19,7 @@ from tailrace_publisher.daemon.protected_rows import (
     encrypted_problems,
     masked_problems,
     warn_of_filters,
+    warn_of_switches,
 )
 from tailrace_publisher.daemon.snapshot_conditions import (
     condition_problems,
@@ -115,6 +116,7 @@ def check_source(
         raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
     _warn(config, tables, selected)
     warn_of_filters(connection, selected)
+    warn_of_switches(connection, selected)
     warn_of_large_values(config.snapshot, read)
     return problems
 

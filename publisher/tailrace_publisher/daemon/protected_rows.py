@@ -15,6 +15,7 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import unseen
+from tailrace_publisher.source.partitions import partitioned, switchable_partitions
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -72,3 +73,17 @@ def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance])
                 " there",
                 fix="let the policy's predicate return 1 for the publisher's user",
             )
+
+
+def warn_of_switches(connection: Connection, instances: Iterable[CaptureInstance]) -> None:
+    """Name partitioned tables whose partitions may be switched, which CDC does not log."""
+    partitions = switchable_partitions(connection)
+    for table, count in sorted(partitioned(partitions, instances).items(), key=str):
+        _log.warning(
+            "partition_switch_allowed",
+            table=str(table),
+            partitions=count,
+            effect="a switch writes no change rows: it is noticed, and the table stops, or is read"
+            " again (snapshot.on_gap)",
+            fix="where nothing is switched, enable the table with @allow_partition_switch = 0",
+        )

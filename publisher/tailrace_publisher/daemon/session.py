@@ -21,6 +21,7 @@ from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.stream import Stream
+from tailrace_publisher.daemon.switches import Switches
 from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
@@ -45,6 +46,7 @@ class SessionParts:
         changes: tells what changes in the columns; None where that is not wanted.
         signals: what operators ask for.
         pause: of the publisher as a whole.
+        switches: notices rows that came or went with a partition.
         sizes: asks how many rows the snapshots will have.
         watch: looks at the capture job.
     """
@@ -58,6 +60,7 @@ class SessionParts:
     changes: SchemaChanges | None
     signals: Signals
     pause: Pause
+    switches: Switches
     sizes: TableSizes
     watch: CaptureWatch
 
@@ -102,6 +105,8 @@ class Session:
         if not parts.pause.is_on:
             self._announce()
         committer.begin()
+        if is_closed(state.position):
+            parts.switches.look(committer.finish)
         parts.sizes.look()
         looked_at = clock.monotonic()
         while not stop.is_set() and not parts.modes.is_over():
@@ -115,6 +120,7 @@ class Session:
                 known_ms = self._known_ms()
                 if is_closed(state.position):
                     parts.stream.look_at_catalog()
+                    parts.switches.look(committer.finish)
                 parts.sizes.look()
                 looked_at = clock.monotonic()
             parts.pause.end_if_too_long()
@@ -144,6 +150,8 @@ class Session:
                 # Behind the fence: without a capture instance the events beside it are missing.
                 parts.stream.look_at_catalog()
                 self._announce()
+            if parts.switches.is_awaited():
+                parts.switches.look(parts.committer.finish)
             more = parts.snapshots.advance(is_caught_up=not more) or more
         return more
 

@@ -183,7 +183,11 @@ class SnapshotDriver:
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
         """Tables to read next: their capture instance must cover what comes behind the position."""
-        topics = {table.topic for table in self._tables.unread()}
+        topics = {
+            table.topic
+            for table in self._tables.unread()
+            if self._state.of(table.name).knows_partitions
+        }
         if not topics:
             return []
         return [

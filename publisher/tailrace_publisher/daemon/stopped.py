@@ -20,7 +20,6 @@ import structlog
 from tailrace_publisher.daemon.preflight import TableProblem
 from tailrace_publisher.daemon.table_state import TableState
 from tailrace_publisher.errors import (
-    PositionExpired,
     PreflightError,
     PublisherError,
     StillStopped,
@@ -44,6 +43,9 @@ _LOOKED_AT: Final = frozenset(
 )
 """Errors whose cause each start looks at before it takes a table in: where a table can be taken in,
 it is mended."""
+
+_GAPS: Final = frozenset({"PositionExpired", "RowsSwitched", "ValuesConverted"})
+"""Errors of a table that lacks changes: a new snapshot makes it whole."""
 
 
 class StoppedTables:
@@ -154,9 +156,7 @@ class StoppedTables:
 
     def is_taken_up(self, error: Exception | None) -> bool:
         """Whether the configuration wants a new snapshot rather than a stop."""
-        is_gap = isinstance(error, PositionExpired) or (
-            isinstance(error, StillStopped) and error.kind == PositionExpired.__name__
-        )
+        is_gap = error is not None and _kind(error) in _GAPS
         return is_gap and self._options.fills_gaps
 
     def reason_of(self, table: TableName) -> str:

@@ -32,10 +32,12 @@ from tailrace_publisher.errors import (
     PublisherError,
     TableFailed,
     TableRenamed,
+    ValuesConverted,
 )
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog_state import CatalogState
+from tailrace_publisher.source.conversions import changing_conversions
 from tailrace_publisher.source.instances import Catalog, by_table
 from tailrace_publisher.source.versions import current_columns, timeline, versions_of
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -45,6 +47,8 @@ from tailrace_schemas.topics import TableName
 _log = structlog.get_logger(__name__)
 
 _NOT_CAPTURED: Final = "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
+_HAS_ROWS: Final = WHOLE | {TableState.SNAPSHOTTING}
+"""States in which rows of the table are published that a reader takes for current."""
 
 
 class TableIntake:
@@ -113,6 +117,11 @@ class TableIntake:
         del self.tables[table.name]
         self.refresh()
         return self.tables.get(table.name, table)
+
+    def note(self, errors: Mapping[TableName, Exception]) -> None:
+        """Note what tables cannot go on for; the next refresh acts on it."""
+        for table, error in errors.items():
+            self._stopped.add(table, error)
 
     def refresh(self) -> None:
         """Read the catalog again and take in what is new.
@@ -376,6 +385,7 @@ class TableIntake:
                 versions_of(instance, registered, table.covers[instance.name], first),
                 max(first, table.covers[instance.name]),
             )
+            self._check_converted(table, instance.name)
         reading = reading_of(table, first)
         if reading is not None:
             record = self._state.of(table.name)
@@ -385,6 +395,19 @@ class TableIntake:
                 schema_fingerprint=self._known_versions.fingerprint(table, reading.schema, record),
             )
             self._state.keep(table.name, known)
+
+    def _check_converted(self, table: PublishedTable, instance: str) -> None:
+        """Check that no rows which are published were converted to other values since.
+
+        Raises:
+            ValuesConverted: ALTER COLUMN may have changed them.
+        """
+        record = self._state.of(table.name)
+        if record.schema_lsn is None or record.state not in _HAS_ROWS:
+            return
+        known = max(record.schema_lsn, record.snapshot_fence or Lsn.ZERO)
+        for conversion in changing_conversions(table.versions[instance], known):
+            raise ValuesConverted(table.name, *conversion)
 
 
 def _with_source(table: PublishedTable, record: TableRecord) -> TableRecord:

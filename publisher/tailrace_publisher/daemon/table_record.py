@@ -14,6 +14,9 @@ from tailrace_schemas.position import ChangePosition
 _SKIPPED: Final = "skipped"
 """In records of earlier releases: followed without a snapshot."""
 
+WAITING: Final = "?"
+"""Before the partitions of a table that begins again when the stream has passed their switch."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
@@ -37,6 +40,8 @@ class TableRecord:
             snapshot began.
         snapshot_where: the condition of a partial snapshot that is not over.
         schema_fingerprint: of that version, by which it is known again; None by an earlier release.
+        partitions: of the source table, as :class:`Partitions` writes them, after ``WAITING`` while
+            the stream has not passed a switch; None until somebody looked since it began.
     """
 
     state: TableState = TableState.MISSING
@@ -53,6 +58,12 @@ class TableRecord:
     lacks_changes: bool = False
     snapshot_where: str | None = None
     schema_fingerprint: str | None = None
+    partitions: str | None = None
+
+    @property
+    def knows_partitions(self) -> bool:
+        """Whether a switch would be noticed that comes from now on."""
+        return self.partitions is not None and not self.partitions.startswith(WAITING)
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
@@ -77,6 +88,7 @@ class TableRecord:
             lacks_changes=record.lacks_changes,
             snapshot_where=record.snapshot_where,
             schema_fingerprint=record.schema_fingerprint,
+            partitions=record.partitions,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -103,6 +115,7 @@ class TableRecord:
             lacks_changes=self.lacks_changes,
             snapshot_where=self.snapshot_where,
             schema_fingerprint=self.schema_fingerprint,
+            partitions=self.partitions,
         )
 
 

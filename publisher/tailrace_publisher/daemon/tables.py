@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -159,6 +159,15 @@ class PublishedTables:
         """Publish nothing more of a table, until an operator asks for a snapshot of it."""
         self._intake.stop(table, StillStopped("StoppedByOperator: an operator stopped it"))
         self._count()
+
+    def lose(self, errors: Mapping[TableName, Exception]) -> None:
+        """Stop tables that lack changes, or begin them again, as the configuration says.
+
+        Raises:
+            PublisherError: as :meth:`refresh`.
+        """
+        self._intake.note(errors)
+        self.refresh()
 
     def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.

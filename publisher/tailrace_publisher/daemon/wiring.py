@@ -33,6 +33,7 @@ from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.spelling import check_spelling
 from tailrace_publisher.daemon.start import begin_where_wanted, check_held, tell_ignored
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
+from tailrace_publisher.daemon.switches import Switches
 from tailrace_publisher.daemon.table_intake import TableIntake
 from tailrace_publisher.daemon.table_orders import TableOrders
 from tailrace_publisher.daemon.table_sizes import TableSizes
@@ -137,7 +138,8 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         pause = Pause(runtime, state)
         signals = Signals(topics, no_signals, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)
-        snapshots = _snapshots(runtime, control, resources)
+        fences = FenceSource(control)
+        snapshots = _snapshots(runtime, fences, resources)
         time = ServerTime(control, runtime.clock)
         lanes = _page_lanes(runtime, resources)
         warn_of_two_servers(control, lanes.lane(0).connection())
@@ -160,6 +162,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 else None,
                 signals=signals,
                 pause=pause,
+                switches=Switches(control, fences, tables, state, runtime.clock),
                 sizes=TableSizes(control, tables, kept.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
@@ -199,7 +202,7 @@ def _blocks(runtime: Runtime) -> BlockReading | None:
     return runtime.ports.connect_blocks(source) if source.blocks else None
 
 
-def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> Snapshots:
+def _snapshots(runtime: Runtime, fences: FenceSource, resources: ExitStack) -> Snapshots:
     """What reads tables beside the stream; its threads end, then their connections."""
     source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
     lanes = []
@@ -213,7 +216,7 @@ def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> S
         resources.callback(lane.close)
         lanes.append(lane)
     return Snapshots(
-        FenceSource(control),
+        fences,
         lanes,
         ChunkLimits(PageLimit(options.chunk_rows, options.chunk_bytes), options.memory_bytes),
         options.memory_bytes,

@@ -70,6 +70,7 @@ from tailrace_publisher.errors.table import (
     TableFailed,
     UnexpectedTableError,
 )
+from tailrace_publisher.errors.unlogged import RowsSwitched, ValuesConverted
 
 __all__ = [
     "CaptureInstanceGone",
@@ -99,6 +100,7 @@ __all__ = [
     "RecordTooLarge",
     "ReplicaBehind",
     "ReshardRefused",
+    "RowsSwitched",
     "SchemaRefused",
     "ShardsDiffer",
     "SnapshotTooLarge",
@@ -116,4 +118,5 @@ __all__ = [
     "TopicRefused",
     "UnexpectedTableError",
     "UnsupportedSchemaChange",
+    "ValuesConverted",
 ]

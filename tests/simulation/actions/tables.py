@@ -79,6 +79,28 @@ def alter_column(sim: Simulation, rng: random.Random) -> None:
 
 
 @action
+def switch_out(sim: Simulation, rng: random.Random) -> None:
+    """All rows of a table go to another one, which change data capture does not log."""
+    group = sim.group
+    records = [record for delivered in sim.published.delivered for record in delivered.progress]
+    begun = {topic for record in records for topic in record.snapshotting}
+    newest = {record.shard: record.snapshotting for record in records}
+    # Of a table that begins, the partitions may not be known yet.
+    whole = begun.difference(*newest.values())
+    known = [table for table in tables_of(sim) if f"sim.shop.dbo.{table.name}" in whole]
+    if not known:
+        return
+    table = rng.choice(known)
+    sim.reserved = []
+    sim.excuse(table.name, "its rows were switched out")
+    sim.next_object += 1
+    sim.switches += 1
+    time = group.server.clock.local()
+    lsn = group.log.next_lsn()
+    group.write(wal.SwitchOut(lsn, time, table.object_id, sim.next_object))
+
+
+@action
 def drop_table(sim: Simulation, rng: random.Random) -> None:
     tables = tables_of(sim)
     if len(tables) < 2:

@@ -244,6 +244,26 @@ def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
     return [(max((entry.lsn for entry in entries), default=None), len(entries))]
 
 
+@statement(
+    "SELECT p.object_id, p.partition_id, p.rows FROM sys.partitions p"
+    " WHERE p.index_id IN (0, 1) AND p.object_id IN (SELECT source_object_id FROM"
+    " cdc.change_tables GROUP BY source_object_id HAVING MIN(CAST(partition_switch AS int)) = 1)"
+)
+def _partitions(view: View, _: Sequence[Any]) -> Answer:
+    captured = {instance.source for instance in view.instances()}
+    return [
+        (table.object_id, table.partition_id, len(table.rows))
+        for table in view.tables()
+        if table.object_id in captured
+    ]
+
+
+@pattern(r"SELECT COUNT\(\*\) FROM sys\.partitions WHERE partition_id IN \((?P<ids>[\d, ]+)\)")
+def _partitions_elsewhere(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    wanted = {int(text) for text in match["ids"].split(", ")}
+    return [(len(wanted & view.database.archived),)]
+
+
 @statement("SELECT MIN(start_lsn) FROM cdc.change_tables")
 def _lowest_watermark(view: View, _: Sequence[Any]) -> Answer:
     starts = [i.start_lsn for i in view.instances() if i.start_lsn is not None]

@@ -54,6 +54,7 @@ class Database:
         instances: by name.
         mapping: ``cdc.lsn_time_mapping``, in order.
         ddl_history: ``cdc.ddl_history``, in order.
+        archived: partitions that were switched out: other tables have them.
         scanned: records that the capture process has read.
         has_command_id: whether new change tables get ``__$command_id``.
         applied: records that were redone.
@@ -64,6 +65,7 @@ class Database:
     instances: dict[str, Instance] = field(default_factory=dict)
     mapping: list[MappingEntry] = field(default_factory=list)
     ddl_history: list[DdlEntry] = field(default_factory=list)
+    archived: set[int] = field(default_factory=set)
     scanned: int = 0
     applied: int = 0
     last_scan: Scanned = field(default_factory=Scanned)
@@ -86,6 +88,7 @@ class Database:
             record.key,
             record.time,
             next_column_id=max(column.column_id for column in columns) + 1,
+            partition_id=record.object_id,
         )
 
     def commit(self, record: wal.Commit, _: list[wal.Record]) -> None:
@@ -114,6 +117,13 @@ class Database:
                 record.column if c.column_id == record.column.column_id else c
                 for c in table.columns
             ]
+
+    def switch_out(self, record: wal.SwitchOut, _: list[wal.Record]) -> None:
+        table = self.tables[record.object_id]
+        table.modify_date = _modified(table.modify_date, record)
+        self.archived.add(table.partition_id)
+        table.partition_id = record.partition_id
+        table.rows = {}
 
     def drop_table(self, record: wal.DropTable, _: list[wal.Record]) -> None:
         self.tables[record.object_id].is_dropped = True
@@ -297,6 +307,7 @@ _REDO: dict[type[wal.Record], Callable[[Database, Any, list[wal.Record]], None]]
     wal.CreateTable: Database.create_table,
     wal.Commit: Database.commit,
     wal.AlterTable: Database.alter_table,
+    wal.SwitchOut: Database.switch_out,
     wal.DropTable: Database.drop_table,
     wal.EnableInstance: Database.enable,
     wal.DisableInstance: Database.disable,

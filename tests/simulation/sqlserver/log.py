@@ -58,6 +58,18 @@ class AlterTable(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchOut(Record):
+    """ALTER TABLE ... SWITCH of all rows of a table into an empty one, which change data capture
+    does not log; the table has the other one's partition afterwards.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
+    """
+
+    object_id: int
+    partition_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class DropTable(Record):
     """DROP TABLE: its capture instances go with it.
 

@@ -28,7 +28,7 @@ class Column:
 
 @dataclass(slots=True)
 class Table:
-    """A source table; ``modify_date`` is moved by every ALTER TABLE.
+    """A source table in one partition; ``modify_date`` is moved by every ALTER TABLE.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
     """
@@ -41,6 +41,7 @@ class Table:
     next_column_id: int = 0
     is_dropped: bool = False
     rows: dict[int, Row] = field(default_factory=dict)
+    partition_id: int = 0
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """The primary key's values."""

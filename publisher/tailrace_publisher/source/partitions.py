@@ -1,0 +1,129 @@
+"""Partitions of captured tables, by which a switch is noticed (ADR 0055).
+
+ALTER TABLE ... SWITCH moves rows between tables and writes no change rows. The partition goes with
+its rows, so its id comes to or leaves the table. Other statements give a table new ids, too: an
+index rebuild, SPLIT and MERGE. What tells them apart is that a switch has an empty side: the
+target of a switch must be empty.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Self
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.ports import Connection
+from tailrace_schemas.topics import TableName
+
+_IDS_MAX = 500
+"""Ids in one statement."""
+
+
+class Comparison(Enum):
+    """What two looks at a table's partitions say of its rows."""
+
+    SAME = auto()
+    """No rows came or went with a partition."""
+    MOVED = auto()
+    """It has others in their place: an index rebuild, unless another table has the old ones."""
+    SWITCHED = auto()
+    """Rows came or went with a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitions of a table's heap or clustered index.
+
+    Attributes:
+        rows: number of rows by partition id, as far as the server keeps it; None where only that
+            there are some is known.
+    """
+
+    rows: Mapping[int, int | None]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text form.
+
+        Raises:
+            ValueError: it is none.
+        """
+        marks = text.split()
+        return cls({int(m.rstrip("-"), 16): 0 if m.endswith("-") else None for m in marks})
+
+    def __str__(self) -> str:
+        """The ids, hexadecimal; a minus after that of an empty one.
+
+        Row counts are left out: the text is stored, and is to change only with the partitions.
+        """
+        return " ".join(f"{i:x}" if n != 0 else f"{i:x}-" for i, n in sorted(self.rows.items()))
+
+    def compare(self, before: Partitions) -> Comparison:
+        """Say what happened to the rows since an earlier look."""
+        left = any(n != 0 for i, n in before.rows.items() if i not in self.rows)
+        came = any(n != 0 for i, n in self.rows.items() if i not in before.rows)
+        if left != came and not self._was_split_or_merged(before):
+            return Comparison.SWITCHED
+        return Comparison.MOVED if self.gone(before) else Comparison.SAME
+
+    def gone(self, before: Partitions) -> list[int]:
+        """Ids that the table had and has no more."""
+        return sorted(before.rows.keys() - self.rows.keys())
+
+    def _was_split_or_merged(self, before: Partitions) -> bool:
+        """Whether the number of partitions is another one, and that of all rows is the same.
+
+        SPLIT and MERGE move rows from one partition of the table to another.
+        """
+        counts = [n for n in (*before.rows.values(), *self.rows.values()) if n is not None]
+        is_known = len(counts) == len(before.rows) + len(self.rows)
+        total = sum(n or 0 for n in self.rows.values()) - sum(n or 0 for n in before.rows.values())
+        return is_known and len(self.rows) != len(before.rows) and total == 0
+
+
+def switchable_partitions(connection: Connection) -> dict[int, Partitions]:
+    """The partitions of captured tables that allow a switch, by source table's object id.
+
+    A partitioned table that was enabled with @allow_partition_switch = 0 is left out: the server
+    refuses to switch its partitions. For others ``partition_switch`` is always 1.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-partitions-transact-sql
+    """
+    rows = connection.query(
+        "SELECT p.object_id, p.partition_id, p.rows FROM sys.partitions p"
+        " WHERE p.index_id IN (0, 1) AND p.object_id IN (SELECT source_object_id FROM"
+        " cdc.change_tables GROUP BY source_object_id"
+        " HAVING MIN(CAST(partition_switch AS int)) = 1)"
+    )
+    found: defaultdict[int, dict[int, int | None]] = defaultdict(dict)
+    for object_id, partition_id, count in rows:
+        found[object_id][partition_id] = int(count or 0)
+    return {object_id: Partitions(partitions) for object_id, partitions in found.items()}
+
+
+def partitioned(
+    found: Mapping[int, Partitions], instances: Iterable[CaptureInstance]
+) -> dict[TableName, int]:
+    """The tables of some instances that have several partitions, with their number."""
+    counts = {
+        i.table: len(found[i.source_object_id].rows)
+        for i in instances
+        if i.source_object_id in found
+    }
+    return {table: count for table, count in counts.items() if count > 1}
+
+
+def are_elsewhere(connection: Connection, ids: Collection[int]) -> bool:
+    """Whether a table has one of these partitions, as far as the login sees its tables."""
+    wanted = sorted(ids)
+    for first in range(0, len(wanted), _IDS_MAX):
+        # Numbers of the server's own, and seldom the same ones twice: no parameters.
+        listed = ", ".join(str(number) for number in wanted[first : first + _IDS_MAX])
+        sql = f"SELECT COUNT(*) FROM sys.partitions WHERE partition_id IN ({listed})"
+        if connection.query(sql)[0][0]:
+            return True
+    return False

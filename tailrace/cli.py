@@ -7,7 +7,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -31,6 +31,7 @@ from tailrace.settings import SettingsError
 
 if TYPE_CHECKING:
     from tailrace.log_format import LogFormat
+    from tailrace.settings import Settings
 
 
 @click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
@@ -115,18 +116,42 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool, log_format: Lo
 @cli.command()
 @CONFIG
 @SET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
-def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
-    """Show how far each table is behind, in LSN and seconds, at the topics and in the lake."""
+@click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print only the verdict; end with 0 if all is well, 1 for a warning, 2 for a problem.",
+)
+def status(config: Path | None, flags: tuple[str, ...], as_json: bool, check: bool) -> None:
+    """Show how far each table is behind, in LSN and seconds, at the topics and in the lake.
+
+    With --check it judges everything that tailrace web shows, for a monitoring system.
+    """
     settings = settings_of(config, flags, "publisher", "source")
     from tailrace.status import StageUnavailable, show
     from tailrace_publisher.errors import PublisherError
 
+    if check:
+        _check(settings)
     with failing_with(StageUnavailable, PublisherError):
         try:
             show(settings, as_json=as_json)
         except SettingsError as error:
             fail_settings(error)
+
+
+def _check(settings: Settings) -> NoReturn:
+    """Print the verdict, and end as Nagios expects it."""
+    from tailrace.statements import quiet_logs
+    from tailrace.terminal import shown
+    from tailrace.verdict import State
+    from tailrace.web.run import look_once
+
+    with quiet_logs():
+        state, sentences = check_options(lambda: look_once(settings).verdict)
+    for sentence in sentences:
+        click.echo(shown(sentence))
+    sys.exit(list(State).index(state))
 
 
 @cli.command()

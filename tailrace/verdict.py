@@ -1,4 +1,4 @@
-"""Whether all is well: one verdict from plain facts, for ``tailrace web`` and ``status --check``.
+"""Whether all is well: one verdict from plain facts, for page, ``status --check`` and doctor.
 
 Pure. Good needs positive evidence: a young progress record, daemons that answered, every stage
 below its bound. What nobody watches is a warning, never good.
@@ -117,7 +117,7 @@ class Verdict(NamedTuple):
 
 def verdict(facts: Facts) -> Verdict:
     """Judge the facts."""
-    found = sorted(_findings(facts), key=lambda finding: finding[0] is not State.BAD)
+    found = sorted(findings(facts), key=lambda finding: finding[0] is not State.BAD)
     if found:
         return Verdict(found[0][0], tuple(sentence for _, sentence in found))
     tables = f"{facts.tables} table" + ("" if facts.tables == 1 else "s")
@@ -125,7 +125,8 @@ def verdict(facts: Facts) -> Verdict:
     return Verdict(State.GOOD, (f"All is well: {tables}.{unread}",))
 
 
-def _findings(facts: Facts) -> Iterator[tuple[State, str]]:
+def findings(facts: Facts) -> Iterator[tuple[State, str]]:
+    """Everything that keeps the verdict from being good: how grave, and a sentence."""
     for part, why in sorted(facts.problems.items()):
         yield State.BAD, f"{part} did not answer: {why}"
     yield from _record(facts)

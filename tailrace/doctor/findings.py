@@ -27,6 +27,7 @@ class Part(StrEnum):
     KAFKA = "kafka"
     REGISTRY = "registry"
     LAKE = "lake"
+    RUNNING = "running"
     CLOCKS = "clocks"
     TRACES = "traces"
 

@@ -16,6 +16,7 @@ from tailrace.doctor.clocks import look_at_registry_clock, look_at_server_clock
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.jobs import look_at_jobs
 from tailrace.doctor.login import look_at_login
+from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
@@ -70,6 +71,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from look_at_registry_clock(config.registry)
     if lake is not None:
         yield from look_at_lake(lake)
+    yield from look_at_running(settings)
     yield from look_at_traces(config.tracing)
 
 

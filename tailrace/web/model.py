@@ -97,27 +97,30 @@ class Model:
     @property
     def verdict(self) -> Verdict:
         """Whether all is well, from everything that was seen."""
+        return verdict(self.facts)
+
+    @property
+    def facts(self) -> Facts:
+        """What the verdict depends on."""
         fresh, published_ms = self.freshness, self.freshness.published_ms
         daemons = {"publisher": self.publisher, **({"sink": self.sink} if self.has_lake else {})}
-        return verdict(
-            Facts(
-                daemons=[
-                    DaemonFact(name, None if of is None else of.state, name in self.watched)
-                    for name, of in daemons.items()
-                ],
-                stages=list(self._stages()),
-                record_age_s=None if published_ms is None else (fresh.at_ms - published_ms) / 1000,
-                heartbeat_s=self.heartbeat_s,
-                capture_age_s=fresh.capture_age_s,
-                tables=len(self.rows),
-                stopped=[row.table for row in self.rows if row.is_bad],
-                unread=sum(row.is_unread for row in self.rows),
-                is_paused=self.is_paused,
-                until_loss_s=fresh.until_loss_s,
-                retention_s=fresh.retention_s,
-                broken=sum(len(bucket.broken) for _, bucket in self.strip),
-                problems=self.problems,
-            )
+        return Facts(
+            daemons=[
+                DaemonFact(name, None if of is None else of.state, name in self.watched)
+                for name, of in daemons.items()
+            ],
+            stages=list(self._stages()),
+            record_age_s=None if published_ms is None else (fresh.at_ms - published_ms) / 1000,
+            heartbeat_s=self.heartbeat_s,
+            capture_age_s=fresh.capture_age_s,
+            tables=len(self.rows),
+            stopped=[row.table for row in self.rows if row.is_bad],
+            unread=sum(row.is_unread for row in self.rows),
+            is_paused=self.is_paused,
+            until_loss_s=fresh.until_loss_s,
+            retention_s=fresh.retention_s,
+            broken=sum(len(bucket.broken) for _, bucket in self.strip),
+            problems=self.problems,
         )
 
     def _stages(self) -> Iterator[StageFact]:

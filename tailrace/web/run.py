@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from tailrace.web.collector import Collector
 from tailrace.web.daemons import DaemonAddress, address_of
 from tailrace.web.details import Details
+from tailrace.web.model import Model
+from tailrace.web.parts import PartsReader
 from tailrace.web.site import Site
 from tailrace_schemas.http_access import Address, is_loopback, read_token
 from tailrace_schemas.http_service import HttpService
@@ -97,6 +99,17 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
             yield f"{address.scheme}://{shown}:{service.port}/"
         finally:
             collector.close()
+
+
+def look_once(settings: Settings) -> Model:
+    """Ask all parts of a pipeline now, as its configuration says where they answer.
+
+    Raises:
+        SettingsError: the configuration is not usable.
+    """
+    publisher = publisher_of(settings)
+    sink = address_of(settings.sink()) if settings.has_sink else None
+    return PartsReader(settings, [] if publisher is None else [publisher], sink).read()
 
 
 def publisher_of(settings: Settings) -> DaemonAddress | None:

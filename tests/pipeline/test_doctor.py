@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tailrace_emulator.testing.process import free_port
 from tailrace_schemas.topics import TableName
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
@@ -28,12 +29,12 @@ pytestmark = pytest.mark.kafka
 
 
 def found(pipe: Pipe, folder: Path, **further: Any) -> list[dict[str, Any]]:
-    """The doctor's findings that are not ok; the test's own broker has one copy of everything."""
+    """What the doctor finds wrong with parts; the test's own broker has one copy of everything."""
     answer = invoke(pipe, folder, "doctor", "--json", **further)
     assert answer.exit_code in {0, 1}, answer.output
     findings = [f for f in json.loads(answer.output) if f["level"] != "ok"]
     assert (answer.exit_code == 1) == any(f["level"] == "problem" for f in findings)
-    of_its_own = {"copies", "copies of new topics", "snapshot isolation"}
+    of_its_own = {"copies", "copies of new topics", "snapshot isolation", "pipeline"}
     return [f for f in findings if f["subject"] not in of_its_own]
 
 
@@ -235,6 +236,35 @@ def test_parts_that_do_not_answer_are_named_and_do_not_keep_the_others(
 
     wrong = {"source": {**options["source"], "password": "not it"}}
     assert "Login failed" in invoke(orders, tmp_path, "doctor", **wrong).output
+
+
+def test_what_runs_is_judged_by_the_doctor_and_by_status(orders: Pipe, tmp_path: Path):
+    options = {"metrics_port": free_port()}
+
+    def told() -> tuple[list[str], int, str]:
+        orders.source.scan()
+        findings = json.loads(invoke(orders, tmp_path, "doctor", "--json", **options).output)
+        checked = invoke(orders, tmp_path, "status", "--check", **options)
+        running = [f"{f['level']}: {f['text']}" for f in findings if f["part"] == "running"]
+        return running, checked.exit_code, checked.output
+
+    (before,), code, _ = told()
+    assert (before, code) == ("warning: nothing was published yet", 2)
+
+    with Running(orders.config(**options)) as publisher:
+        publisher.until(orders.is_caught_up, "it is published")
+        assert told() == (
+            ["ok: what is configured runs, and every lag is in its bound"],
+            0,
+            "All is well: 1 table.\n",
+        )
+        stopped = invoke(orders, tmp_path, "stop-table", "dbo.orders", **options)
+        assert stopped.exit_code == 0, stopped.output
+    running, code, output = told()
+    assert "problem: 1 of 1 tables cannot continue: dbo.orders" in running
+    assert any(text.startswith("problem: publisher did not answer") for text in running)
+    assert code == 2
+    assert "1 of 1 tables cannot continue: dbo.orders.\n" in output
 
 
 def test_a_database_without_cdc_is_named_and_enabled_with_its_tables(pipe: Pipe, tmp_path: Path):

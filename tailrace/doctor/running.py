@@ -1,0 +1,51 @@
+"""Whether the pipeline runs: its newest progress record, daemons, stopped tables and lag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace.verdict import State, findings
+
+if TYPE_CHECKING:
+    from tailrace.settings import Settings
+
+_JUDGE: Final = Judge(Part.RUNNING)
+_PARTS: Final = frozenset({"source", "topics", "log", "lake"})
+_SUBJECT: Final = "pipeline"
+
+
+def look_at_running(settings: Settings) -> Iterator[Finding]:
+    """Judge what runs; nothing if a part that it is seen by does not answer: its own part says so.
+
+    Raises:
+        SettingsError: the configuration is not usable.
+    """
+    from tailrace.web.run import look_once
+
+    facts = look_once(settings).facts
+    if _PARTS & facts.problems.keys():
+        return
+    if facts.record_age_s is None:
+        yield _JUDGE.warning(
+            _SUBJECT,
+            "nothing was published yet",
+            "change rows wait in the change tables until cleanup removes them",
+            Fix("tailrace publish"),
+        )
+        return
+    # Capture job and cleanup are judged by their own part, which names the fix.
+    of_its_own = replace(facts, capture_age_s=0.0, until_loss_s=None)
+    seen = list(findings(of_its_own))
+    for state, sentence in seen:
+        judged = _JUDGE.problem if state is State.BAD else _JUDGE.warning
+        yield judged(
+            _SUBJECT,
+            sentence.rstrip("."),
+            "changes do not reach everybody who reads them, or nobody would notice that",
+            Fix("tailrace status has the reasons; the page (tailrace web) has what to do"),
+        )
+    if not seen:
+        yield _JUDGE.ok(_SUBJECT, "what is configured runs, and every lag is in its bound")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -128,7 +129,7 @@ def web(
         host, port, token_file, certificate, key, every_s, publisher_urls, sink_url
     )
     try:
-        with quiet_logs(), StopSignal() as stop, serving(settings, options) as url:
+        with quiet_logs(logging.ERROR), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")
             stop.wait()
     except WebRefused as error:

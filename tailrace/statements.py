@@ -50,10 +50,10 @@ class Plan:
 
 
 @contextmanager
-def quiet_logs() -> Iterator[None]:
-    """Let a report speak alone: nothing is logged meanwhile."""
+def quiet_logs(level: int = logging.CRITICAL) -> Iterator[None]:
+    """Log nothing below a level meanwhile, so that a report speaks alone."""
     before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
     try:
         yield
     finally:

@@ -1,28 +1,36 @@
 """A small HTTP service beside a program's work: fixed paths, short answers, loopback by default.
 
-For what both daemons and the web page serve. A thread takes connections and one more answers each,
-up to :data:`AT_ONCE_MAX`; none of them outlives a silent client by more than :data:`SILENT_S`.
-Who may ask for what is said by ``http_access``.
+For what both daemons and the web page serve. A thread takes connections and one more answers each;
+how many and for how long is said by ``http_places``, who may ask for what by ``http_access``.
 """
 
 from __future__ import annotations
 
+import io
 import socket
+import ssl
+import sys
 import threading
+import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 from urllib.parse import parse_qs, urlsplit
+
+import structlog
 
 from tailrace_schemas.http_access import Address, check_caller, check_own_origin
 from tailrace_schemas.http_messages import Refused, Request, Response, Routes
+from tailrace_schemas.http_places import WRITE_S, Guest, Places, TimedSocket
 
-AT_ONCE_MAX: Final = 32
-SILENT_S: Final = 10.0
 BODY_MAX: Final = 64 * 1024
 """Bytes of a request's body."""
+_PROBES: Final = ("/health", "/ready")
+"""Paths, also below another, that are answered however many clients wait for other answers."""
+
+_log = structlog.get_logger(__name__)
 
 
 class HttpService:
@@ -72,7 +80,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: Address, routes: Routes) -> None:
         self.address = address
         self.routes = routes
-        self._free = threading.BoundedSemaphore(AT_ONCE_MAX)
+        self.places = Places()
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -83,32 +91,47 @@ class _Server(ThreadingHTTPServer):
         # Not HTTPServer's, which asks for the name of the address: seconds, where none is known.
         TCPServer.server_bind(self)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        guest = Guest(request, str(client_address[0]))
+        self.places.enter(guest)
         try:
             if self.address.tls is not None:  # here, so that a slow handshake keeps nobody waiting
-                request.settimeout(SILENT_S)
-                request = self.address.tls.wrap_socket(request, server_side=True)
-            super().process_request_thread(request, client_address)
-        except OSError:  # of the handshake
-            self.shutdown_request(request)
+                _shake_hands(guest, self.address.tls)
+            _Handler(guest, client_address, self)
+        except Exception:  # noqa: BLE001 - logged there, unless it is the client's
+            self.handle_error(guest.connection, client_address)
         finally:
-            self._free.release()
+            self.places.leave(guest)
+            self.shutdown_request(guest.connection)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's trouble."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - inherited
+        """Log what is not a client that went away, or was too slow."""
+        if not isinstance(sys.exception(), OSError):
+            _log.exception("http_connection_failed", client=client_address[0])
+
+
+def _shake_hands(guest: Guest, tls: ssl.SSLContext) -> None:
+    """Begin TLS, within the time of the request."""
+    guest.connection.settimeout(max(0.001, guest.deadline - time.monotonic()))
+    connection = tls.wrap_socket(guest.connection, server_side=True, do_handshake_on_connect=False)
+    guest.connection = connection  # the plain one is empty now
+    connection.do_handshake()
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = SILENT_S
     server_version = "tailrace"
     sys_version = ""
+
+    def __init__(self, guest: Guest, client_address: Any, server: _Server) -> None:
+        self._guest = guest
+        super().__init__(guest.connection, client_address, server)
+
+    def setup(self) -> None:
+        self.connection = self.request
+        self._timed = TimedSocket(self.request, self._guest.deadline)
+        self.rfile = io.BufferedReader(self._timed)
+        self.wfile = cast("io.BufferedIOBase", self._timed)
 
     def do_GET(self) -> None:
         self._do("GET")
@@ -134,6 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
                     response.status,
                     {"WWW-Authenticate": 'Basic realm="tailrace", charset="UTF-8"'},
                 )
+        self._timed.deadline = time.monotonic() + WRITE_S
         self.send_response(response.status)
         fixed = {
             "Content-Type": response.content_type,
@@ -163,7 +187,17 @@ class _Handler(BaseHTTPRequestHandler):
         if method == "POST":
             check_own_origin(self.headers)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        return route.answer(Request(parts.path, query, self.headers, self._body()))
+        request = Request(parts.path, query, self.headers, self._body())
+        if not parts.path.endswith(_PROBES) and not self.server.places.answer(self._guest):
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again")
+        try:
+            return route.answer(request)
+        except Refused:
+            raise
+        except Exception as error:
+            _log.exception("http_route_failed", method=method, path=parts.path)
+            told = f"{type(error).__name__}: the log has the details"
+            raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, told) from error
 
     def _body(self) -> bytes:
         text = self.headers.get("Content-Length", "0")

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
+import select
 import socket
+import ssl
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
+from tailrace_schemas import http_places
 from tailrace_schemas.http_access import Address, read_token
 from tailrace_schemas.http_messages import Refused, Request, Response, Route
-from tailrace_schemas.http_service import AT_ONCE_MAX, BODY_MAX, SILENT_S, HttpService
+from tailrace_schemas.http_places import (
+    ANSWERING_OF_ADDRESS_MAX,
+    READING_MAX,
+    READING_OF_ADDRESS_MAX,
+    Guest,
+    Places,
+)
+from tailrace_schemas.http_service import BODY_MAX, HttpService
+from tailrace_schemas.http_tls import read_tls
+from tests.fix_certificates import Chain
 from tests.pipeline.running import wait_until
 
 TOKEN = "a-token-of-some-length"
@@ -27,6 +45,7 @@ def answer(request: Request) -> Response:
 
 
 ROUTES = {
+    ("GET", "/health"): Route(answer, is_open=True),
     ("GET", "/open"): Route(answer, is_open=True),
     ("GET", "/guarded"): Route(answer),
     ("GET", "/refused"): Route(answer, is_open=True),
@@ -118,28 +137,138 @@ def test_wrong_requests_are_told_what_is_right():
         assert large.status_code == 413
 
 
-def test_silent_clients_do_not_keep_the_others_out():
-    with serving() as client:
-        port = client.base_url.port
-        assert port is not None
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(AT_ONCE_MAX - 1)]
+@contextmanager
+def dribbling(port: int, clients: int) -> Iterator[list[socket.socket]]:
+    """Clients that have sent a part of a request and never finish it."""
+    found = [socket.create_connection(("127.0.0.1", port)) for _ in range(clients)]
+    try:
+        for each in found:
+            each.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+        yield found
+    finally:
+        for each in found:
+            each.close()
 
-        def is_shut_at_once() -> bool:
-            # The place of the client above is free once its thread has ended: until then, one
-            # that would take the last place is shut itself.
-            silent.append(socket.create_connection(("127.0.0.1", port)))
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/open", trust_env=False)
-            except httpx.TransportError:
-                return True
-            return False
 
+def port_of(client: httpx.Client) -> int:
+    port = client.base_url.port
+    assert port is not None
+    return port
+
+
+def test_clients_that_dribble_keep_nobody_out():
+    with serving() as client, dribbling(port_of(client), 2 * READING_MAX) as slow:
+        for path in ("/health", "/open") * 10:
+            assert client.get(path).status_code == 200
+        wait_until(lambda: sum(map(is_shut, slow)) >= READING_MAX, "they lose their places", 30)
+
+
+def is_shut(connection: socket.socket) -> bool:
+    """Whether the service has closed it."""
+    readable, _, _ = select.select([connection], [], [], 0)
+    return bool(readable)
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_request_has_one_deadline_however_its_bytes_come(
+    is_encrypted: bool, chain: Chain, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(http_places, "READ_S", 0.3)
+    tls = read_tls(chain.server.chain, chain.server.key) if is_encrypted else None
+    with (
+        HttpService(Address(0, tls=tls), ROUTES) as service,
+        socket.create_connection(("127.0.0.1", service.port)) as slow,
+    ):
+        began = time.monotonic()
+        # Each byte comes long before the deadline; a handshake record says that 16 kB follow.
+        bytes_to_come = itertools.chain(b"\x16\x03\x01\x40\x00", itertools.repeat(88))
+        for byte in bytes_to_come if is_encrypted else itertools.repeat(88):
+            with suppress(OSError):
+                slow.sendall(bytes([byte]))
+            if select.select([slow], [], [], 0.01)[0]:
+                break
+            assert time.monotonic() - began < 20, "it is still read"
+
+
+def test_over_tls_it_answers_as_without(chain: Chain):
+    tls = read_tls(chain.server.chain, chain.server.key)
+    trust = ssl.create_default_context(cafile=str(chain.root))
+    with HttpService(Address(0, tls=tls), ROUTES) as service:
+        url = f"https://127.0.0.1:{service.port}"
+        for path, status in (("/open", 200), ("/guarded", 200), ("/nosuch", 404)):
+            assert httpx.get(f"{url}{path}", verify=trust, trust_env=False).status_code == status
+
+
+def test_slow_answers_leave_places_for_others_and_probes():
+    release, waiting = threading.Event(), threading.Semaphore(0)
+
+    def slow(_: Request) -> Response:
+        waiting.release()
+        assert release.wait(60)
+        return Response.of_text("done")
+
+    routes = {**ROUTES, ("GET", "/slow"): Route(slow, is_open=True)}
+    routes["GET", "/databases/Shop/ready"] = Route(answer, is_open=True)
+    with (
+        HttpService(Address(0), routes) as service,
+        ThreadPoolExecutor(ANSWERING_OF_ADDRESS_MAX) as pool,
+    ):
+        url = f"http://127.0.0.1:{service.port}"
+        get = partial(httpx.get, timeout=60, trust_env=False)
+        asked = [pool.submit(get, f"{url}/slow") for _ in range(ANSWERING_OF_ADDRESS_MAX)]
         try:
-            assert client.get("/open").status_code == 200
-            wait_until(is_shut_at_once, "all places are taken", SILENT_S / 2)
+            assert all(waiting.acquire(timeout=60) for _ in asked)
+            refused = get(f"{url}/open")
+            assert (refused.status_code, "try again" in refused.text) == (503, True)
+            for path in ("/health", "/databases/Shop/ready"):
+                assert get(f"{url}{path}").status_code == 200, path
         finally:
-            for each in silent:
-                each.close()
+            release.set()
+        assert [each.result().text for each in asked] == ["done\n"] * len(asked)
+        assert get(f"{url}/open").status_code == 200
+
+
+def test_other_addresses_keep_their_places():
+    places, pairs = Places(), []
+
+    def enter(address: str) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        pairs.extend((ours, theirs))
+        places.enter(Guest(ours, address))
+        return theirs
+
+    try:
+        kept = enter("10.0.0.2")
+        first = enter("10.0.0.1")
+        for _ in range(READING_OF_ADDRESS_MAX):
+            enter("10.0.0.1")
+        assert (is_shut(first), is_shut(kept)) == (True, False)
+        for number in range(READING_MAX - READING_OF_ADDRESS_MAX - 1):
+            enter(f"10.0.1.{number}")
+        assert not is_shut(kept)
+        enter("10.0.0.3")
+        assert is_shut(kept), "all places are taken, and it is read for longest"
+    finally:
+        for each in pairs:
+            each.close()
+
+
+def test_a_fault_of_a_route_is_logged_and_answered():
+    def fails(_: Request) -> Response:
+        raise KeyError("of the inside")
+
+    with (
+        capture_logs() as logs,
+        HttpService(Address(0), {("GET", "/fails"): Route(fails)}) as service,
+    ):
+        found = httpx.get(f"http://127.0.0.1:{service.port}/fails", trust_env=False)
+    assert (found.status_code, found.text) == (500, "KeyError: the log has the details\n")
+    (entry,) = logs
+    assert (entry["event"], entry["path"], entry["log_level"]) == (
+        "http_route_failed",
+        "/fails",
+        "error",
+    )
 
 
 def test_a_token_is_read_from_the_first_line_of_its_file(tmp_path: Path):

@@ -58,9 +58,8 @@ class DebeziumMetrics:
         )
         self.last_event = gauge(
             "last_event",
-            "LastEvent: topic, commit LSN and operation of the event that was committed last.",
+            "LastEvent: topic and operation of the event that was committed last.",
             "topic",
-            "commit_lsn",
             "operation",
         )
         self._seen = gauge(

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from tailrace_publisher.debezium_metrics import DebeziumMetrics, StreamFigures
 from tailrace_publisher.snapshot_pace import SnapshotPace
 from tailrace_schemas.daemon_status import UNREAD_STATES, LastFailures, TableStatus, finite
-from tailrace_schemas.lsn import Lsn
 
 
 class Metrics:
@@ -118,17 +117,6 @@ class Metrics:
         )
         # Asked for at the scrape: a publisher that hangs falls behind, too.
         self.lag_seconds.set_function(self._lag_s)
-        self.published_lsn = Gauge(
-            "tailrace_published_lsn",
-            "LSN up to which everything is out; the 80-bit number, rounded.",
-            registry=self.registry,
-        )
-        self.lsn_info = Gauge(
-            "tailrace_published_lsn_info",
-            "LSN up to which everything is out, as text.",
-            ["lsn"],
-            registry=self.registry,
-        )
         self.capture_scan_age_seconds = Gauge(
             "tailrace_capture_scan_age_seconds",
             "Age of the newest log scan session of the capture job, 0 while one runs; NaN when it"
@@ -161,12 +149,12 @@ class Metrics:
         self._debezium = DebeziumMetrics(self.registry)
         self._event_s = math.nan
 
-    def event_committed(self, topic: str, commit_lsn: Lsn, operation: str) -> None:
+    def event_committed(self, topic: str, operation: str) -> None:
         """Note the last event of a committed Kafka transaction."""
         self._event_s = self._clock()
         last = self._debezium.last_event
         last.clear()
-        last.labels(topic=topic, commit_lsn=str(commit_lsn), operation=operation).set(1)
+        last.labels(topic=topic, operation=operation).set(1)
 
     def show(self, tables: Iterable[TableStatus]) -> None:
         """Set what is made of other figures; to be called before they are read."""
@@ -191,16 +179,13 @@ class Metrics:
         )
         self._debezium.show(stream, found)
 
-    def committed(self, closed_lsn: Lsn, closed_commit_ms: int | None) -> None:
+    def committed(self, closed_commit_ms: int | None) -> None:
         """Note a committed Kafka transaction."""
         self.commits.inc()
         self.last_commit.set(self._clock())
         if closed_commit_ms is not None:
             self._closed_commit_s = closed_commit_ms / 1000
             self.closed_commit_time.set(self._closed_commit_s)
-        self.published_lsn.set(int.from_bytes(closed_lsn.to_bytes(), "big"))
-        self.lsn_info.clear()
-        self.lsn_info.labels(lsn=str(closed_lsn)).set(1)
 
     def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
         """Keep an error that was told, with the time.

@@ -249,7 +249,7 @@ class Committer:
         self._closed_ms = closed_ms
         self._committed_at = self._clock.monotonic()
         self._open_rows = self._open_bytes = 0
-        self._metrics.committed(closed_lsn, closed_ms)
+        self._metrics.committed(closed_ms)
         self._traces.committed(after_lsn, closed_lsn, rows, self._uncounted)
         for topic, sent in self._uncounted.items():
             self._metrics.rows.labels(topic=topic).inc(sent)
@@ -257,7 +257,7 @@ class Committer:
         if self._last is not None:
             topic, place = self._last
             position = ChangePosition.from_bytes(place)
-            self._metrics.event_committed(topic, position.commit_lsn, position.operation.name)
+            self._metrics.event_committed(topic, position.operation.name)
             self._last = None
         self._bad.committed()
         self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)

@@ -122,7 +122,7 @@ def web(
     if settings.has_sink:
         check_options(settings.sink)
     from tailrace.statements import quiet_logs
-    from tailrace.web.run import WebOptions, WebRefused, serving
+    from tailrace.web.run import WebOptions, WebRefused, serving, weaknesses
     from tailrace_compose.stop_signal import StopSignal
 
     options = WebOptions(
@@ -131,6 +131,8 @@ def web(
     try:
         with quiet_logs(logging.ERROR), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")
+            for weakness in weaknesses(options):
+                click.echo(weakness, err=True)
             stop.wait()
     except WebRefused as error:
         fail(str(error))

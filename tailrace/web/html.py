@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from typing import Final
@@ -30,11 +30,6 @@ def tag(name: str, content: str = "", attributes: Mapping[str, object] | None = 
         f' {key}="{text(value)}"' for key, value in (attributes or {}).items() if value is not None
     )
     return f"<{name}{told}>{content}</{name}>"
-
-
-def rows(cells: Iterable[str], kind: str = "td") -> str:
-    """A table's row."""
-    return "<tr>" + "".join(f"<{kind}>{cell}</{kind}>" for cell in cells) + "</tr>"
 
 
 def seconds(value: float | None) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import Final
 from urllib.parse import quote
 
 from tailrace.freshness import Joint
 from tailrace.verdict import duration
-from tailrace.web.html import DASH, lsn, moment, rows, seconds, tag, text
+from tailrace.web.html import DASH, lsn, moment, seconds, tag, text
 from tailrace.web.model import Model, Row
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Bucket
 from tailrace_schemas.daemon_status import DaemonStatus
@@ -82,7 +83,7 @@ def _lag(joint: Joint) -> str:
 
 def _capture(model: Model) -> str:
     behind = model.freshness.capture_s
-    told = "how far the capture job is may not be seen"
+    told = "the login may not see the capture job's lag"
     if behind is not None:
         told = f"capture job {duration(behind)} behind"
     kept = model.freshness.retention_s
@@ -118,9 +119,10 @@ def _ledger(model: Model) -> str:
     ]
     if model.has_lake:
         sums.append(f"{sum(bucket.cuts for _, bucket in model.strip)} cuts of the lake's tables")
-    silent = sum(bucket.records == 0 for _, bucket in model.strip)
+    since_first = dropwhile(lambda entry: not entry[1].records, model.strip)
+    silent = sum(bucket.records == 0 for _, bucket in since_first)
     if silent:
-        sums.append(f"{silent * BUCKET_MS // 60_000} minutes without a word")
+        sums.append(f"{silent * BUCKET_MS // 60_000} minutes without a progress record")
     return tag(
         "section",
         tag("h2", f"Ledger of the last {hours} hours")
@@ -155,13 +157,13 @@ def _tables(model: Model) -> str:
     stages = [name for name in _STAGES if name in model.freshness.joints]
     headings = ["table", "state", *(f"{_STAGES[name]} behind" for name in stages)]
     headings += ["events", "newest change", "schema from", ""]
-    head = rows([text(heading) for heading in headings], "th")
-    body = "".join(_row(row, stages) for row in model.rows)
+    head = tag("tr", "".join(tag("th", text(heading)) for heading in headings))
+    body = "".join(_row(row, stages, headings) for row in model.rows)
     table = f'<div class="wide"><table id="tables"><thead>{head}</thead>{body}</table></div>'
     return tag("section", tag("h2", f"{len(model.rows)} tables") + table)
 
 
-def _row(row: Row, stages: list[str]) -> str:
+def _row(row: Row, stages: list[str], headings: list[str]) -> str:
     field = {"topics": row.topic_s, "log": row.log_s, "lake": row.lake_s}
     name = text(row.table)
     cells = [
@@ -173,8 +175,11 @@ def _row(row: Row, stages: list[str]) -> str:
         lsn(row.schema_lsn),
         f'<button type="button" data-snapshot="{name}">snapshot</button>',
     ]
+    # A phone shows each row as a card, where each cell needs its heading.
+    labelled = zip(headings, cells, strict=True)
+    shown = tag("tr", "".join(tag("td", cell, {"data-label": label}) for label, cell in labelled))
     kind = "stands" if row.is_bad else "unread" if row.is_unread else ""
-    return f'<tbody class="{kind}" data-name="{name.casefold()}">{rows(cells)}</tbody>'
+    return f'<tbody class="{kind}" data-name="{name.casefold()}">{shown}</tbody>'
 
 
 def _state(row: Row) -> str:
@@ -199,5 +204,5 @@ def _errors(model: Model) -> str:
                 f" <strong>{text(failure.error)}</strong> {text(failure.reason)}",
             )
 
-    lines = "".join(told()) or tag("li", "none that the daemons remember")
+    lines = "".join(told()) or tag("li", "none reported")
     return tag("section", tag("h2", "Last errors") + tag("ul", lines, {"class": "errors"}))

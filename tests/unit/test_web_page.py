@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 
 from tailrace.freshness import Freshness, Joint, TableFreshness
 from tailrace.publisher_notes import PublisherNotes, TableNote
@@ -13,6 +14,7 @@ from tailrace.verdict import duration
 from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview
+from tailrace.web.run import WebOptions, weaknesses
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus
@@ -108,6 +110,31 @@ def test_no_text_of_the_source_becomes_an_element():
     assert "(1!) shop" in whole, "the title of the window counts what is not well"
     buttons = [a["data-snapshot"] for a in Elements(whole).named("button")]
     assert HOSTILE in buttons
+
+
+def test_each_cell_of_a_table_has_its_heading_for_the_cards_of_a_phone():
+    elements = Elements(shown(model(0)))
+    labels = [attributes["data-label"] for attributes in elements.named("td")]
+    assert labels[:3] == ["table", "state", "topics behind"]
+    assert len(labels) == len(elements.named("th"))
+
+
+def test_how_a_token_could_leak_is_told_with_its_fix(tmp_path: Path):
+    token = tmp_path / "token"
+    token.write_text("a-token-of-this-test")
+    open_to_all, anywhere = f"its mode is 0644. Fix: chmod 600 {token}", "0.0.0.0"  # noqa: S104
+    plain = "The token passes 0.0.0.0 unencrypted. Fix: give --certificate"
+    for host, mode, certificate, expected in (
+        ("127.0.0.1", 0o600, None, []),
+        ("127.0.0.1", 0o644, None, [open_to_all]),
+        (anywhere, 0o600, token, []),
+        (anywhere, 0o644, None, [plain, open_to_all]),
+    ):
+        token.chmod(mode)
+        told = list(weaknesses(WebOptions(host, token_file=token, certificate=certificate)))
+        assert len(told) == len(expected)
+        assert all(words in each for words, each in zip(expected, told, strict=True))
+    assert list(weaknesses(WebOptions())) == []
 
 
 def test_a_part_that_does_not_answer_is_named():
@@ -244,6 +271,15 @@ def test_the_ledger_shows_silence_rows_and_gaps():
     assert (shown[-1].cuts, len(shown[-1].broken)) == (2, 1)
     assert "gap" in shown[-1].broken[0]
     assert dict(ledger.rows_by_topic()) == {"t": 5}
+
+
+def test_silence_counts_from_the_first_record_on():
+    ledger = Ledger()
+    ledger.add(record(NOW_MS - 5 * BUCKET_MS, "a", "b"))
+    ledger.add(record(NOW_MS, "b", "b"))
+    for strip, words in ((ledger.strip(NOW_MS), ", 20 minutes without a"), (Ledger().strip(0), "")):
+        html = shown(replace(model(), strip=tuple(strip)))
+        assert ("without a progress record" in html, words in html) == (bool(words), True)
 
 
 def test_durations_are_told_in_the_unit_that_reads_best():

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tailrace.doctor.access_rules import Identities, look_at_access_rules
 from tailrace.doctor.findings import Finding, Fix, Judge, Part, topic_fix
+from tailrace.doctor.large_values import LargeValues, look_at_large_values
 from tailrace.doctor.shards import look_at_shards
 from tailrace_publisher.deliver.kafka_errors import unusable_options
 from tailrace_publisher.deliver.segments import too_large_segments
@@ -36,7 +37,11 @@ _MANY_COPIES: Final = 3
 
 
 def look_at_brokers(
-    config: KafkaConfig, topics: TopicNames, data: Sequence[str], identities: Identities
+    config: KafkaConfig,
+    topics: TopicNames,
+    data: Sequence[str],
+    identities: Identities,
+    large: LargeValues,
 ) -> Iterator[Finding]:
     """Judge the brokers and the topics.
 
@@ -45,6 +50,7 @@ def look_at_brokers(
         topics: names of the publisher's own topics.
         data: names of the tables' topics.
         identities: under which names the publisher comes.
+        large: how large values of the tables may be.
     """
     try:
         admin = AdminClient({**config.connection(), "log_level": 0})
@@ -95,7 +101,9 @@ def look_at_brokers(
         yield _JUDGE.ok("topics", f"none of prefix {topics.prefix} yet: the publisher makes them")
         return
     yield _JUDGE.ok("topics", f"{len(present)} of {len(own) + len(data)} are there")
-    yield from _kept(admin, config, topics, present, copies)
+    settings_of = _settings(admin, ResourceType.TOPIC, present, config.start_timeout_s)
+    yield from _kept(config, topics, settings_of, copies)
+    yield from look_at_large_values(large, settings_of)
     yield from _allowed(admin, config, present)
 
 
@@ -154,13 +162,11 @@ def _defaults(
 
 
 def _kept(
-    admin: AdminClient,
     config: KafkaConfig,
     topics: TopicNames,
-    present: Sequence[str],
+    settings: dict[str, dict[str, str]],
     copies: dict[str, int],
 ) -> Iterator[Finding]:
-    settings = _settings(admin, ResourceType.TOPIC, present, config.start_timeout_s)
     compacted = {topics.offsets, topics.control}
     data = [found for name, found in settings.items() if topics.table_of(name) is not None]
     for name, found in sorted(settings.items()):
@@ -206,7 +212,7 @@ def _kept(
                 "what is committed while its other copies lag is lost with one disk",
                 topic_fix(name, {"min.insync.replicas": "2"}),
             )
-    single = sorted(name for name in present if copies[name] == 1)
+    single = sorted(name for name, count in copies.items() if count == 1)
     if single:
         yield _JUDGE.warning(
             "copies",

@@ -15,6 +15,7 @@ from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.clocks import look_at_registry_clock, look_at_server_clock
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.jobs import look_at_jobs
+from tailrace.doctor.large_values import LargeValues, large_values
 from tailrace.doctor.login import look_at_login
 from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import look_at_server
@@ -49,6 +50,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     config = settings.publisher()
     lake = settings.sink().lake if settings.has_sink else None
     topics: list[str] = []
+    large = LargeValues()
     try:
         with OdbcConnection(config.source) as connection:
             source = Source(
@@ -59,6 +61,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
             )
             yield from _at_the_source(source, config)
             topics = _topics(source, config)
+            if topics:
+                large = large_values(source, config)
     except SourceError as error:
         yield _SERVER.problem(
             f"{config.source.host}:{config.source.port}",
@@ -66,7 +70,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             "nothing of the source could be looked at from here on",
             Fix("mend this first, then run tailrace doctor again"),
         )
-    yield from look_at_brokers(config.kafka, config.topics, topics, Identities.of(config))
+    yield from look_at_brokers(config.kafka, config.topics, topics, Identities.of(config), large)
     yield from look_at_registry(config.registry)
     yield from look_at_registry_clock(config.registry)
     if lake is not None:

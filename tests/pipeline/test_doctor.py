@@ -238,6 +238,26 @@ def test_parts_that_do_not_answer_are_named_and_do_not_keep_the_others(
     assert "Login failed" in invoke(orders, tmp_path, "doctor", **wrong).output
 
 
+def test_values_that_may_be_larger_than_their_topic_takes_are_named(pipe: Pipe, tmp_path: Path):
+    def allow(most: int) -> None:
+        """Of the whole server, which other tests use as well."""
+        pipe.source.execute(f"EXEC sp_configure 'max text repl size', {most}", "RECONFIGURE")
+
+    pipe.source.execute("CREATE TABLE dbo.docs (id int PRIMARY KEY, page nvarchar(max), note xml)")
+    pipe.source.enable("docs")
+    limit = {"bootstrap": pipe.topics.bootstrap, "topic_settings": {"max.message.bytes": "1048588"}}
+    with Running(pipe.config(kafka=limit)) as publisher:
+        publisher.until(pipe.is_caught_up, "its topic is made")
+    topic = pipe.topics.names.data(TableName(pipe.source.name, "dbo", "docs"))
+    allow(65_536)
+    assert topic not in {finding["subject"] for finding in found(pipe, tmp_path)}
+
+    allow(-1)
+    told = said(found(pipe, tmp_path), topic)
+    assert "a value of note, page may have 2 GB" in told["text"]
+    assert "max.message.bytes=16777216" in told["fix"]["text"]
+
+
 def test_what_runs_is_judged_by_the_doctor_and_by_status(orders: Pipe, tmp_path: Path):
     options = {"metrics_port": free_port()}
 

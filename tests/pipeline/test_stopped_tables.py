@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -274,9 +275,17 @@ def test_the_only_table_that_cannot_go_on_ends_the_publisher(pipe: Pipe):
 
 
 @pytest.mark.parametrize(
-    "extra", [{}, {"message.max.bytes": "8000000"}], ids=["for the producer", "for the broker"]
+    ("limit", "is_taken"),
+    [
+        ({"extra": {"message.max.bytes": "1000000"}}, False),
+        ({"topic_settings": {"max.message.bytes": "1048588"}}, False),
+        ({}, True),
+    ],
+    ids=["for the producer", "for the topic", "not for the local broker"],
 )
-def test_a_row_too_large_for_kafka_stops_its_table_alone(pipe: Pipe, extra: dict[str, str]):
+def test_a_row_too_large_for_kafka_stops_its_table_alone(
+    pipe: Pipe, limit: dict[str, Any], is_taken: bool
+):
     source = pipe.source
     for table in ("keeps", "large"):
         source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, note varchar(max))")
@@ -288,10 +297,11 @@ def test_a_row_too_large_for_kafka_stops_its_table_alone(pipe: Pipe, extra: dict
     for table in ("keeps", "large"):
         source.enable(table)
 
-    with Running(
-        pipe.config(kafka={"bootstrap": pipe.topics.bootstrap, "extra": extra})
-    ) as publisher:
+    with Running(pipe.config(kafka={"bootstrap": pipe.topics.bootstrap, **limit})) as publisher:
         publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        if is_taken:
+            publisher.until(lambda: scanned_keys(pipe, "large") == [1, 2, 3], "all is published")
+            return
         publisher.until(
             lambda: source.scan() or bool(publisher.told("table_stopped")), "it is told"
         )

@@ -85,7 +85,8 @@ def test_what_cannot_be_split_is_refused_before_it_is_sent():
     ("client", "topic", "expected"),
     [
         ({}, {}, 999_000),
-        ({}, {"max.message.bytes": "1048588"}, 999_000),
+        ({}, {"max.message.bytes": "1048588"}, 1_047_588),
+        ({}, {"max.message.bytes": "50000000"}, 16_776_216),
         ({"message.max.bytes": "8000000"}, {"max.message.bytes": "1048588"}, 1_047_588),
         ({"message.max.bytes": "8000000"}, {}, 7_999_000),
         ({}, {"max.message.bytes": "5"}, 1_000),

@@ -157,6 +157,8 @@ class KafkaBroker(Service):
             "broker.heartbeat.interval.ms": "500",
             # A consumer group's first member need not wait for others.
             "group.initial.rebalance.delay.ms": "0",
+            # A large value of a test, or of somebody who tries Tailrace, is not to stop its table.
+            "message.max.bytes": str(16 << 20),
             # Topics get their partitions from whoever owns them, never by a misspelt name.
             "auto.create.topics.enable": "false",
             # A segment's index is mapped with its full size. Where the file system has large pages

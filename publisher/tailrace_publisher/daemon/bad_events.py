@@ -105,6 +105,6 @@ def _too_large(
         position=ChangePosition.from_bytes(part.positions[index]),
         error=RecordTooLarge.__name__,
         reason=f"its event has {size} bytes before compression, and {most} are allowed"
-        " (max.message.bytes of the topic, kafka.extra message.max.bytes)",
+        " (max.message.bytes of the topic; above 16 MiB kafka.extra message.max.bytes, too)",
         key=key,
     )

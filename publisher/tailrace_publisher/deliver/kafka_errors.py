@@ -54,8 +54,8 @@ _UNAVAILABLE: Final = frozenset(
 )
 _FIXES: Final = {
     KafkaError.MSG_SIZE_TOO_LARGE: (
-        "raise max.message.bytes of the topic, message.max.bytes of the brokers and"
-        " kafka.extra message.max.bytes together, or capture the table without its large column"
+        "raise max.message.bytes of the topic (above 16 MiB kafka.extra message.max.bytes, too),"
+        " or capture the table without its large column"
     ),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant Write, Describe and Create on the topic",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant Write on the transactional id",

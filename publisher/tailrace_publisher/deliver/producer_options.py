@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_MESSAGE_BYTES_MAX: Final = 1_000_000  # librdkafka's default of message.max.bytes
+MESSAGE_BYTES_MAX: Final = 16 << 20
+"""Default of ``message.max.bytes``: so the limit that counts is the topic's, of 1 MB by default.
+
+librdkafka's own default of 1 MB would be a second one, which a raised limit of the topic meets."""
 
 
 def producer_options(
@@ -22,6 +25,7 @@ def producer_options(
         # Fewer and larger batches cost both sides less; flush, so commit, waits for none.
         "linger.ms": 30,
         "compression.type": "lz4",
+        "message.max.bytes": MESSAGE_BYTES_MAX,
         # 10,000 messages of 350 bytes are 6 MB when the brokers stall; more buys nothing.
         "queue.buffering.max.messages": 10_000,
         "client.id": transactional_id,
@@ -41,5 +45,5 @@ def queue_settings(queue_bytes: int, own: Mapping[str, str]) -> dict[str, str]:
         own: the user's librdkafka options.
     """
     limit = own.get("message.max.bytes", "")
-    largest = int(limit) if limit.isdigit() else _MESSAGE_BYTES_MAX
+    largest = int(limit) if limit.isdigit() else MESSAGE_BYTES_MAX
     return {"queue.buffering.max.kbytes": str(max(queue_bytes, 2 * largest) // 1024)}

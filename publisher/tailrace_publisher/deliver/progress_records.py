@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
+from tailrace_publisher.deliver.producer_options import MESSAGE_BYTES_MAX
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_schemas.progress import Progress
 
-_CLIENT_BYTES: Final = 1_000_000  # message.max.bytes of librdkafka
+_UNSEEN_BYTES: Final = 1_000_000  # Kafka's default of a topic's max.message.bytes, rounded down
 _AROUND_BYTES: Final = 1_000  # what a batch and a record are wrapped in, generously
 
 
@@ -22,9 +23,10 @@ def largest_record(client: Mapping[str, str], topic: Mapping[str, str]) -> int:
     """
     own = client.get("message.max.bytes", "")
     its = topic.get("max.message.bytes", "")
-    limit = int(own) if own.isdigit() else _CLIENT_BYTES
-    if its.isdigit():
-        limit = min(limit, int(its))
+    limits = [int(limit) for limit in (own, its) if limit.isdigit()]
+    limit = min(limits, default=_UNSEEN_BYTES)
+    if not own.isdigit():
+        limit = min(limit, MESSAGE_BYTES_MAX)
     return max(limit, 2 * _AROUND_BYTES) - _AROUND_BYTES
 
 

@@ -70,6 +70,9 @@ class Connection(Protocol):
             SourceError: the typed reason of the failure.
         """
 
+    def cancel(self) -> None:
+        """End the statement that runs now, if one does; for another thread."""
+
     def close(self) -> None:
         """Close; a connection that is broken already is closed too."""
 

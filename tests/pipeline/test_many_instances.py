@@ -190,7 +190,7 @@ def test_a_poll_sends_three_statements_however_many_tables_there_are(pipe: Pipe)
 
     windows, pages = publisher.steps.count(Step.WINDOW), publisher.steps.count(Step.PAGE)
     assert windows >= pages >= 4
-    kept = 2  # texts of the probe, the first time
+    kept = 2 + 1  # texts of the probe, the first time; settings of the connection for blocks
     # The commits; where there are some, what has news of them, and the catalog; and each page.
     assert counted("sum") == counted("count") + 2 * windows + pages + kept
     pipe.assert_exactly_once("t7")

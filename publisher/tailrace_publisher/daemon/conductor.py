@@ -119,6 +119,9 @@ class Conductor:
             return unknown.retryable
 
     def _wait(self, error: PublisherError | RegistryError, shortest_s: float = 0) -> None:
+        if self._runtime.stop.is_set():
+            _log.info("stopped", reason=str(error))
+            return
         longest_s = self._runtime.config.retry_backoff_max_s
         pause_s = max(shortest_s, backoff_s(self._attempts, longest_s))
         self._attempts += 1

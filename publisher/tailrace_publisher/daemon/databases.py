@@ -60,7 +60,7 @@ def run_databases(
     if problems:
         raise ConfigError(problems)
     take_client_log()
-    outside = ports or production_ports()
+    outside = ports or production_ports(stop)
     with ExitStack() as resources:
         databases = []
         for name, config in configs.items():

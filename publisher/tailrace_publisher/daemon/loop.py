@@ -96,7 +96,7 @@ def run(
     with traces_of(config) as traces:
         runtime = Runtime(
             config,
-            ports or production_ports(),
+            ports or production_ports(stop),
             metrics or Metrics(),
             stop,
             on_step,

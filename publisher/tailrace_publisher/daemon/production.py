@@ -27,8 +27,10 @@ from tailrace_publisher.ports import (
     Ports,
     Stop,
 )
+from tailrace_publisher.source.cancelling import Cancelling
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.page_readers import BlockReading
+from tailrace_publisher.source.session_settings import SESSION_SETTINGS
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.registry_access import open_registry
 
@@ -90,15 +92,20 @@ class SystemClock:
         (self._never if stop is None else stop).wait(seconds)
 
 
-def production_ports() -> Ports:
-    """The outside world as it is."""
+def production_ports(stop: Stop | None = None) -> Ports:
+    """The outside world as it is.
+
+    Args:
+        stop: ends running statements of SQL Server when it is set.
+    """
+    cancelling = None if stop is None else Cancelling(stop)
     return Ports(
-        connect=OdbcConnection,
+        connect=partial(_connect, cancelling),
         kafka=ConfluentClients(),
         registry=open_registry,
         clock=SystemClock(),
         executor=_threads,
-        connect_blocks=_connect_blocks,
+        connect_blocks=partial(_connect_blocks, cancelling),
         join=_join,
     )
 
@@ -115,14 +122,29 @@ def kafka_at(bootstrap: str, extra: Mapping[str, str] | None = None) -> KafkaAcc
     )
 
 
-def _connect_blocks(config: SourceConfig) -> BlockReading | None:
+def _connect(cancelling: Cancelling | None, config: SourceConfig) -> OdbcConnection:
+    connection = OdbcConnection(config)
+    try:
+        connection.query(SESSION_SETTINGS)
+    except BaseException:
+        connection.close()
+        raise
+    if cancelling is not None:
+        cancelling.add(connection)
+    return connection
+
+
+def _connect_blocks(cancelling: Cancelling | None, config: SourceConfig) -> BlockReading | None:
     try:
         from tailrace_publisher.source.block_reader import BlockPaths
 
-        return BlockPaths(config)
+        paths = BlockPaths(config)
     except (ImportError, OSError) as error:
         _log.info("rows_are_read_one_by_one", reason=str(error))
         return None
+    if cancelling is not None:
+        cancelling.add(paths)
+    return paths
 
 
 def _join(options: Mapping[str, Any]) -> GroupMember:

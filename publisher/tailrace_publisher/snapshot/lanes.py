@@ -72,8 +72,12 @@ class Lane:
         self._executor.submit(self._disconnect)
 
     def close(self) -> None:
-        """End the thread, then its connection; what it reads is given up at the next statement."""
+        """End the thread, then its connection; what it reads is given up."""
         self._is_closing = True
+        if self._source is not None:
+            self._source.connection.cancel()
+        if self._in_blocks is not None:
+            self._in_blocks.cancel()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._disconnect()
 
@@ -94,8 +98,9 @@ class Lane:
         connection = self._connect()
         try:
             settings = [f"SET LOCK_TIMEOUT {round(self._options.lock_timeout_s * 1000)}"]
-            may_be_used = self._options.isolation is SnapshotIsolation.AUTO
-            if may_be_used and allows_snapshot_isolation(connection):
+            if self._options.isolation is SnapshotIsolation.READ_COMMITTED:
+                settings.append("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            elif allows_snapshot_isolation(connection):
                 settings.append("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
             for setting in settings:
                 connection.query(setting)

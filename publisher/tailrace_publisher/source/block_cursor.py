@@ -6,6 +6,7 @@ What is in a block has to be used, or copied, before the next but one is fetched
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -106,6 +107,7 @@ class BlockConnection:
         self._bound: Layout | None = None
         self._rows = 1
         self._statement: int | None = None
+        self._closing = threading.Lock()
         self._connection: int | None = None
         self._environment: int | None = self._odbc.allocate(ENVIRONMENT, None)
         try:
@@ -141,11 +143,19 @@ class BlockConnection:
     ) -> None:
         self.close()
 
+    def cancel(self) -> None:
+        """End the statement that runs now, if one does; for another thread."""
+        with self._closing:
+            if self._statement is not None:
+                with suppress(OdbcError):
+                    self._odbc.call("SQLCancel", STATEMENT, self._statement)
+
     def close(self) -> None:
         """Close; a connection that is broken already is closed too."""
-        if self._statement is not None:
-            self._odbc.free(STATEMENT, self._statement)
-            self._statement = None
+        with self._closing:
+            statement, self._statement = self._statement, None
+            if statement is not None:
+                self._odbc.free(STATEMENT, statement)
         if self._connection is not None:
             if self._is_connected:
                 with suppress(OdbcError):  # it is broken; its memory goes with the handle

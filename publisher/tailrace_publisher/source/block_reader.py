@@ -33,6 +33,7 @@ from tailrace_publisher.source.page_readers import (
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_publisher.source.server_errors import source_error
+from tailrace_publisher.source.session_settings import SESSION_SETTINGS
 from tailrace_publisher.source.table_blocks import (
     BLOCK_ROWS_MAX,
     VALUE_CLASS,
@@ -227,6 +228,7 @@ class BlockPaths:
                 )
             except OdbcError as error:
                 raise self.translated(error, is_login=True) from None
+            self.run(SESSION_SETTINGS)
         return self._connection
 
     @property
@@ -239,6 +241,12 @@ class BlockPaths:
         self.encoding.close()
         if self._connection is not None:
             self._connection.close()
+
+    def cancel(self) -> None:
+        """End the statement that runs now, if one does; for another thread."""
+        connection = self._connection
+        if connection is not None:
+            connection.cancel()
 
     def reader(
         self, reference: EnvelopeEncoder, limit: PageLimit, row_size: RowSize, stamps: Stamps

@@ -89,6 +89,10 @@ class CommitsAhead:
         coming = self._executor.submit(self._read, first, limit, zone)
         try:
             yield
+        except BaseException:
+            if self._blocks is not None:
+                self._blocks.cancel()  # nobody takes them, and they may wait for locks
+            raise
         finally:
             wait([coming])
         if coming.exception() is None and len(coming.result()) == limit:

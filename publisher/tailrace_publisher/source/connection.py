@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
@@ -96,6 +97,8 @@ class OdbcConnection:
         self.queries = 0
         self._config = config
         self._cursor: Any = None
+        self._is_running = False
+        self._closing = threading.Lock()
         self._procedures: dict[str, str | None] = {}
         pyodbc = load_pyodbc()
         self._errors: tuple[type[Exception], ...] = (pyodbc.Error,)
@@ -123,10 +126,15 @@ class OdbcConnection:
 
     def close(self) -> None:
         """Close; a connection that is broken already is closed too."""
-        try:
+        with self._closing, contextlib.suppress(*self._errors):
             self._odbc.close()
-        except self._errors:
-            return
+
+    def cancel(self) -> None:
+        """End the statement that runs now, if one does; for another thread."""
+        with self._closing:
+            if self._is_running and self._cursor is not None:
+                with contextlib.suppress(*self._errors):
+                    self._cursor.cancel()
 
     def query(self, sql: str, *parameters: Any) -> list[Any]:
         """Rows of the one result set of a statement.
@@ -250,6 +258,7 @@ class OdbcConnection:
     ) -> list[list[Any]]:
         self.queries += 1
         sets: list[list[Any]] = []
+        self._is_running = True
         try:
             try:
                 cursor = self._open_cursor()
@@ -266,6 +275,8 @@ class OdbcConnection:
                 self._close_cursor()
         except self._errors as error:
             raise self._translate(error, "querying") from error
+        finally:
+            self._is_running = False
         return sets
 
     def _open_cursor(self) -> Any:
@@ -281,10 +292,11 @@ class OdbcConnection:
 
     def _close_cursor(self) -> None:
         """Close the cursor: what is left of its results is thrown away."""
-        cursor, self._cursor = self._cursor, None
-        if cursor is not None:
-            with contextlib.suppress(*self._errors):
-                cursor.close()
+        with self._closing:
+            cursor, self._cursor = self._cursor, None
+            if cursor is not None:
+                with contextlib.suppress(*self._errors):
+                    cursor.close()
 
     def _kept_text(self, sql: str) -> str:
         """What to send for a text: itself, or the call of the procedure that holds a long one."""

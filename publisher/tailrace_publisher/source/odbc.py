@@ -58,6 +58,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "SQLFetch": (_HANDLE,),
     "SQLMoreResults": (_HANDLE,),
     "SQLFreeStmt": (_HANDLE, ctypes.c_ushort),
+    "SQLCancel": (_HANDLE,),
 }
 _MESSAGE_UNITS: Final = 4096
 _NTS: Final = -3

@@ -131,7 +131,11 @@ class PageLane:
         return self._following(self._executor.submit(first), made, places, while_waiting)
 
     def close(self) -> None:
-        """End the thread, what waits in it unread, then its connections."""
+        """End the thread, what it reads and what waits unread, then its connections."""
+        if self._connection is not None:
+            self._connection.cancel()
+        if self._blocks is not None:
+            self._blocks.cancel()
         self._executor.shutdown(wait=True, cancel_futures=True)
         if self._connection is not None:
             self._connection.close()

@@ -167,6 +167,9 @@ class BlockReading(Protocol):
             SourceError: the typed reason of the failure.
         """
 
+    def cancel(self) -> None:
+        """End the statement that runs now, if one does; for another thread."""
+
     def close(self) -> None:
         """Let the connection go."""
 

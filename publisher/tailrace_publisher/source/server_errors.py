@@ -23,6 +23,9 @@ _BUSY: Final = frozenset(
     {
         *(1205, 1222),  # a deadlock's victim, a lock that was not given in time
         *(3960, 3961),  # snapshot isolation: an update conflict, DDL since the transaction began
+        # It was switched off for the database, or the versions that it needs are gone: the next
+        # connection finds out.
+        *(3952, 3953, 3954, 3955, 3956, 3957, 3958, 3966),
         *(41301, 41302, 41305, 41325, 41839),  # memory-optimized tables: validation failed
         *(701, 802, 1204, 8645, 8651),  # no memory or no locks for the statement now
     }
@@ -66,6 +69,7 @@ _CERTIFICATE: Final = {
     ),
 }
 """Of OpenSSL's words, as the driver passes them on: what to do."""
+# HY008 is a statement that was cancelled, because the publisher is to stop.
 _UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
 
 
@@ -115,7 +119,7 @@ def _classify(
         return EncryptionRefused, f"TLS failed: {_why_not_trusted(text)}. "
     if numbers & _PERMISSION_MISSING:
         return PermissionMissing, f"login {config.account} lacks a permission. "
-    if numbers & _BUSY or sqlstate == "40001" or (sqlstate == "HYT00" and not is_login):
+    if numbers & _BUSY or sqlstate in {"40001", "HY008"} or (sqlstate == "HYT00" and not is_login):
         return SourceBusy, "busy. "
     if sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
         return SourceUnavailable, "not reachable. "

@@ -47,6 +47,9 @@ class ModelCursor:
         self._sets: Iterator[list[Any]] = iter(())
         self._rows: deque[Any] = deque()
 
+    def cancel(self) -> None:
+        """Nothing runs."""
+
     @property
     def queries(self) -> int:
         """Number of statements sent so far."""

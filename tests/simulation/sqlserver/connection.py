@@ -117,6 +117,9 @@ class SourceConnection:
     ) -> None:
         self.close()
 
+    def cancel(self) -> None:
+        """Nothing runs."""
+
     def close(self) -> None:
         """Nothing is kept."""
 

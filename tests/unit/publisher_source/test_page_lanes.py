@@ -55,6 +55,10 @@ class Connected:
     def __init__(self) -> None:
         self.queries = 3
         self.is_closed = False
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = not self.is_closed
 
     def close(self) -> None:
         self.is_closed = True
@@ -109,7 +113,7 @@ def test_connections_are_opened_when_needed_and_closed_behind_the_thread() -> No
     assert one.blocks() is opened[1]
     assert (len(opened), one.queries) == (2, 6)
     one.close()
-    assert all(connected.is_closed for connected in opened)
+    assert all(connected.is_cancelled and connected.is_closed for connected in opened)
 
 
 class Recorded(ThreadPoolExecutor):

@@ -72,6 +72,14 @@ MESSAGES: Final = (
         aborts=Aborts.BATCH,
     ),
     SystemMessage(
+        3951,
+        "Transaction failed in database '%.*ls' because the statement was run under snapshot"
+        " isolation but the transaction did not start in snapshot isolation. You cannot change"
+        " the isolation level of the transaction to snapshot after the transaction has started"
+        " unless the transaction was originally started under snapshot isolation level.",
+        aborts=Aborts.TRANSACTION,
+    ),
+    SystemMessage(
         3952,
         "Snapshot isolation transaction failed accessing database '%.*ls' because snapshot"
         " isolation is not allowed in this database. Use ALTER DATABASE to allow snapshot"
@@ -86,6 +94,15 @@ MESSAGES: Final = (
         " another transaction. Retry the transaction or change the isolation level for the"
         " update/delete statement.",
         state=2,
+        aborts=Aborts.TRANSACTION,
+    ),
+    SystemMessage(
+        3961,
+        "Snapshot isolation transaction failed in database '%.*ls' because the object accessed by"
+        " the statement has been modified by a DDL statement in another concurrent transaction"
+        " since the start of this transaction.  It is disallowed because the metadata is not"
+        " versioned. A concurrent update to metadata can lead to inconsistency if mixed with"
+        " snapshot isolation.",
         aborts=Aborts.TRANSACTION,
     ),
     SystemMessage(

@@ -80,6 +80,16 @@ def entries(connection: apsw.Connection, database_id: int) -> list[tuple[str, st
     )
 
 
+def table_entry(connection: apsw.Connection, table: Table) -> Table | None:
+    """The table as the catalog that the connection sees has it; None where it does not."""
+    rows = fetch(
+        connection,
+        "SELECT value FROM catalog WHERE database_id = ? AND kind = 'table' AND key = ?",
+        (table.database_id, str(table.object_id)),
+    )
+    return next((table_from_text(text) for (text,) in rows), None)
+
+
 def table_to_text(table: Table) -> str:
     """A table as JSON."""
     raw = asdict(table)

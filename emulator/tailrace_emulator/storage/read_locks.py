@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.storage.lock_state import PendingRows
 from tailrace_emulator.storage.session_view import StatementRestart
+from tailrace_emulator.storage.snapshot_isolation import SNAPSHOT
 from tailrace_emulator.storage.sqlite_schema import column_list, create_table_text
 from tailrace_emulator.storage.written_ahead import visible_source
 
@@ -86,6 +86,11 @@ class ReadLocks:
         if not work.view.snapshot and self._transactions.depth == 0:
             work.view.read_sequence = self._engine.write_path.commit_sequence
 
+    def end_read(self) -> None:
+        """A query has read what it waits for: outside of a transaction its locks end."""
+        if not self._work.active:
+            self._engine.locks.release(self._owner)
+
     def source(self, table: Table) -> str:
         """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
 
@@ -119,16 +124,18 @@ class ReadLocks:
 
         Raises:
             StatementRestart: it had to wait.
-            SqlError: 1222, 1205, 3617; 3952 SNAPSHOT where the database does not allow it.
+            SqlError: 1222, 1205, 3617; 3951, 3952, 3961 under SNAPSHOT.
         """
-        if table.is_ms_shipped:
-            return self._read_shipped(table, hints), False
         level = next((_LEVEL_HINTS[hint] for hint in sorted(hints) if hint in _LEVEL_HINTS), "")
         level = level or self._transactions.isolation
-        if level == "snapshot":
-            self._require_snapshot(table)
-            if _CLAIMS.isdisjoint(hints):
-                return self.source(table), False
+        if level == SNAPSHOT:
+            self._transactions.snapshots.access(table)
+        else:
+            self._transactions.snapshots.begin_access()
+        if table.is_ms_shipped:
+            return self._read_shipped(table, hints), False
+        if level == SNAPSHOT and _CLAIMS.isdisjoint(hints):
+            return self.source(table), False
         if level == "read uncommitted" and _CLAIMS.isdisjoint(hints):
             return self._uncommitted(table), False
         if level == "serializable" or hints & _TABLE_HINTS:
@@ -136,8 +143,6 @@ class ReadLocks:
             if level == "serializable" or "TABLOCKX" in hints:
                 return self.source(table), False
         mode = self._mode(table, level, hints)
-        if mode not in {_WAIT, ""} and not self._work.active:
-            mode = _WAIT  # what nothing keeps is not locked
         if (
             self._transactions.depth
             and self._work.statement_kind in _CHANGES
@@ -182,10 +187,6 @@ class ReadLocks:
 
     def _lock_whole(self, table: Table, level: str, hints: frozenset[str]) -> None:
         locks, owner, name = self._engine.locks, self._owner, table.sqlite_name
-        if not self._work.active:
-            if self._is_contended(table):
-                self._timed(hints, lambda: locks.wait_for_readable(owner, name))
-            return
         claims = not _CLAIMS.isdisjoint(hints)
         if claims:
             readable = "XLOCK" not in hints and "TABLOCKX" not in hints
@@ -327,19 +328,6 @@ class ReadLocks:
         database = self._engine.database_by_id(table.database_id)
         if database is None or database.table_by_id(table.object_id) is not table:
             raise StatementRestart(self._owner.session_id)
-
-    def _require_snapshot(self, table: Table) -> None:
-        """In a SNAPSHOT transaction: hold its view of the data.
-
-        Raises:
-            SqlError: 3952 the database does not allow it.
-        """
-        if not self._work.active:
-            return
-        database = self._engine.database_by_id(table.database_id)
-        if database is not None and not database.options.get("snapshot_isolation_state"):
-            raise messages.error(3952, database.name)
-        self._transactions.hold_snapshot()
 
 
 def _others_name(table: Table) -> str:

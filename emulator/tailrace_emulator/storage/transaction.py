@@ -24,6 +24,7 @@ from tailrace_emulator.storage.row_writer import (
     update_rows,
 )
 from tailrace_emulator.storage.session_view import StatementRestart
+from tailrace_emulator.storage.snapshot_isolation import SNAPSHOT
 from tailrace_emulator.storage.table_plan import Row
 from tailrace_emulator.storage.transaction_control import TransactionControl
 from tailrace_emulator.storage.values import GENERATED, GivenValue
@@ -102,9 +103,12 @@ class StoreSession(TransactionControl):
             The new rows' ids, in order.
 
         Raises:
-            SqlError: 515, 2627, 2601, 547, 1222, 1205. StatementRestart: see :meth:`statement`.
+            SqlError: 515, 2627, 2601, 547, 1222, 1205; 3951, 3952, 3961 under SNAPSHOT.
+                StatementRestart: see :meth:`statement`.
         """
         with self._within_statement():
+            if self.isolation == SNAPSHOT:
+                self.snapshots.access(table)
             rids, last_identity = insert_rows(self.work, table, rows)
             if last_identity is not None:
                 self.last_identity = last_identity

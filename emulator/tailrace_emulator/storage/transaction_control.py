@@ -14,8 +14,8 @@ from tailrace_emulator import messages
 from tailrace_emulator.storage.application_locks import ApplicationLocks
 from tailrace_emulator.storage.locks import LockOwner
 from tailrace_emulator.storage.session_view import StatementRestart
+from tailrace_emulator.storage.snapshot_isolation import SnapshotIsolation
 from tailrace_emulator.storage.work import Work, WorkMark
-from tailrace_emulator.values.fetching import fetch
 
 if TYPE_CHECKING:
     from tailrace_emulator.storage.cascades import Cascade, RowRules
@@ -55,6 +55,8 @@ class TransactionControl:
         self.application_locks = ApplicationLocks(engine.locks, self.owner)
         self.work = Work(engine, self.connection, self.owner)
         """What is not committed yet."""
+        self.snapshots = SnapshotIsolation(self)
+        """What SNAPSHOT isolation asks of its statements."""
         self.depth = 0
         """How many statements are running, one within the other."""
         self._keep_locks = False
@@ -76,6 +78,7 @@ class TransactionControl:
                 self.work.begin(self.engine.clock.now_ticks())
             self.descriptor = self.engine.next_descriptor()
             self.savepoint_names.clear()
+            self.snapshots.begin_transaction()
         self.trancount += 1
 
     def commit(self) -> bytes | None:
@@ -261,8 +264,7 @@ class TransactionControl:
         implicit = not work.active
         if implicit:
             work.begin(self.engine.clock.now_ticks())
-        if self.isolation == "snapshot":
-            self.hold_snapshot()
+        self.snapshots.begin_access()
         if not work.view.snapshot and self.depth == 0:
             work.view.read_sequence = self.engine.write_path.commit_sequence
         if self.depth == 0:
@@ -308,17 +310,6 @@ class TransactionControl:
             work.restore(mark)
             if catalog is not None:
                 self.engine.write_path.restore_catalog(catalog)
-
-    def hold_snapshot(self) -> None:
-        """The first access of a SNAPSHOT transaction begins its read transaction."""
-        work = self.work
-        if work.view.snapshot or work.view.scope is not None or self.trancount == 0 or self.depth:
-            return
-        work.view.read_sequence = self.engine.write_path.commit_sequence
-        work.outer_mark = work.mark()
-        self.connection.execute("BEGIN")
-        fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")
-        work.view.snapshot = True
 
 
 class Statement:

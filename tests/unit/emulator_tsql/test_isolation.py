@@ -151,6 +151,40 @@ def test_update_locks_are_beside_readers_but_not_beside_each_other(bank, other):
     other("COMMIT")
 
 
+HELD_ROW_2 = "BEGIN TRAN; SELECT * FROM account WITH ({}) WHERE id = 2"
+
+
+@pytest.mark.parametrize(
+    ("held", "query"),
+    [
+        ("UPDLOCK", "SELECT balance FROM account WITH (UPDLOCK) WHERE id = 2"),
+        ("UPDLOCK", "SELECT balance FROM account WITH (XLOCK) WHERE id = 2"),
+        ("UPDLOCK", "SELECT balance FROM account WITH (UPDLOCK, HOLDLOCK)"),
+        ("UPDLOCK", "DECLARE @b int; SELECT @b = balance FROM account WITH (UPDLOCK) WHERE id = 2"),
+        ("UPDLOCK", "IF EXISTS (SELECT 1 FROM account WITH (UPDLOCK) WHERE id = 2) SELECT 1"),
+        ("XLOCK", "SELECT balance FROM account WITH (REPEATABLEREAD) WHERE id = 2"),
+        ("XLOCK", "SELECT balance FROM account WITH (SERIALIZABLE) WHERE id = 2"),
+    ],
+)
+def test_locks_that_a_query_alone_does_not_keep_are_waited_for_all_the_same(
+    bank, other, held, query
+):
+    bank(HELD_ROW_2.format(held))
+    assert waits(other, query) is True
+    bank("COMMIT")
+    assert waits(other, query) is not True
+    assert not bank.context.engine.locks.waiters
+    assert waits(bank, "UPDATE account SET balance = 21") == [5]
+
+
+def test_a_query_alone_passes_locks_by_with_readpast(bank, other):
+    bank(HELD_ROW_2.format("UPDLOCK"))
+    take = "SELECT TOP (1) id FROM account WITH (UPDLOCK, READPAST) WHERE id > 1 ORDER BY id"
+    assert waits(other, take) == [(3,)]
+    shared = "SELECT COUNT(*) FROM account WITH (REPEATABLEREAD)"
+    assert waits(other, shared) == [(5,)]
+
+
 def test_update_lock_on_a_range_lets_others_read(bank, other):
     bank("BEGIN TRAN; SELECT * FROM account WITH (UPDLOCK, HOLDLOCK) WHERE id = 7")
     assert waits(other, "SELECT COUNT(*) FROM account") == [(5,)]

@@ -36,6 +36,26 @@ def test_the_columns_have_the_types_of_all(sql):
     )
 
 
+@pytest.mark.parametrize(
+    ("select", "identities"),
+    [
+        ("id, v INTO d FROM s", {"id"}),
+        ("TOP (1) id AS other INTO d FROM s AS x WHERE id > 0 ORDER BY id", {"other"}),
+        ("id, id AS id2 INTO d FROM s", set()),
+        ("id + 0 AS id INTO d FROM s", set()),
+        ("s.id INTO d FROM s JOIN p ON p.v = s.v", set()),
+        ("s.id INTO d FROM s, p", set()),
+        ("id, COUNT(*) AS n INTO d FROM s GROUP BY id", set()),
+    ],
+)
+def test_an_identity_column_stays_one_only_by_itself_and_from_one_table(sql, select, identities):
+    sql("CREATE TABLE s (id int IDENTITY, v int); CREATE TABLE p (v int); INSERT s VALUES (1)")
+    assert not sql(f"SELECT {select}").errors
+    columns = "SELECT name, is_nullable FROM sys.columns WHERE object_id = OBJECT_ID('d')"
+    assert {name for name, _ in sql(columns + " AND is_identity = 1").rows} == identities
+    assert ("id", True) not in sql(columns).rows
+
+
 MISPLACED = [
     ("SELECT 1 AS a UNION ALL SELECT 2 AS a INTO d", 196),
     ("SELECT 1 AS a INTO d UNION ALL SELECT 2 AS a INTO e", 196),

@@ -26,17 +26,29 @@ from tailrace_emulator.values.types import (
 )
 
 if TYPE_CHECKING:
+    import apsw
+
     from tailrace_emulator.catalog.context import SessionContext
     from tailrace_emulator.storage.engine import Database
 
 _MASK = varbinary(128)
 
 
+def _reading(context: SessionContext, database: Database | None = None) -> apsw.Connection:
+    """What the functions read with, in the view that SNAPSHOT isolation asks for.
+
+    Raises:
+        SqlError: 3951, 3952.
+    """
+    context.store.snapshots.access_database(database or context.database)
+    return context.store.connection
+
+
 def _may_read(context: SessionContext, name: StorageValue) -> bool:
     """Whether the session may read the changes of a capture instance; true where there is none."""
     if context.security.owns(context.database):
         return True
-    found = find_instance(context.store.connection, context.database, str(name or ""))
+    found = find_instance(_reading(context), context.database, str(name or ""))
     return found is None or may_read_instance(context, context.database, found)
 
 
@@ -44,12 +56,12 @@ def _may_read(context: SessionContext, name: StorageValue) -> bool:
 def _min_lsn(context: SessionContext, instance: StorageValue) -> StorageValue:
     if not _may_read(context, instance):
         return lsn.ZERO_LSN
-    return functions.min_lsn(context.store.connection, context.database, str(instance or ""))
+    return functions.min_lsn(_reading(context), context.database, str(instance or ""))
 
 
 @scalar("sys.fn_cdc_get_max_lsn", LSN)
 def _max_lsn(context: SessionContext) -> StorageValue:
-    return functions.max_lsn(context.store.connection, context.database)
+    return functions.max_lsn(_reading(context), context.database)
 
 
 @scalar("sys.fn_cdc_increment_lsn", LSN, LSN)
@@ -66,7 +78,7 @@ def _decrement_lsn(_context: SessionContext, value: StorageValue) -> StorageValu
 def _map_lsn_to_time(context: SessionContext, value: StorageValue) -> StorageValue:
     if not isinstance(value, bytes):
         return None
-    return functions.map_lsn_to_time(context.store.connection, context.database, value)
+    return functions.map_lsn_to_time(_reading(context), context.database, value)
 
 
 @scalar("sys.fn_cdc_map_time_to_lsn", LSN, nvarchar(30), DATETIME)
@@ -75,7 +87,7 @@ def _map_time_to_lsn(
 ) -> StorageValue:
     if not isinstance(operator, str) or not isinstance(moment, int):
         return None
-    return functions.map_time_to_lsn(context.store.connection, context.database, operator, moment)
+    return functions.map_time_to_lsn(_reading(context), context.database, operator, moment)
 
 
 @scalar("sys.fn_cdc_get_column_ordinal", INT, SYSNAME, SYSNAME)
@@ -86,7 +98,7 @@ def _column_ordinal(
         return None
     if not _may_read(context, instance):
         return None
-    return functions.column_ordinal(context.store.connection, context.database, instance, column)
+    return functions.column_ordinal(_reading(context), context.database, instance, column)
 
 
 @scalar("sys.fn_cdc_check_parameters", BIT, SYSNAME, LSN, LSN, nvarchar(30), BIT)
@@ -99,7 +111,7 @@ def _check_parameters(
     net: StorageValue,
 ) -> StorageValue:
     """1 for arguments that the query functions take; error 313 otherwise."""
-    connection, database = context.store.connection, context.database
+    connection, database = _reading(context), context.database
     found = find_instance(connection, database, str(name or ""))
     if not _may_read(context, name):
         found = None  # as fn_cdc_get_min_lsn, which is zero then
@@ -127,7 +139,7 @@ def _has_column_changed(
     if not _may_read(context, instance):
         return None
     changed = functions.has_column_changed(
-        context.store.connection, context.database, instance, column, mask
+        _reading(context), context.database, instance, column, mask
     )
     return None if changed is None else int(changed)
 
@@ -165,7 +177,7 @@ def _of_instance(
     query = query_functions.net_changes if net else query_functions.all_changes
 
     def bind(context: SessionContext, arguments: tuple[StorageValue, ...]) -> TableSource:
-        connection = context.store.connection
+        connection = _reading(context, database)
         current = find_instance(connection, database, instance.name) or instance
         if not may_read_instance(context, database, current):
             raise denied("SELECT", name, database.name, "cdc")

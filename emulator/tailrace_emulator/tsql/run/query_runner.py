@@ -13,7 +13,7 @@ from tailrace_emulator import messages
 from tailrace_emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
 from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.storage import ddl as store_ddl
-from tailrace_emulator.storage.model import Column, Identity
+from tailrace_emulator.storage.model import Column
 from tailrace_emulator.storage.stage import Stage
 from tailrace_emulator.storage.transaction import StatementRestart
 from tailrace_emulator.tsql.compile.arithmetic import arithmetic
@@ -30,6 +30,7 @@ from tailrace_emulator.tsql.definition.definition_access import authorize_new_ta
 from tailrace_emulator.tsql.definition.global_tables import make_room
 from tailrace_emulator.tsql.run.large_rows import cut_values, is_limited
 from tailrace_emulator.tsql.run.owed_messages import owed_messages
+from tailrace_emulator.tsql.run.select_into import new_columns
 from tailrace_emulator.tsql.syntax.nodes import Name, Query, Select
 from tailrace_emulator.tsql.syntax.statements import QueryStatement
 from tailrace_emulator.values.results import EncodedRows, Event, ResultSet, Rows, StatementDone
@@ -131,6 +132,12 @@ class QueryRunner:
 
     def prepare(self, make: Callable[[], Plan], frame: Frame) -> Prepared:
         """A plan ready to run; planned again when a table changed while it was waited for."""
+        try:
+            return self._prepare(make, frame)
+        finally:
+            self.context.store.reads.end_read()
+
+    def _prepare(self, make: Callable[[], Plan], frame: Frame) -> Prepared:
         for _ in range(RESTARTS_MAX):
             plan = make()
             execution = Execution(self.context, self.workspace, frame)
@@ -248,12 +255,7 @@ class QueryRunner:
     def _select_into(self, node: QueryStatement, into: Name, frame: Frame) -> Iterator[Event]:
         """``SELECT .. INTO t``: makes the table, then fills it."""
         prepared = self.prepare(lambda: self.planner.select(node, node.query, frame), frame)
-        columns = []
-        for number, meta in enumerate(prepared.plan.columns, 1):
-            if not meta.name:
-                raise messages.error(1038)
-            identity = Identity() if meta.identity else None
-            columns.append(Column(number, meta.name, meta.type, meta.nullable, identity))
+        columns = new_columns(node.query.body, prepared.plan.columns)
         rows = [row for chunk in self._limited(prepared) for row in chunk]
         count = self._fill_new(into, columns, rows)
         self.context.rowcount = count

@@ -18,6 +18,7 @@ from tailrace_emulator.wire.requests import (
     TransactionRequest,
     TransactionRequestType,
 )
+from tailrace_emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
 from tailrace_emulator.wire.token_reader import read_tokens
 from tailrace_emulator.wire.tokens import (
     Done,
@@ -27,7 +28,7 @@ from tailrace_emulator.wire.tokens import (
     Row,
     ServerMessage,
 )
-from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
 from tests.wire.test_server import Client
 
 OUT = ParameterStatus.BY_REFERENCE
@@ -427,3 +428,29 @@ def test_the_driver_reaches_rows_behind_assignments(module_emulator):
     assert [tuple(row) for row in connection.execute(sql)] == [(2,)]
     rows = connection.execute("DECLARE @n int; SET @n = 5; SELECT @n + ? AS x", 1).fetchall()
     assert [tuple(row) for row in rows] == [(6,)]
+
+
+@pytest.mark.parametrize(("collation", "page"), [("Chinese_PRC_CI_AS", 936), ("Greek_CI_AS", 1253)])
+def test_texts_of_a_table_without_a_collation_are_in_the_databases_code_page(
+    session, collation, page
+):
+    """As tedious sends them (collation-test.ts)."""
+    name, text = f"page_{page}", "中文" if page == 936 else "λόγος"
+    session.batch(f"CREATE DATABASE {name} COLLATE {collation}")
+    session.batch(f"USE {name}")
+    session.batch("CREATE TYPE texts AS TABLE (v varchar(10), c varchar(max), n nvarchar(10))")
+    session.batch(
+        "CREATE PROCEDURE show_all @t texts READONLY AS SELECT CAST(v AS nvarchar(10)),"
+        " CAST(c AS nvarchar(10)), n FROM @t"
+    )
+    sent = text.encode(f"cp{page}").decode("cp1252")
+    columns = (
+        TableColumn(TypeInfo(DataType.BIGVARCHAR, 10, collation=bytes(5))),
+        TableColumn(TypeInfo(DataType.BIGVARCHAR, PLP, collation=bytes(5))),
+        TableColumn(NVARCHAR),
+    )
+    table = TableValue(("", "dbo", "texts"), columns, ((sent, sent, "λ"), (None, "a", None)))
+    tokens = call(session, "show_all", RpcParameter("", TABLE_TYPE, table))
+    assert [t.text for t in tokens if isinstance(t, ServerMessage)] == []
+    rows = [token.values for token in tokens if isinstance(token, Row)]
+    assert rows == [(text, text, "λ"), (None, "a", None)]

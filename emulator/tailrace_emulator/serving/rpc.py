@@ -17,6 +17,7 @@ from tailrace_emulator.serving.invalid_values import check_parameters
 from tailrace_emulator.serving.parameter_binding import ParameterBinding, table_parameter
 from tailrace_emulator.serving.parameter_declarations import Declaration, parse_declarations
 from tailrace_emulator.serving.server_cursors import Fetch, Opening, ServerCursors
+from tailrace_emulator.serving.uncollated_texts import in_database_page
 from tailrace_emulator.tsql.compile.user_types import resolved
 from tailrace_emulator.values.results import Event, Parameter, ReturnStatus, ReturnValue
 from tailrace_emulator.values.tds_types import from_wire
@@ -133,7 +134,9 @@ class Procedures:
             SqlError: the call cannot begin; 8023 or 8043 for a value that its type cannot hold.
         """
         check_parameters(call.parameters)
-        arguments = _Arguments(call.parameters)
+        of_database = self._runner.context.database.collation
+        parameters = tuple(in_database_page(p, of_database) for p in call.parameters)
+        arguments = _Arguments(parameters)
         if isinstance(call.procedure, int):
             by_id = self._by_id.get(call.procedure)
             if by_id is None:
@@ -141,7 +144,7 @@ class Procedures:
                     f"positioned changes by sp_cursor (procedure id {call.procedure})"
                 )
             return by_id(arguments)
-        return self._run(Prepared(call.procedure, is_procedure=True), call.parameters)
+        return self._run(Prepared(call.procedure, is_procedure=True), parameters)
 
     def _executesql(self, arguments: _Arguments) -> Called:
         sql = arguments.text(0, "@statement", "sp_executesql")

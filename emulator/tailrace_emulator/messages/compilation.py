@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace_emulator.messages.catalogue import Source, SystemMessage
+from tailrace_emulator.messages.catalogue import SystemMessage
 from tailrace_emulator.messages.errors import Aborts
 
 MESSAGES: Final = (
@@ -95,6 +95,7 @@ MESSAGES: Final = (
     SystemMessage(8144, "Procedure or function %.*ls has too many arguments specified."),
     SystemMessage(8145, "%.*ls is not a parameter for procedure %.*ls."),
     SystemMessage(8146, "Procedure %.*ls has no parameters and arguments were supplied.", state=2),
+    SystemMessage(8152, "String or binary data would be truncated."),
     SystemMessage(
         8153,
         "Warning: Null value is eliminated by an aggregate or other SET operation.",
@@ -195,7 +196,9 @@ MESSAGES: Final = (
         " equal number of characters.",
     ),
     SystemMessage(
-        9829, "DECOMPRESS failed: the argument is not in the GZIP format.", source=Source.INFERRED
+        9829,
+        "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid"
+        " result truncation.",
     ),
     SystemMessage(
         9834,

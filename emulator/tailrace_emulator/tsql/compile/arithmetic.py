@@ -61,8 +61,7 @@ def arithmetic(operator: str, left: Value, right: Value, semantics: Semantics) -
     if operator == "+" and families == {Family.BINARY}:
         if nullable and not semantics.concat_null_yields_null:
             raise not_supported("binary + binary under SET CONCAT_NULL_YIELDS_NULL OFF")
-        sql_type = types_of.binary_concatenation_type(left.type, right.type)
-        return Value(f"t_binary_concat({left.sql}, {right.sql})", sql_type, nullable)
+        return _binary_concatenation(left, right, nullable=nullable)
     if families & {Family.MOMENT, Family.DATE, Family.TIME, Family.OFFSET}:
         return _moments(operator, left, right, nullable=nullable)
     target = types_of.arithmetic_type(operator, left.type, right.type)
@@ -180,6 +179,15 @@ def _concatenation(left: Value, right: Value, *, nullable: bool) -> Value:
     text = f"({left.sql} || {right.sql})"
     total = left.type.length + right.type.length
     if sql_type.length != MAX and total > sql_type.length:
+        text = f"substr({text}, 1, {sql_type.length})"
+    return Value(text, sql_type, nullable)
+
+
+def _binary_concatenation(left: Value, right: Value, *, nullable: bool) -> Value:
+    """Binary + binary, cut at 8000 bytes unless one of them is (max)."""
+    sql_type = types_of.binary_concatenation_type(left.type, right.type)
+    text = f"t_binary_concat({left.sql}, {right.sql})"
+    if sql_type.length != MAX:
         text = f"substr({text}, 1, {sql_type.length})"
     return Value(text, sql_type, nullable)
 

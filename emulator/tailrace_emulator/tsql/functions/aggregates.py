@@ -12,6 +12,7 @@ from tailrace_emulator.tsql.compile import types_of
 from tailrace_emulator.tsql.compile.incomparable import check_sorted
 from tailrace_emulator.tsql.compile.values import Value, constant, converted
 from tailrace_emulator.tsql.conversions.families import Family, family, is_national
+from tailrace_emulator.tsql.functions.text_bounds import fitting_text
 from tailrace_emulator.tsql.syntax.nodes import (
     Between,
     Binary,
@@ -357,7 +358,8 @@ def _string_agg(compiler: Expressions, node: Call, scope: Scope, window: str) ->
     national = is_national(text.type)
     is_max = text.type.length == MAX
     result = nvarchar(MAX if is_max else 4000) if national else varchar(MAX if is_max else 8000)
-    return Value(f"group_concat({text.sql}, {separator.sql}{order}){window}", result)
+    joined = f"group_concat({text.sql}, {separator.sql}{order}){window}"
+    return fitting_text(joined, result, 9829)
 
 
 __all__ = [

@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.tsql.compile.values import Value
 from tailrace_emulator.tsql.conversions.families import Family, family, is_national
 from tailrace_emulator.tsql.functions.registry import builtin
@@ -54,7 +54,7 @@ def _decompress(value: bytes) -> bytes:
     try:
         return gzip.decompress(value)
     except (OSError, EOFError, zlib.error) as error:
-        raise messages.error(9829) from error
+        raise not_supported("DECOMPRESS of what is no gzip") from error
 
 
 def _wrong_type(value: Value, position: int, function: str) -> SqlError:

@@ -135,18 +135,15 @@ def decimal_multiply(
 def decimal_divide(
     a: int | bytes, b: int | bytes, sa: int, sb: int, precision: int, scale: int, raw: int
 ) -> int | bytes:
-    """``/``: the quotient is cut at the result's scale, as SQL Server does (2.0/3 is 0.666666)."""
+    """``/``: the quotient is cut at the result's scale, of money too (2.0/3 is 0.666666)."""
     divisor = scaled_of(b)
     if divisor == 0:
         raise messages.divide_by_zero()
     dividend = scaled_of(a) * 10 ** (scale + sb - sa) if scale + sb >= sa else scaled_of(a)
     if scale + sb < sa:
         divisor *= 10 ** (sa - scale - sb)
-    if raw:
-        quotient = round_half_away(dividend if divisor > 0 else -dividend, abs(divisor))
-    else:
-        quotient = abs(dividend) // abs(divisor)
-        quotient = quotient if (dividend < 0) == (divisor < 0) else -quotient
+    quotient = abs(dividend) // abs(divisor)
+    quotient = quotient if (dividend < 0) == (divisor < 0) else -quotient
     return decimal_of(quotient, precision, raw=raw)
 
 

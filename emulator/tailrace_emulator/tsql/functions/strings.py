@@ -12,6 +12,7 @@ from tailrace_emulator.tsql.conversions.families import Family, family, is_natio
 from tailrace_emulator.tsql.conversions.texts import units
 from tailrace_emulator.tsql.functions.registry import builtin
 from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
+from tailrace_emulator.tsql.functions.text_bounds import cut_text, fitting_text
 from tailrace_emulator.tsql.functions.text_search import without_accents
 from tailrace_emulator.values.collations import (
     LIKE_ACCENTLESS,
@@ -29,8 +30,7 @@ from tailrace_emulator.values.types import (
     varbinary,
     varchar,
 )
-from tailrace_emulator.values.variants import data_bytes
-from tailrace_emulator.wire.code_pages import UTF8, code_page
+from tailrace_emulator.wire.code_pages import UTF8
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions
@@ -86,48 +86,6 @@ def length(compiler: Expressions, arguments: list[Value]) -> Value:
 @sqlite_function("t_len", 1)
 def _len(text: str) -> int:
     return units(text.rstrip(" "))
-
-
-@builtin("DATALENGTH", 1)
-def data_length(_: Expressions, arguments: list[Value]) -> Value:
-    """Bytes."""
-    value = arguments[0]
-    result = BIGINT if value.type.length == MAX else INT
-    kind = family(value.type)
-    if kind is Family.TEXT:
-        page = 0 if is_national(value.type) else page_of(value.type.collation).number
-        return Value(f"t_datalength({value.sql}, {page})", result)
-    if kind in {Family.BINARY, Family.CLR}:
-        return Value(f"length({value.sql})", result)
-    if kind is Family.VARIANT:
-        return Value(f"t_variant_bytes({value.sql})", result)
-    size = storage_size(value.type)
-    return Value(f"(CASE WHEN {value.sql} IS NULL THEN NULL ELSE {size} END)", result)
-
-
-@sqlite_function("t_variant_bytes", 1)
-def _variant_bytes(value: str) -> int:
-    return data_bytes(value)
-
-
-@sqlite_function("t_datalength", 2)
-def _datalength(text: str, page: int) -> int:
-    return code_page(page).size(text) if page else units(text) * 2
-
-
-def storage_size(sql_type: SqlType) -> int:
-    """Bytes of a value of a type of fixed size."""
-    sizes = {
-        "bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 8, "real": 4,
-        "money": 8, "smallmoney": 4, "date": 3, "datetime": 8, "smalldatetime": 4,
-        "uniqueidentifier": 16,
-    }  # fmt: skip
-    if sql_type.name in sizes:
-        return sizes[sql_type.name]
-    if sql_type.name in {"decimal", "numeric"}:
-        return next(n for p, n in ((9, 5), (19, 9), (28, 13), (38, 17)) if sql_type.precision <= p)
-    fraction = 3 if sql_type.scale <= 2 else 4 if sql_type.scale <= 4 else 5
-    return fraction + {"time": 0, "datetime2": 3, "datetimeoffset": 5}[sql_type.name]
 
 
 def _case(name: str, function: str) -> None:
@@ -271,11 +229,9 @@ def replace_text(compiler: Expressions, arguments: list[Value]) -> Value:
     values = [compiler.as_text(a) for a in arguments]
     texts = ", ".join(v.sql for v in values)
     flags = search_flags(values[0].type.collation)
-    return Value(
-        f"t_replace({texts}, {flags})",
-        longest_text(*(v.type for v in values)),
-        any(v.nullable for v in values),
-    )
+    result = longest_text(*(v.type for v in values))
+    text = f"t_replace({texts}, {flags})"
+    return cut_text(text, result, MAX, nullable=any(v.nullable for v in values))
 
 
 @sqlite_function("t_replace", 4)
@@ -339,10 +295,8 @@ def stuff(compiler: Expressions, arguments: list[Value]) -> Value:
     """STUFF(text, start, length, replacement)."""
     value, new = compiler.as_text(arguments[0]), compiler.as_text(arguments[3])
     start, count = compiler.as_int(arguments[1]), compiler.as_int(arguments[2])
-    return Value(
-        f"t_stuff({value.sql}, {start.sql}, {count.sql}, coalesce({new.sql}, ''))",
-        longest_text(value.type, new.type),
-    )
+    text = f"t_stuff({value.sql}, {start.sql}, {count.sql}, coalesce({new.sql}, ''))"
+    return fitting_text(text, longest_text(value.type, new.type), 8152)
 
 
 @sqlite_function("t_stuff", 4)
@@ -357,7 +311,7 @@ def concat(compiler: Expressions, arguments: list[Value]) -> Value:
     """CONCAT: NULL counts as an empty string."""
     values = [_concat_text(compiler, a) for a in arguments]
     text = " || ".join(f"coalesce({v.sql}, '')" for v in values)
-    return Value(f"({text})", _joined_type(values, 0), nullable=False)
+    return cut_text(f"({text})", *_joined_type(values, 0), nullable=False)
 
 
 @builtin("CONCAT_WS", 3, 254)
@@ -366,7 +320,8 @@ def concat_with_separator(compiler: Expressions, arguments: list[Value]) -> Valu
     values = [_concat_text(compiler, a) for a in arguments]
     text = ", ".join(v.sql for v in values)
     separators = (len(values) - 2) * max(values[0].type.length, 0)
-    return Value(f"t_concat_ws({text})", _joined_type(values[1:], separators), nullable=False)
+    joined = _joined_type(values[1:], separators)
+    return cut_text(f"t_concat_ws({text})", *joined, nullable=False)
 
 
 def _concat_text(compiler: Expressions, value: Value) -> Value:
@@ -378,13 +333,13 @@ def _concat_text(compiler: Expressions, value: Value) -> Value:
     return compiler.as_text(value)
 
 
-def _joined_type(values: list[Value], extra: int) -> SqlType:
-    """Type of several texts joined."""
+def _joined_type(values: list[Value], extra: int) -> tuple[SqlType, int]:
+    """Type of several texts joined, and how long they may be together."""
     national = any(is_national(v.type) for v in values)
     if any(v.type.length == MAX for v in values):
-        return nvarchar(MAX) if national else varchar(MAX)
+        return (nvarchar(MAX) if national else varchar(MAX)), MAX
     total = sum(v.type.length for v in values) + extra
-    return nvarchar(min(total, 4000)) if national else varchar(min(total, 8000))
+    return (nvarchar(min(total, 4000)) if national else varchar(min(total, 8000))), total
 
 
 @sqlite_function("t_concat_ws", takes_null=True)

@@ -40,6 +40,25 @@ def create_index_text(table: Table, index: Index) -> str:
     )
 
 
+def nulls_index(table: Table, index: Index) -> str | None:
+    """``(terms) WHERE condition`` of a unique index in which NULL equals NULL; None without NULLs.
+
+    SQLite's own unique indexes take any number of NULLs.
+    """
+    columns = [c for i in index.column_ids if (c := table.column_by_id(i)) is not None]
+    nullable = [c for c in columns if c.nullable]
+    if not index.unique or not nullable:
+        return None
+    terms = []
+    for column in columns:
+        ordering = ordering_of(column.type)
+        collate = "" if ordering is None else f" COLLATE {ordering}"
+        terms.append(f"ifnull({column.sqlite_name}, 0){collate}, {column.sqlite_name} IS NULL")
+    condition = " OR ".join(f"{c.sqlite_name} IS NULL" for c in nullable)
+    filtered = f"{filter_condition(index.filter)} AND " if index.filter else ""
+    return f"({', '.join(terms)}) WHERE {filtered}({condition})"
+
+
 def where_text(index: Index) -> str:
     """The WHERE clause of a filtered index, or nothing."""
     return f" WHERE {filter_condition(index.filter)}" if index.filter else ""

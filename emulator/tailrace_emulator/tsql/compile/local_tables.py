@@ -17,7 +17,12 @@ import apsw
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.storage.model import Column, Index, Table
-from tailrace_emulator.storage.sqlite_schema import column_definition, create_table_text, where_text
+from tailrace_emulator.storage.sqlite_schema import (
+    column_definition,
+    create_table_text,
+    nulls_index,
+    where_text,
+)
 from tailrace_emulator.storage.values import value_text
 from tailrace_emulator.tsql.certain import known
 from tailrace_emulator.values.types import StorageValue
@@ -91,6 +96,17 @@ class LocalTable:
             f'CREATE {unique}INDEX temp."{self.sqlite_name}_{index.index_id}"'
             f' ON "{self.sqlite_name}"({terms}){where_text(index)}'
         )
+        nulls = nulls_index(self.table, index)
+        if nulls is not None:
+            self.connection.execute(
+                f'CREATE UNIQUE INDEX temp."{self.sqlite_name}_{index.index_id}_nulls"'
+                f' ON "{self.sqlite_name}"{nulls}'
+            )
+
+    def _drop_index(self, index: Index) -> None:
+        name = f"{self.sqlite_name}_{index.index_id}"
+        for each in (name, f"{name}_nulls"):
+            self.connection.execute(f'DROP INDEX IF EXISTS temp."{each}"')
 
     def drop(self) -> None:
         """Remove it; SQLite refuses that while a statement is being read (a function's caller)."""
@@ -149,6 +165,7 @@ class LocalTable:
         try:
             self._create_index(made)
         except apsw.ConstraintError as error:
+            self._drop_index(made)
             raise self._equal_keys(made) from error
         self.table = replace(self.table, indexes=(*self.table.indexes, made))
 
@@ -171,7 +188,10 @@ class LocalTable:
         found = next((i for i in self.table.indexes if i.name.casefold() == folded), None)
         if found is None:
             return False
-        self.connection.execute(f'DROP INDEX temp."{self.sqlite_name}_{found.index_id}"')
+        name = f"{self.sqlite_name}_{found.index_id}"
+        self.connection.execute(
+            f'DROP INDEX temp."{name}"; DROP INDEX IF EXISTS temp."{name}_nulls"'
+        )
         self.table = replace(
             self.table, indexes=tuple(i for i in self.table.indexes if i is not found)
         )
@@ -300,6 +320,7 @@ class LocalTable:
             and (
                 {f"c{column_id}" for column_id in i.column_ids} == told
                 or f"'{self.sqlite_name}_{i.index_id}'" in message
+                or f"'{self.sqlite_name}_{i.index_id}_nulls'" in message
             )
         )
         key = ", ".join(

@@ -45,7 +45,7 @@ class ObjectName:
     database: str = ""
 
 
-def split_name(text: str) -> ObjectName | None:
+def name_parts(text: str) -> list[str] | None:
     """The parts of a name, unquoted; None when it is not a name of one to four parts."""
     parts: list[str] = []
     position = 0
@@ -69,6 +69,14 @@ def split_name(text: str) -> ObjectName | None:
             return None
         position = end + 1
     if not 1 <= len(parts) <= 4 or not parts[-1]:
+        return None
+    return parts
+
+
+def split_name(text: str) -> ObjectName | None:
+    """An object's name in its parts; None when it is not a name of one to four parts."""
+    parts = name_parts(text)
+    if parts is None:
         return None
     database, schema, name = ["", "", *parts][-3:]
     return ObjectName(name, schema, database)

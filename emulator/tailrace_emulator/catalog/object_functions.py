@@ -119,16 +119,6 @@ def _object_definition(context: SessionContext, object_id: StorageValue) -> Stor
     return object_text(context, context.database, object_id) if isinstance(object_id, int) else None
 
 
-@scalar("PARSENAME", SYSNAME, _NAME, INT)
-def _parsename(_context: SessionContext, name: StorageValue, part: StorageValue) -> StorageValue:
-    parts = split_name(name) if isinstance(name, str) else None
-    if parts is None:
-        return None
-    return {1: parts.name, 2: parts.schema or None, 3: parts.database or None}.get(
-        part if isinstance(part, int) else 0
-    )
-
-
 @scalar("COL_NAME", SYSNAME, INT, INT)
 def _col_name(
     context: SessionContext, table_id: StorageValue, column_id: StorageValue

@@ -203,7 +203,7 @@ class Collation:
             f"kanatype-{_sensitivity(not self.ignores_kana)}",
             f"width-{_sensitivity(not self.ignores_width)}",
         ]
-        if "_SC" in self.name.upper():
+        if _is_supplementary(self.name.upper()):
             words.append("supplementary characters")
         if self.page == UTF8:
             words.append("UTF8")
@@ -214,6 +214,17 @@ class Collation:
                 f" {self.page} for non-Unicode Data"
             )
         return text
+
+
+def counts_characters(name: str | None) -> bool:
+    """Whether LEN counts a supplementary character as one: _SC collations, and version 140."""
+    folded = (name or "").upper()
+    return _is_supplementary(folded) or "_140_" in folded
+
+
+def _is_supplementary(folded: str) -> bool:
+    """Whether an upper-cased name has the option _SC; SQL_Scandinavian has not."""
+    return folded.endswith("_SC") or "_SC_" in folded
 
 
 def _sensitivity(sensitive: bool) -> str:

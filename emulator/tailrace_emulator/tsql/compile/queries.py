@@ -271,7 +271,10 @@ class QueryCompiler:
             tail += f" WHERE {where}"
         if group_terms:
             tail += f" GROUP BY {', '.join(group_terms)}"
-        if having:
+        if having and not group_terms and not _selects_aggregates(select, order_by):
+            # SQLite takes HAVING beside an aggregate only; nothing selected is of the rows.
+            tail = f" FROM (SELECT count(*){tail} HAVING {having})"
+        elif having:
             tail += f" HAVING {having}"
         return Core(columns, orders, tail, scope, select.distinct)
 
@@ -330,12 +333,8 @@ class QueryCompiler:
         present: tuple[Expression, ...] | None = None,
     ) -> list[str]:
         """GROUP BY terms; from here on the scope refuses columns outside of them."""
-        nodes: list[Expression] = [item.expression for item in select.items]
-        nodes += [item.expression for item in order_by]
-        if select.having is not None:
-            nodes.append(select.having)
-        aggregates = any(contains_aggregate(node) for node in nodes)
-        if not select.group_by and select.having is None and not aggregates:
+        is_aggregate = select.having is not None or _selects_aggregates(select, order_by)
+        if not select.group_by and not is_aggregate:
             return []
         values = [self.expressions.value(node, scope) for node in select.group_by]
         if any(value.constant is not None for value in values):
@@ -505,3 +504,10 @@ class QueryCompiler:
         texts = [[converted(v, t).sql for v, t in zip(r, types, strict=True)] for r in rows]
         columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]
         return CompiledQuery(united_rows(texts, correlated=parent is not None), columns)
+
+
+def _selects_aggregates(select: Select, order_by: tuple[OrderItem, ...]) -> bool:
+    """Whether the select list or ORDER BY has an aggregate."""
+    nodes: list[Expression] = [item.expression for item in select.items]
+    nodes += [item.expression for item in order_by]
+    return any(contains_aggregate(node) for node in nodes)

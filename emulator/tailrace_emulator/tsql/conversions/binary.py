@@ -119,6 +119,8 @@ def moment_of(target: SqlType) -> Callable[[bytes], Any]:
             raw = value if target.name == "date" else value[1:]
             if target.name != "date" and value[:1] != bytes((target.scale,)):
                 raise messages.date_conversion_failed()
+        if not raw:
+            raise messages.date_conversion_failed()
         try:
             return decode(Reader(bytes((len(raw),)) + raw))
         except RemoteProtocolError as error:

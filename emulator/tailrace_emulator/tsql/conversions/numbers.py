@@ -29,7 +29,7 @@ Number = Callable[[Any], Any]
 
 _INTEGER_TEXT: Final = re.compile(r"\s*([+-]?)\s*(\d*)\s*\Z")
 _DECIMAL_TEXT: Final = re.compile(r"\s*([+-]?)\s*(\d*)(?:\.(\d*))?\s*\Z")
-_FLOAT_TEXT: Final = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*\Z")
+_FLOAT_TEXT: Final = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([dDeE][+-]?\d+)?\s*\Z")
 _WIDE: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 _EPOCH_TICKS: Final = DAYS_1900 * TICKS_PER_DAY
 
@@ -316,7 +316,7 @@ def _float_of(source: SqlType) -> Number | None:
         if not _FLOAT_TEXT.match(value):
             raise messages.error_converting(source.name, "float")
         try:
-            number = float(Decimal(value.strip()))
+            number = float(Decimal(value.strip().upper().replace("D", "E")))
         except (InvalidOperation, OverflowError) as error:
             raise messages.error_converting(source.name, "float") from error
         if math.isinf(number):

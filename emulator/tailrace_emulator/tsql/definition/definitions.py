@@ -16,7 +16,7 @@ from tailrace_emulator.tsql.compile.compiler import Compilation
 from tailrace_emulator.tsql.compile.names import stored_table
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
-from tailrace_emulator.tsql.syntax.nodes import ColumnName, Expression
+from tailrace_emulator.tsql.syntax.nodes import Call, ColumnName, Expression
 from tailrace_emulator.tsql.syntax.parser import parse_expression
 from tailrace_emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition
 from tailrace_emulator.tsql.syntax.type_names import SYSNAME_DECLARED, NamedType, unknown_type
@@ -244,13 +244,16 @@ class DefinitionBuilder:
         computed = {c.name.casefold() for c in before if c.computed is not None}
         self._refuse_computed(definition, computed)
         scope = Scope(sources=[self._pseudo_source(before)])
-        self._refuse_null_comparison(parse_expression(text))
-        value = QueryCompiler(self.compilation).expressions.value(parse_expression(text), scope)
+        expression = parse_expression(text)
+        self._refuse_null_comparison(expression)
+        value = QueryCompiler(self.compilation).expressions.value(expression, scope)
+        # Expressions count as nullable, as they may overflow; ISNULL is the documented way out.
+        is_never_null = isinstance(expression, Call) and expression.name[-1].upper() == "ISNULL"
         return Column(
             column_id,
             definition.name,
             value.type,
-            nullable=definition.nullable is None,
+            nullable=definition.nullable is None and not (is_never_null and not value.nullable),
             computed=text,
             persisted=definition.persisted,
         )

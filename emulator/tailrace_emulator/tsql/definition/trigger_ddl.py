@@ -77,6 +77,8 @@ def _table(context: SessionContext, name: Name, node: CreateModule) -> tuple[Dat
         if where.database.module(where.schema, where.name) is not None:
             raise not_supported("triggers on views")
         raise messages.error(8197, messages.dotted(name), line=node.line)
+    if table.is_ms_shipped:
+        raise not_supported(f"triggers on {table.schema}.{table.name}, which capture fills")
     return where.database, table
 
 

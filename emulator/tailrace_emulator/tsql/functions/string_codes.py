@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tailrace_emulator import messages
+from tailrace_emulator.catalog.names import name_parts
 from tailrace_emulator.messages.errors import not_supported
 from tailrace_emulator.tsql.compile.values import Value, converted
 from tailrace_emulator.tsql.conversions.families import is_national
@@ -105,10 +106,8 @@ def parsename(compiler: Expressions, arguments: list[Value]) -> Value:
 
 @sqlite_function("t_parsename", 2)
 def _parsename(text: str, part: int) -> str | None:
-    parts = [p.strip("[]") for p in text.split(".")]
-    if not 1 <= part <= len(parts) or len(parts) > 4:
-        return None
-    return parts[-part] or None
+    parts = name_parts(text) or ()
+    return (parts[-part] or None) if 1 <= part <= len(parts) else None
 
 
 @builtin("STR", 1, 3)

@@ -17,6 +17,7 @@ from tailrace_emulator.tsql.functions.text_search import without_accents
 from tailrace_emulator.values.collations import (
     LIKE_ACCENTLESS,
     LIKE_SENSITIVE,
+    counts_characters,
     page_of,
     search_flags,
 )
@@ -80,12 +81,14 @@ def length(compiler: Expressions, arguments: list[Value]) -> Value:
     if family(value.type) is Family.BINARY:
         return Value(f"length({value.sql})", result, value.nullable)
     value = compiler.as_text(value)
-    return Value(f"t_len({value.sql})", result, value.nullable)
+    characters = int(counts_characters(value.type.collation))
+    return Value(f"t_len({value.sql}, {characters})", result, value.nullable)
 
 
-@sqlite_function("t_len", 1)
-def _len(text: str) -> int:
-    return units(text.rstrip(" "))
+@sqlite_function("t_len", 2)
+def _len(text: str, characters: int) -> int:
+    text = text.rstrip(" ")
+    return len(text) if characters else units(text)
 
 
 def _case(name: str, function: str) -> None:

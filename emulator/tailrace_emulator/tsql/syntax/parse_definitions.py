@@ -206,7 +206,7 @@ def column_option(cursor: TokenCursor, definition: ColumnDefinition) -> ColumnDe
         return replace(definition, type=replace(declared, collation=collation))
     if cursor.accept("NOT", "FOR", "REPLICATION") or cursor.accept_any("ROWGUIDCOL", "SPARSE"):
         return definition
-    if cursor.at("GENERATED") or cursor.at("MASKED") or cursor.at("ENCRYPTED"):
+    if any(map(cursor.at, ("GENERATED", "MASKED", "ENCRYPTED", "COLUMN_SET"))):
         raise not_supported(f"column option {cursor.token.text.upper()}")
     return None
 

@@ -26,7 +26,7 @@ from tailrace_sink.errors import (
     LakeTaken,
     UnsupportedSchemaChange,
 )
-from tailrace_sink.feed import Feed
+from tailrace_sink.feed import Feed, LogSlices
 from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import Kind, table_path
@@ -57,7 +57,8 @@ class Fold:
         session = small_batch_session(parts.spark)
         self._commits = CommitTable(session, config.commits_path)
         self._intent = Intent(session, config.intent_path, config.commits_path)
-        self.feed = Feed(parts.log, config.topics.progress, parts.schemas.schema_by_id)
+        schema_by_id = parts.schemas.schema_by_id
+        self.feed = Feed(LogSlices(parts.log, config.topics.progress, schema_by_id))
         self._applier = BatchApplier(session, parts)
         self._upkeep = LakeUpkeep(parts.log, self._commits, config)
         self._requests = SnapshotRequests(session, config)
@@ -146,8 +147,7 @@ class Fold:
             if self._is_moved.is_set():
                 self.open(self._epoch)
             plan = self._next_plan()
-            waiting = sum(record.count for record in self.feed.records())
-            self._metrics.waiting.labels(stage="tables").set(waiting)
+            self._metrics.waiting.labels(stage="tables").set(self.feed.backlog().count)
             if plan is None:
                 if self._has_more():
                     continue
@@ -159,7 +159,6 @@ class Fold:
                 # A heartbeat: nothing to see for readers, and no row worth a file.
                 self.state = plan.following
                 self._report_lag(plan)
-            self.feed.drop_passed(self.state)
         self._requests.ask_for(self.state.stopped, self.state.held)
         return committed
 
@@ -171,7 +170,7 @@ class Fold:
             return self._begun if is_there else None
         return plan_batch(
             self.state,
-            self.feed.records(),
+            self.feed.backlog(),
             self._config.topics,
             self._config.bound,
             shards=self._config.shards,
@@ -203,7 +202,7 @@ class Fold:
         self._begun = None
         self._committed_batch = state.batch
         self._log.recent.forget(state.batch)
-        self._traces.folded(self.feed.records(), state, began_s, self._now_s())
+        self._traces.folded(self.feed.backlog().records(), state, began_s, self._now_s())
         self._hook("committed", "")
         seconds = time.monotonic() - started
         self._metrics.batches.inc()

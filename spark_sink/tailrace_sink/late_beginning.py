@@ -8,22 +8,20 @@ newest closed record; every table leaves the cuts, by name, and comes back whole
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 import structlog
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import EXCLUDED, SNAPSHOT_HELPS, KafkaUnavailable, LsnWentBackwards
-from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import Bounds, TopicCheck
-from tailrace_sink.kafka_ranges import kafka_options, offsets_json
 from tailrace_sink.log_plan import Named
-from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.progress_record import ProgressRecord, SchemaById
+from tailrace_sink.progress_topic import ProgressTopic
 from tailrace_sink.sink_state import ShardPosition, SinkState
 from tailrace_sink.topic_ranges import TopicRange
 
@@ -43,9 +41,8 @@ class LateBeginning:
     """
 
     def __init__(self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById) -> None:
-        self._spark = spark
         self._config = config
-        self._schema_by_id = schema_by_id
+        self._progress = ProgressTopic(spark, config, schema_by_id)
         self._check = TopicCheck(spark, config.kafka)
 
     def of(self, state: SinkState) -> tuple[SinkState, Named] | None:
@@ -61,15 +58,14 @@ class LateBeginning:
             KafkaUnavailable: the topic holds no closed record of each shard: waiting helps.
             LsnWentBackwards: the newest record closes an older LSN than the lake has.
         """
-        topic = self._config.topics.progress
-        bounds = self._check.bounds(topic)
+        topic, bounds = self._progress.name, self._progress.bounds()
         needed = dict.fromkeys(bounds, 0)
         for position in state.shards.values():
             needed[position.partition] = position.next_offset
         gone = {p: needed[p] for p, of in bounds.items() if needed[p] < of.start}
         if not gone:
             return None
-        newest = self._newest_closed(topic, bounds)
+        newest = self._newest_closed(bounds)
         names = self._config.topics
         tables = {
             topic: table
@@ -95,13 +91,14 @@ class LateBeginning:
         named = {shard: frozenset(of.progress.snapshotting) for shard, of in newest.items()}
         return replace(begun, stopped={**begun.stopped, **left_out}), named
 
-    def _newest_closed(self, topic: str, bounds: Mapping[int, Bounds]) -> dict[int, ProgressRecord]:
+    def _newest_closed(self, bounds: Mapping[int, Bounds]) -> dict[int, ProgressRecord]:
         """The newest record of each shard that closes an LSN."""
         back = _TAIL
+        end = {p: of.stable_end for p, of in bounds.items()}
         while True:
             first = {p: max(of.start, of.stable_end - back) for p, of in bounds.items()}
             newest: dict[int, ProgressRecord] = {}
-            for record in self._read(topic, first):
+            for record in itertools.chain.from_iterable(self._progress.between(first, end)):
                 known = newest.get(record.progress.shard)
                 if record.progress.closed and (known is None or known.offset < record.offset):
                     newest[record.progress.shard] = record
@@ -110,33 +107,10 @@ class LateBeginning:
                 return newest
             if all(first[p] == of.start for p, of in bounds.items()):
                 raise KafkaUnavailable(
-                    f"topic {topic} has lost records that the lake needs, and holds no newer closed"
-                    " one of every shard yet: waiting for the publisher"
+                    f"topic {self._progress.name} has lost records that the lake needs, and holds"
+                    " no newer closed one of every shard yet: waiting for the publisher"
                 )
             back *= 10
-
-    def _read(self, topic: str, first: Mapping[int, int]) -> list[ProgressRecord]:
-        try:
-            rows = (
-                self._spark.read.format("kafka")
-                .options(**kafka_options(self._config.kafka))
-                .option("subscribe", topic)
-                .option("startingOffsets", offsets_json({topic: first}))
-                .option("endingOffsets", "latest")
-                .load()
-                .select("partition", "offset", "value")
-                .collect()
-            )
-        except (PySparkException, Py4JError) as error:
-            raise translated(f"reading {topic}", error) from error
-        return [
-            ProgressRecord(
-                row["partition"],
-                row["offset"],
-                decode_progress(bytes(row["value"]), self._schema_by_id),
-            )
-            for row in rows
-        ]
 
 
 def begin_at(

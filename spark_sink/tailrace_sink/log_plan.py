@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.progress import PartitionProgress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.progress_groups import Bound, Group, groups_by_shard, shards_by_now
+from tailrace_sink.progress_groups import Backlog, Bound, Group, in_order, shards_by_now
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.sink_state import ShardPosition, SinkState
 from tailrace_sink.topic_ranges import data_parts
@@ -80,7 +80,7 @@ class LogCut:
 def plan_cut(
     state: SinkState,
     named: Named,
-    records: Iterable[ProgressRecord],
+    backlog: Backlog,
     names: TopicNames,
     bound: Bound,
     *,
@@ -91,24 +91,15 @@ def plan_cut(
     Args:
         state: where the log stands; its positions are what counts.
         named: as the last cut left it.
-        records: progress records in any order; those already in the log are ignored.
+        backlog: the progress records that wait; what is in the log is dropped from it.
         names: tells data topics from ours.
         bound: how much is taken; one group always is.
         shards: how many shards there are at least; the cut has no newer LSN before all were heard
             of. Records say it, too.
-
-    Raises:
-        ProgressGap: a record does not join on to the one before it.
-        LsnWentBackwards: a record closes an older LSN than the one before it.
-        ForeignRecord: a record is from another database.
     """
-    groups = sorted(
-        (group for found in groups_by_shard(state, records).values() for group in found),
-        key=lambda group: (group.closed_lsn, group.shard, group.records[0].offset),
-    )
     taken: list[Group] = []
     changes = size = 0
-    for group in groups:
+    for group in in_order(backlog.after(state)):
         changes, size = changes + group.count, size + group.bytes
         if taken and not bound.allows(changes, size):
             break

@@ -26,6 +26,7 @@ from tailrace_sink.log_appends import LogAppends
 from tailrace_sink.log_owner import LogOwner
 from tailrace_sink.log_plan import LogCut, plan_cut
 from tailrace_sink.parts import SinkParts
+from tailrace_sink.progress_groups import Backlog
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.sink_state import SinkState
 
@@ -70,9 +71,9 @@ class LogWriter:
         self._appends = LogAppends(parts)
         small = self._appends.small_session
         self._late = LateBeginning(small, parts.config, parts.schemas.schema_by_id)
-        self._pending: dict[tuple[int, int], ProgressRecord] = {}
         self._owner = LogOwner(parts, self._appends, self._topics)
         self._last = self._owner.nothing_yet
+        self._backlog = Backlog(self.state)
         self.on_logged: Callable[[Logged], None] = _nothing
         self.on_late: Callable[[SinkState], None] = _nothing
 
@@ -105,7 +106,7 @@ class LogWriter:
                 self._last = self._owner.look_again(self._last)
         except (PySparkException, Py4JError) as error:
             raise translated(f"log {self._log.path}", error) from error
-        self._pending.clear()
+        self._backlog = Backlog(self.state)
         _log.info(
             "log_opened", batch=self.state.batch, closed_lsn=self.state.closed_lsn, epoch=self.epoch
         )
@@ -128,6 +129,7 @@ class LogWriter:
             self._last = self._owner.begin_late(self._last, state, named)
         except (PySparkException, Py4JError) as error:
             raise translated(f"log {self._log.path}", error) from error
+        self._backlog = Backlog(self.state)
 
     def next_offsets(self) -> dict[int, int]:
         """Where to read the progress topic from, by partition; empty means from its beginning."""
@@ -141,49 +143,37 @@ class LogWriter:
         """Take progress records and append every cut that they close.
 
         Args:
-            records: in any order; those in the log are ignored.
+            records: in any order, of each shard no older ones later; known ones are ignored.
             should_stop: asked between cuts.
 
         Returns:
             How many cuts were appended.
 
         Raises:
+            ProgressGap, LsnWentBackwards, ForeignRecord: a record is not what comes next.
             SinkError: a cut failed; the log stands at the one before.
             RegistryError: the registry does not answer.
         """
-        for record in records:
-            self._pending[record.partition, record.offset] = record
-        self._drop_passed()
+        self._backlog.add(records)
         appended = 0
         while not should_stop():
             cut = plan_cut(
                 self.state,
                 self._last.named,
-                self._pending.values(),
+                self._backlog,
                 self._config.topics,
                 self._config.bound,
                 shards=self._config.shards,
             )
+            self._metrics.waiting.labels(stage="log").set(self._backlog.count)
             if cut is None:
                 break
-            if not cut.moves and len(self._pending) < _IDLE_RECORDS_MAX:
+            if not cut.moves and self._backlog.length < _IDLE_RECORDS_MAX:
                 self._metrics.logged_through(cut.published_ms)
                 break
             self._append(cut)
             appended += 1
-            self._drop_passed()
         return appended
-
-    def _drop_passed(self) -> None:
-        """Forget the records that are in the log."""
-        passed = {shard: of.next_offset for shard, of in self.state.shards.items()}
-        self._pending = {
-            place: record
-            for place, record in self._pending.items()
-            if record.offset >= passed.get(record.progress.shard, 0)
-        }
-        waiting = sum(record.count for record in self._pending.values())
-        self._metrics.waiting.labels(stage="log").set(waiting)
 
     def _append(self, cut: LogCut) -> None:
         started, began_s = time.monotonic(), self._now_s()

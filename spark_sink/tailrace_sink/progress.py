@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.progress_groups import Bound, Group, groups_by_shard, shards_by_now
+from tailrace_sink.progress_groups import Backlog, Bound, Group, in_order, shards_by_now
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.range_sorter import RangeSorter
 from tailrace_sink.sink_state import BatchPlan, ShardPosition, SinkState
@@ -33,7 +33,7 @@ from tailrace_sink.topic_ranges import add, begins_below, data_parts
 
 def plan_batch(
     state: SinkState,
-    records: Iterable[ProgressRecord],
+    backlog: Backlog,
     names: TopicNames,
     bound: Bound,
     *,
@@ -43,18 +43,13 @@ def plan_batch(
 
     Args:
         state: where the lake stands.
-        records: progress records in any order; those already passed are ignored.
+        backlog: the progress records that wait; what is passed is dropped from it.
         names: tells data topics from ours.
         bound: how much is taken; one closed LSN always is.
         shards: how many shards there are at least; no cut before all were heard of. Records say it,
             too.
-
-    Raises:
-        ProgressGap: a record does not join on to the one before it.
-        LsnWentBackwards: a record closes an older LSN than the one before it.
-        ForeignRecord: a record is from another database.
     """
-    groups = groups_by_shard(state, records)
+    groups = backlog.after(state)
     shards = shards_by_now(shards, (group for found in groups.values() for group in found))
     closed = {shard: position.closed_lsn for shard, position in state.shards.items()}
     closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
@@ -75,13 +70,12 @@ def plan_batch(
 
 def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Bound) -> str | None:
     """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
-    reachable = sorted(
-        (group for found in groups.values() for group in found if group.closed_lsn <= ceiling),
-        key=lambda group: group.closed_lsn,
-    )
     cut: str | None = None
     changes = size = 0
-    for closed_lsn, found in itertools.groupby(reachable, key=lambda group: group.closed_lsn):
+    by_lsn = itertools.groupby(in_order(groups), key=lambda group: group.closed_lsn)
+    for closed_lsn, found in by_lsn:
+        if closed_lsn > ceiling:
+            break
         for group in found:
             changes, size = changes + group.count, size + group.bytes
         if cut is not None and not bound.allows(changes, size):

@@ -2,15 +2,15 @@
 
 Its micro-batches only say that there is news. What is appended starts from the log's own state, so
 Spark's checkpoint decides nothing: at start everything between that state and the topic's end is
-read in one go, after that the query delivers what follows. It begins with a new checkpoint: a
-micro-batch that was killed would be run again, and Kafka's source fails on one that it has not
-planned itself (Spark 4.1.1, ``KafkaMicroBatchStream.metrics``).
+read in slices (``progress_topic``), after that the query delivers what follows. It begins with a
+new checkpoint: a micro-batch that was killed would be run again, and Kafka's source fails on one
+that it has not planned itself (Spark 4.1.1, ``KafkaMicroBatchStream.metrics``).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -19,16 +19,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_log import delete_folder
-from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import kafka_options, offsets_json
-from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.progress_record import SchemaById
+from tailrace_sink.progress_topic import ProgressTopic, of_progress
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.sink import Sink
 from tailrace_sink.steps import Part, Steps
 
 _POLL_S = 0.2
+_MICRO_BATCH_OFFSETS: Final = 2_000
+"""A micro-batch fits the driver as well, whatever gathered during a long append."""
 _PROGRESS_PARTS = ("offsets", "commits", "sources")
 """Folders of a checkpoint that say how far a query is; no others, whatever lies beside them."""
 
@@ -54,10 +55,9 @@ class ProgressStream:
     ) -> None:
         self._spark = small_batch_session(spark)
         self._config = config
-        self._schema_by_id = schema_by_id
+        self._topic = ProgressTopic(self._spark, config, schema_by_id)
         self._sink = sink
         self._steps = steps or Steps(config.hang_s)
-        self._check = TopicCheck(self._spark, config.kafka)
         self._busy = threading.Lock()
         self._is_closing = False
         self._failure: BaseException | None = None
@@ -77,20 +77,12 @@ class ProgressStream:
 
     def _catch_up(self, stop: threading.Event) -> int:
         self._sink.look_behind()
-        try:
-            rows = (
-                self._spark.read.format("kafka")
-                .options(**kafka_options(self._config.kafka))
-                .option("subscribe", self._config.topics.progress)
-                .option("startingOffsets", self._starting_offsets())
-                .option("endingOffsets", "latest")
-                .load()
-                .select("partition", "offset", "value")
-                .collect()
-            )
-        except (PySparkException, Py4JError) as error:
-            raise _of_progress(f"reading {self._config.topics.progress}", error) from error
-        return self._sink.process(self._decoded(rows), stop)
+        cuts = 0
+        for records in self._topic.after(self._sink.next_offsets()):
+            cuts += self._sink.process(records, stop)
+            if stop.is_set():
+                break
+        return cuts
 
     def run(self, stop: threading.Event) -> None:
         """Run the query until ``stop`` is set; a batch in progress is finished first.
@@ -122,7 +114,7 @@ class ProgressStream:
         if self._failure is not None:
             raise self._failure
         if failure is not None:
-            raise _of_progress(f"stream of {self._config.topics.progress}", failure)
+            raise of_progress(f"stream of {self._config.topics.progress}", failure)
 
     def _start(self, stop: threading.Event) -> StreamingQuery:
         def on_micro_batch(frame: DataFrame, _batch_id: int) -> None:
@@ -131,7 +123,7 @@ class ProgressStream:
                     return
                 try:
                     with self._steps.working(Part.LOG):
-                        self._sink.process(self._decoded(_collected(frame)), stop)
+                        self._sink.process(self._topic.decoded(_collected(frame)), stop)
                 except Exception as error:  # noqa: BLE001 - re-raised by run(), see below
                     # Through the JVM it would come back as a wall of text: keep ours, end the query
                     # by something short.
@@ -145,8 +137,9 @@ class ProgressStream:
         stream = (
             self._spark.readStream.format("kafka")
             .options(**kafka_options(self._config.kafka))
-            .option("subscribe", self._config.topics.progress)
+            .option("subscribe", self._topic.name)
             .option("startingOffsets", self._starting_offsets())
+            .option("maxOffsetsPerTrigger", _MICRO_BATCH_OFFSETS)
             .load()
             .select("partition", "offset", "value")
         )
@@ -163,28 +156,15 @@ class ProgressStream:
 
         Spark refuses offsets of some partitions only, and a topic of more shards has more.
         """
-        known, topic = self._sink.next_offsets(), self._config.topics.progress
+        known = self._sink.next_offsets()
         if not known:
             return "earliest"
-        present = {partition: of.start for partition, of in self._check.bounds(topic).items()}
-        return offsets_json({topic: {**present, **known}})
-
-    def _decoded(self, rows: Iterable[Row]) -> list[ProgressRecord]:
-        found = []
-        for row in rows:
-            value = bytes(row["value"])
-            progress = decode_progress(value, self._schema_by_id)
-            found.append(ProgressRecord(row["partition"], row["offset"], progress, value))
-        return found
+        present = {partition: of.start for partition, of in self._topic.bounds().items()}
+        return offsets_json({self._topic.name: {**present, **known}})
 
 
 def _collected(frame: DataFrame) -> list[Row]:
     try:
         return frame.collect()
     except (PySparkException, Py4JError) as error:
-        raise _of_progress("reading a micro-batch of progress records", error) from error
-
-
-def _of_progress(step: str, error: PySparkException | Py4JError) -> SinkError:
-    found = translated(step, error)
-    return ProgressTruncated(str(found)) if isinstance(found, ChangesLost) else found
+        raise of_progress("reading a micro-batch of progress records", error) from error

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_sink.config import BadRecords
-from tailrace_sink.feed import Feed
+from tailrace_sink.feed import LogSlices
 from tailrace_sink.ledger import counted_by_spark, counted_in, difference, rest_of
 from tailrace_sink.log_state import LogState
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_groups import Backlog, Bound
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.table_batch import TableBatches
@@ -162,19 +162,21 @@ class TailReader:
             folder = f"{self.lake}/_tailrace/schemas"
             self._schemas = SchemaStore(self.spark, self._log.path, folder)
         names = TopicNames(last.prefix)
-        feed = Feed(self._log, names.progress, self._schemas.schema_by_id)
-        feed.open(state)
-        while feed.more():
-            pass
-        records = [
-            record
-            for record in feed.records()
-            if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
-        ]
+        slices = LogSlices(self._log, names.progress, self._schemas.schema_by_id)
+        backlog = Backlog(state)
+        # Cuts and batches are numbered alike; of several shards one may be behind the other.
+        through = state.batch if len(state.shards) < 2 else 0
+        while (found := slices.after(through)) is not None:
+            through, records = found
+            backlog.add(
+                record
+                for record in records
+                if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
+            )
         # The commit row names no version of a table that has parts only: the log has all of it.
         held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
         state = replace(state, held=held)
-        plan = plan_batch(state, records, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
+        plan = plan_batch(state, backlog, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
         if plan is None or not plan.moves:
             return None
         return Tail(self.spark, self._log, last, plan, self._schemas)

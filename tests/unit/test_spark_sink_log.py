@@ -8,7 +8,7 @@ from dataclasses import replace
 from tailrace_sink.log_plan import LogCut, Named, plan_cut
 from tailrace_sink.log_state import LogState, Mark
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_groups import Backlog, Bound
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.sink_state import SinkState
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
@@ -25,7 +25,7 @@ def plan(
     return plan_cut(
         state or SinkState(),
         named or {},
-        records,
+        Backlog.of(state or SinkState(), records),
         NAMES,
         Bound(changes_max, bytes_max),
         shards=shards,
@@ -136,7 +136,7 @@ def test_the_fold_stops_what_the_log_lacks():
         ),
         record(2, 2, 3, (TOPIC, 6, 9), (OTHER, 4, 6)),
     ]
-    found = plan_batch(SinkState(), records, NAMES, Bound(10**6))
+    found = plan_batch(SinkState(), Backlog.of(SinkState(), records), NAMES, Bound(10**6))
     assert found is not None
     assert {of.topic: dict(of.partitions) for of in found.topics} == {TOPIC: {0: (0, 3)}}
     assert found.following.stopped == lost
@@ -147,7 +147,7 @@ def test_the_fold_stops_what_the_log_lacks():
         record(4, 3, 4, (OTHER, 6, 8), snapshotting=[OTHER]),
         record(5, 4, 4),
     ]
-    whole = plan_batch(found.following, again, NAMES, Bound(10**6))
+    whole = plan_batch(found.following, Backlog.of(found.following, again), NAMES, Bound(10**6))
     assert whole is not None
     assert {of.topic: dict(of.partitions) for of in whole.topics} == {OTHER: {0: (6, 8)}}
     assert whole.following.stopped == {TOPIC: "gone"}

@@ -16,7 +16,7 @@ from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.intent import plan_json, plan_of
 from tailrace_sink.late_beginning import begin_at
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_groups import Backlog, Bound
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.state_json import state_json, state_of
@@ -26,7 +26,7 @@ from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 def plan(
     state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
 ) -> BatchPlan | None:
-    return plan_batch(state, records, NAMES, Bound(changes_max), shards=shards)
+    return plan_batch(state, Backlog.of(state, records), NAMES, Bound(changes_max), shards=shards)
 
 
 def planned(
@@ -92,7 +92,7 @@ def test_the_bound_cuts_at_closed_lsns_only():
 
 def test_the_bound_is_of_bytes_as_well():
     records = [record(n, n, n + 1, (TOPIC, n, n + 1), size=400) for n in range(3)]
-    found = plan_batch(SinkState(), records, NAMES, Bound(10**6, 1_000))
+    found = plan_batch(SinkState(), Backlog.of(SinkState(), records), NAMES, Bound(10**6, 1_000))
     assert found is not None
     assert (found.count, found.topics[0].bytes) == (2, 800)
 

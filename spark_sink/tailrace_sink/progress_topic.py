@@ -1,0 +1,143 @@
+"""The progress topic, read in slices that fit the driver, whatever has gathered there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError, TopicUnknown
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_bounds import Bounds, TopicCheck
+from tailrace_sink.kafka_ranges import read_messages
+from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
+
+SLICE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of progress records read in one go; decoded, they take about ten times as much memory."""
+_FIRST: Final = 200
+_MOST: Final = 20_000
+_GROWTH: Final = 4
+
+
+class SliceSize:
+    """How many offsets to read next, by how large the last records were.
+
+    Args:
+        bytes_max: of the records of a slice.
+
+    Attributes:
+        offsets: at most so many; 200 at first.
+    """
+
+    def __init__(self, bytes_max: int = SLICE_BYTES) -> None:
+        self._bytes_max = bytes_max
+        self.offsets = _FIRST
+
+    def learn(self, offsets: int, size: int) -> None:
+        """Note how many bytes some offsets had."""
+        fitting = offsets * self._bytes_max // max(1, size)
+        self.offsets = max(1, min(fitting, self.offsets * _GROWTH, _MOST))
+
+
+class ProgressTopic:
+    """The progress records in Kafka.
+
+    Args:
+        spark: a session for small reads.
+        config: the options.
+        schema_by_id: looks writer schemas up.
+    """
+
+    def __init__(self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById) -> None:
+        self._spark = spark
+        self._kafka = config.kafka
+        self._schema_by_id = schema_by_id
+        self._check = TopicCheck(spark, config.kafka)
+        self.name = config.topics.progress
+
+    def bounds(self) -> dict[int, Bounds]:
+        """What each partition has; nothing while the brokers do not know the topic.
+
+        Raises:
+            SinkError: the brokers do not answer.
+        """
+        return self._check.bounds(self.name)
+
+    def after(self, known: Mapping[int, int]) -> Iterator[list[ProgressRecord]]:
+        """Slices of everything from some offsets to the present end, of all partitions.
+
+        Args:
+            known: next offset by partition; a partition without one is read from its beginning.
+
+        Raises:
+            TopicUnknown: the brokers do not know the topic.
+            ProgressTruncated: it does not have what comes next.
+            SinkError: Kafka does not answer.
+            ForeignRecord: a record is no progress record.
+        """
+        bounds = self.bounds()
+        if not bounds:
+            raise TopicUnknown(f"topic {self.name} does not exist: waiting for the publisher")
+        for partition, offset in known.items():
+            has = bounds.get(partition)
+            if has is None or has.end < offset:
+                raise ProgressTruncated(
+                    f"topic {self.name} partition {partition} ends before offset {offset}, which"
+                    " the lake has: the topic was deleted and created again. Fix: publish under"
+                    " another prefix, into another lake address"
+                )
+        first = {partition: known.get(partition, of.start) for partition, of in bounds.items()}
+        return self.between(first, {partition: of.stable_end for partition, of in bounds.items()})
+
+    def between(
+        self, first: Mapping[int, int], end: Mapping[int, int]
+    ) -> Iterator[list[ProgressRecord]]:
+        """Slices of the records in [first, end), by partition.
+
+        Raises:
+            ProgressTruncated: the topic no longer has them.
+            SinkError: Kafka does not answer.
+            ForeignRecord: a record is no progress record.
+        """
+        size, done = SliceSize(), dict(first)
+        while ranges := {
+            partition: (offset, min(end[partition], offset + size.offsets))
+            for partition, offset in done.items()
+            if offset < end[partition]
+        }:
+            records = self._read(ranges)
+            done |= {partition: up_to for partition, (_, up_to) in ranges.items()}
+            read = sum(up_to - offset for offset, up_to in ranges.values())
+            size.learn(read // len(ranges) or 1, sum(len(record.value) for record in records))
+            yield records
+
+    def decoded(self, rows: Iterable[Row]) -> list[ProgressRecord]:
+        """The records of some rows with partition, offset and value.
+
+        Raises:
+            ForeignRecord: one is no progress record.
+        """
+        found = []
+        for row in rows:
+            value = bytes(row["value"])
+            progress = decode_progress(value, self._schema_by_id)
+            found.append(ProgressRecord(row["partition"], row["offset"], progress, value))
+        return found
+
+    def _read(self, ranges: Mapping[int, tuple[int, int]]) -> list[ProgressRecord]:
+        try:
+            messages = read_messages(self._spark, self._kafka, {self.name: ranges})
+            rows = messages.select("partition", "offset", "value").collect()
+        except (PySparkException, Py4JError) as error:
+            raise of_progress(f"reading {self.name}", error) from error
+        return self.decoded(rows)
+
+
+def of_progress(step: str, error: PySparkException | Py4JError) -> SinkError:
+    """The sink's error for one of Spark's that came of reading the progress topic."""
+    found = translated(step, error)
+    return ProgressTruncated(str(found)) if isinstance(found, ChangesLost) else found

@@ -1,0 +1,57 @@
+"""What gathered in the progress topic is read in slices, some of which may go while it is read."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_sink import progress_topic
+from tailrace_sink.errors import ProgressTruncated
+from tailrace_sink.progress_topic import ProgressTopic
+from tailrace_sink.streaming import ProgressStream
+from tests.fix_envelopes import Source, column
+from tests.sink.conftest import Lake
+from tests.sink.test_late_beginning import fill, forget_progress, progress_end
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+KEY = column(1, "id", "int", key=1)
+
+
+def test_a_backlog_is_logged_slice_by_slice(
+    source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    """The bound is below the bytes of one record, so each slice grows from nothing."""
+    monkeypatch.setattr(progress_topic, "_FIRST", 3)
+    monkeypatch.setattr(progress_topic, "SliceSize", partial(progress_topic.SliceSize, 600))
+    table = source.table("t", KEY)
+    fill(source, table, *range(8))
+    sink = lake.sink()
+    try:
+        sink.open()
+        registry = source.registry.schema_by_id
+        stream = ProgressStream(spark, sink.config, registry, sink)
+        assert stream.catch_up(threading.Event()) > 2
+        assert stream.catch_up(threading.Event()) == 0
+        assert sink.fold_tables(threading.Event()) > 0
+        assert lake.cut() == source.cut()
+
+        # Retention takes what is next while a backlog is read: the log is opened again, after it.
+        fill(source, table, *range(8, 12))
+        topic = ProgressTopic(spark, sink.config, registry)
+        slices = topic.after(sink.next_offsets())
+        assert sink.process(next(slices), threading.Event()) > 0
+        forget_progress(source, before=progress_end(source))
+        with pytest.raises(ProgressTruncated):
+            next(slices)
+        fill(source, table, 12)
+        sink.open()
+        stream.catch_up(threading.Event())
+        assert sink.log.state.closed_lsn == source.through
+        with pytest.raises(ProgressTruncated, match="deleted and created again"):
+            topic.after({0: progress_end(source) + 1})
+    finally:
+        sink.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tailrace_schemas.progress import PartitionProgress
@@ -40,9 +40,17 @@ class RangeSorter:
             self._named.setdefault(waiting.shard, set()).add(topic)
 
     def take(
-        self, records: Iterable[ProgressRecord], names: TopicNames, after_lsn: str | None
+        self, records: Sequence[ProgressRecord], names: TopicNames, after_lsn: str | None
     ) -> None:
-        """Take the offsets of one shard's records, in their order."""
+        """Take the offsets of one group's records, in their order.
+
+        Args:
+            records: of the group.
+            names: tells data topics from ours.
+            after_lsn: the LSN up to which an earlier cut took its changes; not those of a table
+                that it names: these were left out whole.
+        """
+        left_out = {topic for record in records for topic in record.progress.snapshotting}
         for record in records:
             shard, named = record.progress.shard, set(record.progress.snapshotting)
             for topic in sorted(named - self._named.get(shard, set())):
@@ -53,13 +61,12 @@ class RangeSorter:
                     {},
                     0,
                     frozenset(),
-                    after_lsn,
                     from_batch=record.batch,
                     since_lsn=record.progress.after_lsn,
                 )
             self._named[shard] = named
             for part in data_parts([record], names):
-                self._take(part, record, after_lsn)
+                self._take(part, record, None if part.topic in left_out else after_lsn)
 
     def result(
         self, may_wait: Callable[[int, int], bool]

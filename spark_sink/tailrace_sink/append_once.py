@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 
 from tailrace_sink.conflicts import retried
 from tailrace_sink.delta_log import transaction_version
-from tailrace_sink.delta_transaction import DeltaTransaction, is_available
+from tailrace_sink.delta_parts import in_parts
+from tailrace_sink.delta_transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
 
 _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
@@ -73,16 +74,22 @@ def append_version(
         PySparkException, Py4JError: also when another commit of the application was quicker.
     """
     spark = rows.sparkSession
-    if is_available(spark):
+
+    def committed() -> bool | None:
         transaction = DeltaTransaction(spark, location)
         if not transaction.is_new_version(application, version):
             return False
-        if transaction.has_columns(rows):
-            transaction.add(rows)
-            if check is not None:
-                check()
-            transaction.commit_append(metadata)
-            return True
+        if not transaction.has_columns(rows):
+            return None
+        transaction.add(rows)
+        if check is not None:
+            check()
+        transaction.commit_append(metadata)
+        return True
+
+    is_written = in_parts(spark, f"append to {location}", committed)
+    if is_written is not None:
+        return is_written
     if check is not None:
         # Its own writer commits what it has written: the rows are read once more, before.
         rows.write.format("noop").mode("overwrite").save()

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.registry import RegistryError
@@ -21,14 +19,13 @@ from tailrace_sink.endpoint import endpoint
 from tailrace_sink.errors import SinkError
 from tailrace_sink.fold_thread import FoldThread
 from tailrace_sink.hooks import LOG_STEPS, Hook, no_hook
-from tailrace_sink.jvm_errors import translated
-from tailrace_sink.lake_table import quote
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.retries import Retries
-from tailrace_sink.session import build_session, small_batch_session
+from tailrace_sink.session import build_session
 from tailrace_sink.sink import Sink
 from tailrace_sink.steps import Part, watched_tasks
 from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.warm_up import warm_up
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -112,30 +109,6 @@ def serve(
             sink.close()
 
 
-def warm_up(spark: SparkSession, config: SinkConfig) -> None:
-    """MERGE once into a table of our own: the first MERGE of a JVM costs many seconds.
-
-    For a sink that has nothing to do yet: where changes wait, their own MERGE is the first.
-
-    Raises:
-        SinkError: the lake cannot be written.
-    """
-    name = f"delta.{quote(f'{config.lake}/_tailrace/warm_up')}"
-    spark = small_batch_session(spark)
-    try:
-        spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {name} (id INT, at BINARY) USING delta"
-            " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-        )
-        spark.sql(
-            f"MERGE INTO {name} t USING (SELECT 1 AS id, X'00' AS at) s ON t.id <=> s.id"
-            " WHEN MATCHED AND s.at > t.at THEN UPDATE SET t.at = s.at"
-            " WHEN NOT MATCHED THEN INSERT (id, at) VALUES (s.id, s.at)"
-        )
-    except (PySparkException, Py4JError) as error:
-        raise translated(f"lake {config.lake}", error) from error
-
-
 def _carry_once(
     sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
 ) -> None:
@@ -150,6 +123,7 @@ def _carry_once(
                 on_ready()
             cuts = stream.catch_up(stop)
             batches = sink.fold_tables(stop)
+            sink.fold.tidy(stop.is_set)
         except (SinkError, RegistryError) as error:
             retries.wait_after(error, sink.fold.state.batch, stop)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,11 +30,11 @@ from tailrace_sink.errors import (
     UnsupportedSchemaChange,
 )
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.lake_table import table_path
+from tailrace_sink.lake_table import Kind, table_path
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.session import TunedSession
-from tailrace_sink.sink_state import BatchPlan, CutPoint
+from tailrace_sink.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
 from tailrace_sink.topic_reader import TopicReader
@@ -110,8 +110,12 @@ class BatchApplier:
         finally:
             self._idle.put(session)
 
-    def apply(self, plan: BatchPlan) -> Applied:
+    def apply(self, plan: BatchPlan, before: SinkState) -> Applied:
         """Apply every table of a plan; one that the lake cannot follow stops alone.
+
+        Args:
+            plan: what to apply.
+            before: the state of the tables.
 
         Raises:
             SinkError: the first table's that failed, after all others were finished.
@@ -122,7 +126,7 @@ class BatchApplier:
         stopped |= {
             topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
         }
-        sources = without(sources, stopped)
+        sources = [self._with_start(of, before) for of in without(sources, stopped)]
         if is_small:
             sources = self._with_values(sources)
         futures = [
@@ -142,6 +146,17 @@ class BatchApplier:
         for future in _failed_last(others):
             versions |= future.result()
         return Applied(versions, stopped)
+
+    def _with_start(self, source: TableBatch, before: SinkState) -> TableBatch:
+        """The source, with the cut that its ``.changes`` starts with."""
+        paths = [table_path(source.table, kind) for kind in (Kind.MIRROR, Kind.CHANGES)]
+        is_followed, has_changelog = (path in before.versions for path in paths)
+        is_whole = source.topic_range.is_whole  # then its own rows are a start
+        if has_changelog or is_whole or not is_followed:
+            return source
+        if not self._config.changelog.selects(source.table):
+            return source
+        return replace(source, changelog_after=before.point)
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
         """The sources with their events, and what the ledger says of them."""
@@ -186,16 +201,27 @@ class BatchApplier:
         finally:
             self._idle.put(session)
 
-    def tidy(self, versions: Mapping[str, int]) -> None:
+    def tidy(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         """Upkeep between two batches, of one table at most.
 
         Args:
-            versions: path below the lake to the newest version of each table.
+            before: path below the lake to the version of each table before the last batch.
+            after: the same after it.
 
         Raises:
             SinkError: it failed.
         """
-        self._maintenance.run(versions)
+        self._maintenance.note(before, after)
+        self._maintenance.run()
+
+    def tidy_all(self, should_stop: Callable[[], bool]) -> None:
+        """Upkeep of all tables that wait for it.
+
+        Raises:
+            SinkError: it failed.
+        """
+        while not should_stop() and self._maintenance.run() is not None:
+            pass
 
 
 def _failed_last(

@@ -12,9 +12,9 @@ ChangesPerBatchOption = Annotated[
         ge=1,
         le=1_000_000_000,
         description="Changes after which a cut of the log, and a batch of the tables, ends at the"
-        " next closed LSN; 1 to 1000000000, default 1000000. Lower: more and smaller commits. Higher:"
-        " a larger shuffle on the executors' disks. A batch that was begun is finished as it was"
-        " planned, whatever the bound says by then.",
+        " next closed LSN; 1 to 1000000000, default 1000000. Lower: more and smaller commits."
+        " Higher: a larger shuffle on the executors' disks. A batch that was begun is finished as"
+        " it was planned, whatever the bound says by then.",
     ),
 ]
 BytesPerBatchOption = Annotated[

@@ -16,7 +16,8 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
 from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_schemas.types import lake_type
-from tailrace_sink.bad_records import Screen
+from tailrace_sink.bad_records import REASON, Screen
+from tailrace_sink.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.config import BadRecords
 from tailrace_sink.decode import POSITION_SQL, WriterSchema, writer_schema
 from tailrace_sink.errors import SinkError
@@ -69,14 +70,16 @@ def changes(
 
     Raises:
         ChangesUnknown: the log does not reach back to ``after``, has no change of the table, or
-            lacks some: Kafka had lost them, or the configuration left them out.
+            lacks some: Kafka had lost them, the configuration left them out, or they are not those
+            that the publisher counted.
         BadRecord: one cannot be decoded, and was not put aside.
     """
     log = LogTable.of_lake(spark, f"{lake.rstrip('/')}/_tailrace/log")
     last = None if log is None else log.last()
     if log is None or last is None:
         raise ChangesUnknown(f"{lake} has no log: no sink of this release wrote to it yet")
-    topic = TopicNames(last.prefix).data(table)
+    names = TopicNames(last.prefix)
+    topic = names.data(table)
     rows = spark.read.format("delta").load(log.path)
     states = rows.where("topic = ''")
     first = None if after is None else _lsn_of(states, after)
@@ -86,9 +89,10 @@ def changes(
     # The cut that closes the last point has all of them; what comes later is never looked at.
     through = _batch(states, "min", f"lsn >= {literal(end)}")
     events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
-    values = events
+    since = -1
     if first and len(last.state.shards) < 2:
-        values = events.where(f"batch > {_batch(states, 'max', f'lsn <= {literal(first)}')}")
+        since = _batch(states, "max", f"lsn <= {literal(first)}")
+    values = events.where(f"batch > {since}")
     schemas = SchemaStore(spark, log.path, f"{lake.rstrip('/')}/_tailrace/schemas")
     # Where the table did not change, its columns are told by what came before.
     found = _writers(values, schemas, topic) or _writers(events, schemas, topic)
@@ -98,9 +102,16 @@ def changes(
     other = tuple(writer for writer in found if writer.version.table != table)
     screen = Screen(table, topic, tuple(own), other)
     if last.bad_records == BadRecords.DEAD_LETTER:
-        values = screen.good(values)
-    elif (bad := screen.first(values)) is not None:
-        raise bad
+        judged = screen.judged(values)
+        values = judged.where(f"{REASON} IS NULL").drop(REASON)
+    else:
+        if (bad := screen.first(values)) is not None:
+            raise bad
+        judged = values.withColumn(REASON, F.lit(None))
+    progress = rows.where(
+        f"topic = {literal(names.progress)} AND batch > {since} AND batch <= {through}"
+    )
+    _check_counts(table, topic, progress, judged, found, schemas, first or "")
     newest = max((writer.version for writer in own), key=lambda version: version.schema_lsn)
     decoded = reduce(DataFrame.unionByName, (_decoded(values, of, newest) for of in own))
     decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(end)}")
@@ -150,6 +161,39 @@ def _check_complete(
             raise ChangesUnknown(
                 f"the log lacks changes of table {table} up to LSN {row['lsn']}: {reason}"
             )
+
+
+def _check_counts(
+    table: TableName,
+    topic: str,
+    progress: DataFrame,
+    judged: DataFrame,
+    writers: list[WriterSchema],
+    schemas: SchemaStore,
+    first: str,
+) -> None:
+    """Refuse where the log lacks changes that the publisher counted.
+
+    Raises:
+        ChangesUnknown: it does.
+    """
+    ids = [row["schema_id"] for row in progress.select("schema_id").distinct().collect()]
+    if not ids:
+        return
+    counted = counted_by_publisher(progress, topic, ids, schemas.schema_by_id)
+    gap = first_gap(counted.where(f"closed_lsn > {literal(first)}"), judged, writers)
+    if gap is None:
+        return
+    lsn, expected, there = gap["first"]
+    held = f"{there} changes of table {table} where the publisher counted {expected}"
+    if there == expected:
+        held = f"other changes of table {table} than the publisher counted"
+    raise ChangesUnknown(
+        f"the log has {held}, in the cut at LSN {lsn}: records of topic {topic} were removed"
+        " (compaction or retention) or written by somebody else before the sink read them."
+        f" Fix: ask for the changes after LSN {gap['last_lsn']}, where the last such cut ends;"
+        " what the table held there is in read(spark, lake).as_of(lsn=...)"
+    )
 
 
 def _decoded(values: DataFrame, writer: WriterSchema, newest: TableSchema) -> DataFrame:

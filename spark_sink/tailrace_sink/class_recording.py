@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_sink.application import warm_up
 from tailrace_sink.class_archive import CLASS_PATH, JAVA_OPTIONS, QUIET, archive_of, class_path
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_classes import jvm_of
@@ -29,6 +28,7 @@ from tailrace_sink.errors import ClassArchiveFailed
 from tailrace_sink.kafka_ranges import client_properties, read_messages
 from tailrace_sink.session import build_session, small_batch_session
 from tailrace_sink.sink import Sink
+from tailrace_sink.warm_up import warm_up
 
 _DESERIALIZER: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _WRITTEN_WITHIN_S: Final = 300.0

@@ -89,7 +89,8 @@ class SinkConfig(Section):
     changelog: TableSelection = Field(
         default_factory=_no_tables,
         description="Tables that also get an append-only <table>.changes with every change; default"
-        " none. Costs one more append per batch and table.",
+        " none. Costs one more append per batch and table. If the lake has the table already, it"
+        " starts with the rows that the table holds.",
     )
     delete_mode: DeleteMode = Field(
         default=DeleteMode.HARD,

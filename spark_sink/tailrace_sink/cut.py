@@ -7,6 +7,7 @@ the seconds in which a batch is applied.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.ddl import lake_table_of
 from tailrace_sink.delta_log import table_metadata
 from tailrace_sink.errors import SinkError, TableError
-from tailrace_sink.lake_table import CHANGED, Kind, quote, table_path
+from tailrace_sink.lake_table import CHANGED, CHANGES_SUFFIX, Kind, quote, table_path
 from tailrace_sink.tail import Tail
 from tailrace_sink.tail_rows import BaseTable, with_tail
 
@@ -32,7 +33,8 @@ _REFUSES_OLD_VERSIONS: Final = (
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 )
 _SETTING_LOCK: Final = threading.Lock()
-_CHANGES: Final = ".changes"
+_VIEWS: Final = "tailrace.views"
+"""Setting of a session, like its views: the name of each view, with its lake and its prefix."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -65,7 +67,7 @@ class Cut:
     @property
     def tables(self) -> list[TableName]:
         """The tables in the cut, append-only companions left out."""
-        paths = [path for path in self.versions if not path.endswith(_CHANGES)]
+        paths = [path for path in self.versions if not path.endswith(CHANGES_SUFFIX)]
         found = {TableName(*map(unescape, path.split("/"))) for path in paths}
         return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
@@ -129,20 +131,29 @@ class Cut:
             prefix: what their names begin with; then schema, underscore, table.
 
         Returns:
-            The name of each table's view; a call on a newer cut replaces them. A table that stops
-            before the cut has none, and loses the one that it had. Where schema and table of
-            several make one name (``a_b.c`` and ``a.b_c``), each has a number behind it.
+            The name of each table's view. A call with the same prefix on another cut of this lake
+            replaces all views, and drops those of tables that are not in the other cut: no join
+            reads two cuts. Where schema and table of several give one name (``a_b.c`` and
+            ``a.b_c``), each has a number at its end.
         """
+        frames: dict[str, DataFrame] = {}
         views = {}
         for table, name in _view_names(prefix, self.tables).items():
             try:
-                rows = self.read(table)
+                frames[name] = self.read(table)
             except CutUnknown as error:
-                self.spark.catalog.dropTempView(name)
                 _log.warning("table_not_in_cut", table=str(table), reason=str(error))
                 continue
-            rows.createOrReplaceTempView(quote(name))
             views[table] = name
+        known = json.loads(self.spark.conf.get(_VIEWS, None) or "{}")
+        ours = [name for name, made_by in known.items() if made_by == [self.lake, prefix]]
+        for name in [*ours, *frames]:
+            self.spark.catalog.dropTempView(name)
+            known.pop(name, None)
+        for name, rows in frames.items():
+            rows.createOrReplaceTempView(quote(name))
+            known[name] = [self.lake, prefix]
+        self.spark.conf.set(_VIEWS, json.dumps(known))
         return views
 
     def _new_in_tail(self, tail: Tail) -> set[TableName]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -73,6 +74,14 @@ def jvm_of(spark: SparkSession) -> Any:
     return jvm
 
 
+def has_delta_log(spark: SparkSession) -> bool:
+    """Whether Delta's log can be asked: not in Spark Connect, nor with another vendor's Delta."""
+    try:
+        return isinstance(_reading_classes(jvm_of(spark)).delta_log, JavaClass)
+    except (AttributeError, Py4JError, RuntimeError, TypeError):
+        return False
+
+
 def log_of(spark: SparkSession, path: str) -> tuple[DeltaClasses, Any]:
     """The JVM's classes, and Delta's log of the table at a path."""
     classes = _reading_classes(jvm_of(spark))
@@ -82,7 +91,16 @@ def log_of(spark: SparkSession, path: str) -> tuple[DeltaClasses, Any]:
 
 def writing_classes(spark: SparkSession) -> WritingClasses | None:
     """What a commit is made of; None where this release of Delta does not have all of it."""
-    return _writing_classes(jvm_of(spark))
+    jvm = jvm_of(spark)
+    return None if _given_up(jvm) else _writing_classes(jvm)
+
+
+def give_up_writing(spark: SparkSession) -> bool:
+    """Have :func:`writing_classes` say None from now on; whether it did not before."""
+    known = _given_up(jvm_of(spark))
+    is_first = not known
+    known.append(True)
+    return is_first
 
 
 @lru_cache(maxsize=1)
@@ -96,6 +114,12 @@ def _reading_classes(jvm: Any) -> DeltaClasses:
         python=jvm.org.apache.spark.api.python.PythonUtils,
         session=jvm.org.apache.spark.sql.SparkSession,
     )
+
+
+@lru_cache(maxsize=1)
+def _given_up(_jvm: Any) -> list[bool]:
+    """Filled once a part turned out to be missing in a JVM."""
+    return []
 
 
 @lru_cache(maxsize=1)

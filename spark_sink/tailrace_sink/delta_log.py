@@ -13,7 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tailrace_sink.delta_classes import log_of
+from tailrace_sink import delta_public
+from tailrace_sink.delta_classes import has_delta_log, log_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,21 @@ class TableMetadata:
 
 def table_version(spark: SparkSession, path: str) -> int:
     """The current version of the Delta table at a path; -1 when there is none."""
+    if not has_delta_log(spark):
+        return delta_public.version_of(spark, path)
     return int(current_snapshot(spark, path).version())
 
 
 def table_metadata(
     spark: SparkSession, path: str, at_version: int | None = None
 ) -> TableMetadata | None:
-    """The metadata of the Delta table at a path, now or at a version; None when there is none."""
+    """The metadata of the Delta table at a path, now or at a version; None when there is none.
+
+    Raises:
+        PropertiesUnknown: in a session that has only public statements, of some older versions.
+    """
+    if not has_delta_log(spark):
+        return _public_metadata(spark, path, at_version)
     snapshot = current_snapshot(spark, path)
     version = int(snapshot.version())
     if version < 0:
@@ -56,6 +65,19 @@ def table_metadata(
         version=version,
         schema=schema_of(snapshot),
         properties={key: str(configuration.apply(key)) for key in keys},
+    )
+
+
+def _public_metadata(
+    spark: SparkSession, path: str, at_version: int | None
+) -> TableMetadata | None:
+    version = delta_public.version_of(spark, path) if at_version is None else at_version
+    if version < 0:
+        return None
+    return TableMetadata(
+        version=version,
+        schema=delta_public.schema_of(spark, path, version),
+        properties=delta_public.properties_of(spark, path, version),
     )
 
 
@@ -120,6 +142,8 @@ def read_text(spark: SparkSession, table: str, path: str) -> str | None:
         table: path of a Delta table on the same storage, whose way of access is taken.
         path: the file.
     """
+    if not has_delta_log(spark):
+        return delta_public.text_of(spark, path)
     classes, log = log_of(spark, table)
     settings, file = log.newDeltaHadoopConf(), classes.path(path)
     if not file.getFileSystem(settings).exists(file):

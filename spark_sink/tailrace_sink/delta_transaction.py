@@ -23,6 +23,7 @@ from tailrace_sink.batch_rows import listed_files
 from tailrace_sink.deletion_vectors import actions_without_rows
 from tailrace_sink.delta_classes import log_of, writing_classes
 from tailrace_sink.delta_log import bytes_of, frame_of, schema_of, version_of
+from tailrace_sink.delta_parts import in_parts
 from tailrace_sink.jvm_names import items_of
 from tailrace_sink.key_bounds import KeyBound
 from tailrace_sink.lake_table import literal
@@ -37,6 +38,32 @@ _KEEP_MORE: Final = (
     "delta.enableIcebergCompatV3",
 )
 """Features that want more of a changed row than that it left one file and came in another."""
+
+_KNOWN_FEATURES: Final = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Writer features of Delta that ask nothing of rows that leave a file and come in another. Delta's
+transaction sees to constraints; generated and identity columns are somebody else's, so that a MERGE
+is taken; changes are fed only where a property of ``_KEEP_MORE`` says so."""
 
 
 class DeltaTransaction:
@@ -63,6 +90,9 @@ class DeltaTransaction:
     @property
     def can_upsert(self) -> bool:
         """Whether rows may be taken out and put in, with nothing else kept of them."""
+        features = self._snapshot.protocol().writerFeatures()
+        if features.isDefined() and not set(_items(features.get())) <= _KNOWN_FEATURES:
+            return False
         return not any(map(self._has, _KEEP_MORE))
 
     @property
@@ -129,14 +159,11 @@ class DeltaTransaction:
             every = list(self._snapshot.allFiles().collect())
         return bool(bounds) and not self._meeting(every, bounds)
 
-    def files(self, names: Iterable[str]) -> dict[str, Any]:
-        """Delta's entries of some files, with their statistics.
+    def files(self, names: Iterable[str]) -> dict[str, Any] | None:
+        """Delta's entries of some files, with their statistics; None where names are ambiguous.
 
         Args:
-            names: without folders; each file of a table has its own.
-
-        Raises:
-            LookupError: one is not there, or more than once.
+            names: without folders; each file that Spark wrote has its own.
         """
         wanted = set(names)
         if not wanted:
@@ -148,9 +175,8 @@ class DeltaTransaction:
             every = list(self._snapshot.allFiles().filter(condition).collect())
         found = [file for file in every if _name(file) in wanted]
         by_name = {_name(file): file for file in found}
-        if by_name.keys() != wanted or len(found) != len(wanted):
-            raise LookupError(f"{len(found)} of {len(wanted)} files of {self._path}")
-        return by_name
+        is_clear = by_name.keys() == wanted and len(found) == len(wanted)
+        return by_name if is_clear else None
 
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
         """The rows that some files of the table have."""
@@ -254,9 +280,13 @@ def _name(file: Any) -> str:
 
 def has_none_between(spark: SparkSession, path: str, bounds: Sequence[KeyBound]) -> bool:
     """Whether a Delta table is known to have no key between some bounds."""
-    return is_available(spark) and DeltaTransaction(spark, path).has_none_between(bounds)
+
+    def looked_up() -> bool:
+        return DeltaTransaction(spark, path).has_none_between(bounds)
+
+    return in_parts(spark, "reading the statistics of a table", looked_up) or False
 
 
-def is_available(spark: SparkSession) -> bool:
-    """Whether this release of Delta has the parts; they are not its public interface."""
-    return writing_classes(spark) is not None
+def _items(scala: Any) -> list[str]:
+    """The items of a Scala collection of names."""
+    return [name for name in str(scala.mkString("\n")).split("\n") if name]

@@ -29,7 +29,7 @@ from tailrace_sink.errors import (
 from tailrace_sink.feed import Feed, LogSlices
 from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.lake_table import Kind, table_path
+from tailrace_sink.lake_table import Kind, changes_path, table_path
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import plan_batch
 from tailrace_sink.session import small_batch_session
@@ -124,6 +124,14 @@ class Fold:
         _log.info("lake_opened", batch=state.batch, closed_lsn=state.closed_lsn)
         return state
 
+    def tidy(self, should_stop: Callable[[], bool]) -> None:
+        """Tend the tables that wait for it: for a sink that ends.
+
+        Raises:
+            SinkError: it failed.
+        """
+        self._applier.tidy_all(should_stop)
+
     def close(self) -> None:
         """End the workers."""
         self._applier.close()
@@ -188,7 +196,7 @@ class Fold:
         started, began_s = time.monotonic(), self._now_s()
         self._begin(plan)
         self._hook("planned", "")
-        applied = self._applier.apply(plan)
+        applied = self._applier.apply(plan, self.state)
         state = self._state_after(plan, applied)
         for topic in state.stopped.keys() - self.state.stopped.keys():
             self._tell_stopped(topic, state.stopped[topic])
@@ -198,7 +206,7 @@ class Fold:
             self._commits.append(state, plan.count)
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
-        self.state = state
+        before, self.state = self.state, state
         self._begun = None
         self._committed_batch = state.batch
         self._log.recent.forget(state.batch)
@@ -219,7 +227,7 @@ class Fold:
             lag_ms=round(self._now_s() * 1000) - plan.published_ms,
         )
         self._upkeep.after_batch(self.state, dt.datetime.fromtimestamp(self._now_s(), dt.UTC))
-        self._applier.tidy(state.versions)
+        self._applier.tidy(before.versions, state.versions)
 
     def _begin(self, plan: BatchPlan) -> None:
         """Write the plan down, before any table sees it; only the newest sink of a lake may."""
@@ -254,6 +262,10 @@ class Fold:
                     continue
             stopped[topic] = str(error)
         versions = {**self.state.versions, **applied.versions}
+        for path in applied.versions:
+            if changes_path(path) not in applied.versions:
+                # Switched off: it is not of this cut, and starts again if it is switched on.
+                versions.pop(changes_path(path), None)
         for topic in {*held, *stopped}:
             table = self._config.topics.table_of(topic)
             if table is not None:

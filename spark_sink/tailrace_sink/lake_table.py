@@ -189,13 +189,21 @@ class LakeTable:
         return CHANGES_COLUMNS if self.kind.appends else CDC_COLUMNS
 
 
+CHANGES_SUFFIX: Final = ".changes"
+
+
 def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
     """Path of a table below the lake: database/schema/table, escaped as in topic names.
 
     The escape leaves no dot in a name, so that ``.changes`` cannot meet another table's path.
     """
-    parts = map(topic_part, (table.database, table.schema, table.table))
-    return "/".join(parts) + (".changes" if kind is Kind.CHANGES else "")
+    path = "/".join(map(topic_part, (table.database, table.schema, table.table)))
+    return changes_path(path) if kind is Kind.CHANGES else path
+
+
+def changes_path(path: str) -> str:
+    """Path of the append-only companion of a table's path."""
+    return f"{path}{CHANGES_SUFFIX}"
 
 
 def quote(name: str) -> str:

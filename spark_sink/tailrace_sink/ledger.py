@@ -53,6 +53,17 @@ def counted_in(values: pa.Table, writers: Iterable[WriterSchema]) -> dict[int, C
 
 def counted_by_spark(values: DataFrame, writers: Iterable[WriterSchema]) -> dict[int, Counted]:
     """The same for messages in a DataFrame."""
+    rows = (
+        position_hashes(values, writers, "partition")
+        .groupBy("partition")
+        .agg(F.expr("count(*) AS changes"), F.expr("coalesce(sum(hash), 0) AS hashes"))
+        .collect()
+    )
+    return {row["partition"]: Counted(row["changes"], signed(row["hashes"])) for row in rows}
+
+
+def position_hashes(values: DataFrame, writers: Iterable[WriterSchema], *columns: str) -> DataFrame:
+    """Some columns of messages, and ``hash``: of the position, NULL where it cannot be decoded."""
     event: Column | None = None
     for writer in writers:
         options = {"avroSchema": _position_only(writer.avro), "mode": "PERMISSIVE"}
@@ -61,18 +72,14 @@ def counted_by_spark(values: DataFrame, writers: Iterable[WriterSchema]) -> dict
         event = F.when(is_its, decoded) if event is None else event.when(is_its, decoded)
     if event is None:
         raise ValueError("no writer schema")
-    rows = (
-        values.select("partition", event.alias("event"))
-        .selectExpr("partition", "event.source AS source")
+    return (
+        values.select(*columns, event.alias("event"))
+        .selectExpr(*columns, "event.source AS source")
         .selectExpr(
-            "partition",
+            *columns,
             f"CASE WHEN source.commit_lsn IS NOT NULL THEN crc32({POSITION_SQL}) END AS hash",
         )
-        .groupBy("partition")
-        .agg(F.expr("count(*) AS changes"), F.expr("coalesce(sum(hash), 0) AS hashes"))
-        .collect()
     )
-    return {row["partition"]: Counted(row["changes"], signed(row["hashes"])) for row in rows}
 
 
 def difference(

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace_schemas.framing import split_frame
 from tailrace_sink.append_once import append_version
 from tailrace_sink.batch_rows import rows_of_batch
+from tailrace_sink.delta_classes import has_delta_log
 from tailrace_sink.delta_log import (
     files_with,
     folders,
@@ -128,17 +129,29 @@ class LogTable:
 
     def mark(self) -> Mark | None:
         """Who wrote last, from Delta's own state; None before the first append."""
+        if not has_delta_log(self._spark):
+            last = self._last_by_rows()
+            return None if last is None else last.mark
         version = transaction_version(self._spark, self.path, self._app_id)
         return None if version is None else Mark.of_version(version)
 
     def last(self) -> LogState | None:
         """The newest state row, or None when there is none."""
+        if not has_delta_log(self._spark):
+            return self._last_by_rows()
         mark = self.mark()
         if mark is None:
             return None
         rows = rows_of_batch(self._spark, self.path, mark.batch).where("topic = ''").collect()
         found = [LogState.of_json(row["state"]) for row in rows]
         return next(state for state in found if state.epoch == mark.epoch)
+
+    def _last_by_rows(self) -> LogState | None:
+        """The same from the rows: nobody writes with an older epoch after a newer one's start."""
+        epoch = "CAST(get_json_object(state, '$.epoch') AS BIGINT)"
+        newest = f"max_by(state, struct({epoch}, batch)) AS state"
+        row = self._load().where("topic = ''").selectExpr(newest).first()
+        return None if row is None or row["state"] is None else LogState.of_json(row["state"])
 
     def append(
         self,

@@ -48,14 +48,22 @@ class Maintenance:
     def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
         self._spark = spark.newSession()
         self._config = config
-        self._looked_at: dict[str, int] = {}
+        self._due: dict[str, None] = {}
         self._left_alone = {name.lower() for name in config.cluster_by}
 
-    def run(self, versions: Mapping[str, int]) -> str | None:
-        """Compact the table that waits longest, if one is due.
+    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Note which tables are due by their own versions, whichever process wrote these.
 
         Args:
-            versions: path below the lake to the newest version of each table.
+            before: path below the lake to the version of each table before a batch.
+            after: the same after it.
+        """
+        for path, version in after.items():
+            if is_due(before.get(path, 0), version, COMMITS_BETWEEN):
+                self._due[path] = None
+
+    def run(self) -> str | None:
+        """Compact the table that waits longest, if one is due.
 
         Returns:
             The path of the table that was looked at, or None.
@@ -63,17 +71,12 @@ class Maintenance:
         Raises:
             SinkError: other than a conflict with a writer, which is the next run's to make good.
         """
-        due = [
-            (version - self._looked_at.setdefault(path, version), path)
-            for path, version in versions.items()
-        ]
-        waiting = [entry for entry in due if entry[0] >= COMMITS_BETWEEN]
-        if not waiting:
+        path = next(iter(self._due), None)
+        if path is None:
             return None
-        _, path = max(waiting)
-        self._looked_at[path] = versions[path]
+        del self._due[path]
         if self._is_clustered(path):
-            return None
+            return path
         try:
             files = compact_small_files(self._spark, f"{self._config.lake}/{path}")
         except (PySparkException, Py4JError) as error:
@@ -87,6 +90,15 @@ class Maintenance:
 
     def _is_clustered(self, path: str) -> bool:
         return path.partition("/")[2].replace("/", ".").lower() in self._left_alone
+
+
+def is_due(before: int, after: int, every: int) -> bool:
+    """Whether some commits of a table took its version to another multiple of a number.
+
+    What counts is the table's, not the process's: a sink that a scheduler starts for a few commits
+    each time would never come to a number of its own.
+    """
+    return after // every > before // every
 
 
 def compact_small_files(

@@ -24,6 +24,21 @@ class ShardPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class CutPoint:
+    """A cut of the tables.
+
+    Attributes:
+        batch: the batch id.
+        lsn: the closed LSN.
+        commit_ms: commit time of that LSN at the source, milliseconds UTC; None when not known.
+    """
+
+    batch: int
+    lsn: str
+    commit_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SinkState:
     """Where the lake stands: what the last commit row says.
 
@@ -52,20 +67,10 @@ class SinkState:
     server: str = ""
     database: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class CutPoint:
-    """Where a batch leads to.
-
-    Attributes:
-        batch: the batch id.
-        lsn: the closed LSN.
-        commit_ms: commit time of that LSN at the source, milliseconds UTC; None when not known.
-    """
-
-    batch: int
-    lsn: str
-    commit_ms: int | None = None
+    @property
+    def point(self) -> CutPoint:
+        """Where it stands."""
+        return CutPoint(self.batch, self.closed_lsn, self.closed_commit_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +92,7 @@ class BatchPlan:
     @property
     def point(self) -> CutPoint:
         """Where it leads to."""
-        state = self.following
-        return CutPoint(state.batch, state.closed_lsn, state.closed_commit_ms)
+        return self.following.point
 
     @property
     def count(self) -> int:

@@ -22,6 +22,7 @@ from tailrace_sink.errors import (
 )
 from tailrace_sink.progress_record import SchemaById
 from tailrace_sink.schema_store import SchemaNotKept
+from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 
 
@@ -37,6 +38,8 @@ class TableBatch:
         missing: writer schemas that the ledger names and nobody has: id to why.
         values: partition, offset and value of its events, where they are few; else None.
         differs: what they are not, by the ledger; None where they are, or were not counted yet.
+        changelog_after: the cut that its ``.changes`` starts with; None where it follows already,
+            or is not wanted.
     """
 
     table: TableName
@@ -46,6 +49,7 @@ class TableBatch:
     missing: Mapping[int, str] = field(default_factory=dict)
     values: pa.Table | None = None
     differs: SinkError | None = None
+    changelog_after: CutPoint | None = None
 
     @property
     def topic(self) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.apply import TableWork, append_all_gone, apply_changes
 from tailrace_sink.bad_records import Screen
+from tailrace_sink.changelog_start import start_changelog
 from tailrace_sink.config import BadRecords, SinkConfig
 from tailrace_sink.conflicts import is_conflict, is_refused, retried
 from tailrace_sink.ddl import LakeTables
@@ -192,6 +193,10 @@ class TableFold:
         changes_table = None
         if kind is Kind.MIRROR and self._config.changelog.selects(source.table):
             changes_table = self._tables.follow(session, versions, Kind.CHANGES)
+        if changes_table is not None and source.changelog_after is not None:
+            after = source.changelog_after
+            start_changelog(session, self._config, table, changes_table, after, cut.batch)
+            _log.info("changelog_started", table=str(source.table), lsn=after.lsn)
         if source.values is None or source.values.num_rows:
             work = TableWork(
                 table,

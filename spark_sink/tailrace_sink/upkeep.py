@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Final
 
 import structlog
 from py4j.protocol import Py4JError
@@ -13,10 +12,8 @@ from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.log_table import LogTable
+from tailrace_sink.maintenance import is_due
 from tailrace_sink.sink_state import SinkState
-
-_OPTIMIZE_EVERY: Final = 100
-"""Batches of the fold between two compactions."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -34,7 +31,7 @@ class LakeUpkeep:
         self._log = log
         self._commits = commits
         self._config = config
-        self._batches = 0
+        self._version: int | None = None
         self._day: dt.date | None = None
 
     def after_batch(self, state: SinkState, now: dt.datetime) -> None:
@@ -47,22 +44,21 @@ class LakeUpkeep:
         Raises:
             SinkError: the lake cannot be written.
         """
-        self._batches += 1
         try:
-            self._tend_log(state, now)
+            version = self._commits.version()
+            # A batch is one commit row; what this process did not see was another's to look after.
+            seen = version - 1 if self._version is None else self._version
+            self._version = version
+            if is_due(seen, version, COMPACT_EVERY):
+                self._log.optimize()
+                keep = dt.timedelta(days=self._config.commit_retention_days)
+                self._commits.compact(keep, state.batch)
+            self._expire(state, now)
         except (PySparkException, Py4JError) as error:
-            raise translated(f"upkeep of {self._log.path}", error) from error
-        if self._batches % COMPACT_EVERY:
-            return
-        keep = dt.timedelta(days=self._config.commit_retention_days)
-        try:
-            self._commits.compact(keep, state.batch)
-        except (PySparkException, Py4JError) as error:
-            raise translated(f"compaction of {self._config.commits_path}", error) from error
+            lake = self._config.lake
+            raise translated(f"upkeep of log and commit table of {lake}", error) from error
 
-    def _tend_log(self, state: SinkState, now: dt.datetime) -> None:
-        if self._batches % _OPTIMIZE_EVERY == 0:
-            self._log.optimize()
+    def _expire(self, state: SinkState, now: dt.datetime) -> None:
         if self._day == now.date():
             return
         self._day = now.date()

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.config import DeleteMode
-from tailrace_sink.delta_transaction import DeltaTransaction, is_available
+from tailrace_sink.delta_parts import in_parts
+from tailrace_sink.delta_transaction import DeltaTransaction
 from tailrace_sink.key_bounds import KeyBound, conditions_of
 from tailrace_sink.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
@@ -88,9 +89,24 @@ def upsert(
     Raises:
         PySparkException, Py4JError: as a MERGE; after a conflict it may be carried out again.
     """
-    if table.foreign or not is_available(spark):
+    if table.foreign:
         return False
-    transaction = DeltaTransaction(spark, location)
+
+    def committed() -> bool:
+        transaction = DeltaTransaction(spark, location)
+        return _committed(transaction, table, latest, delete_mode, rewrite_below)
+
+    return in_parts(spark, f"upsert into {location}", committed) or False
+
+
+def _committed(
+    transaction: DeltaTransaction,
+    table: LakeTable,
+    latest: Latest,
+    delete_mode: DeleteMode,
+    rewrite_below: int,
+) -> bool:
+    """Whether the changes are in the table by one commit."""
     size = transaction.bytes
     rewrites = 0 < rewrite_below >= size
     if not transaction.can_upsert or not (rewrites or transaction.has_deletion_vectors):
@@ -104,6 +120,8 @@ def upsert(
     if found.has_newer:
         return False
     files = transaction.files(found.rows)
+    if files is None:
+        return False
     anew = set(files) if rewrites else _small(files, latest, rewrite_below)
     names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
     new = latest.rows

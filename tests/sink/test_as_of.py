@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.lsn import Lsn
+from tailrace_sink import changes, delta_classes
 from tailrace_sink.cut import Cut, CutUnknown
+from tailrace_sink.delta_public import PropertiesUnknown, properties_of
 from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
 from tailrace_sink.reader import LakeReader, read
 from tailrace_sink.streaming import ProgressStream
@@ -122,6 +124,9 @@ def test_snapshots_and_new_tables_are_read_from_the_log(
     source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(4)))
     source.publish()
     lake.catch_up()
+    before = reader(lake).as_of("latest")
+    for prefix in ("", "then_"):
+        before.create_views(prefix)
     # Nobody follows t: a row is gone. The table other is new, and its snapshot is not over.
     del table.rows[(2,)]
     source.publish(snapshotting=[table, other])
@@ -129,7 +134,13 @@ def test_snapshots_and_new_tables_are_read_from_the_log(
     source.snapshot(table, list(table.rows.values()))
     source.publish(snapshotting=[table, other])
     log_only(lake, spark)
-    assert reader(lake).as_of("latest").tables == []
+    without = reader(lake).as_of("latest")
+    assert without.tables == []
+    # No join reads two cuts; views of another prefix are of a cut that somebody compares with.
+    assert without.create_views() == {}
+    views = {view.name for view in lake.spark.catalog.listTables() if view.isTemporary}
+    assert "dbo_t" not in views
+    assert "then_dbo_t" in views
 
     source.snapshot(other, [{"id": 2}])
     through = source.commit(lambda t: t.insert(table, id=9, v=9))
@@ -139,6 +150,42 @@ def test_snapshots_and_new_tables_are_read_from_the_log(
     assert cut.closed_lsn == through
     assert rows(cut, table) == source.cuts[through]["t"]
     assert rows(cut, other) == source.cuts[through]["other"]
+
+
+def test_a_session_without_deltas_own_classes_reads_the_same(
+    source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    """As in Spark Connect, or with another vendor's Delta: public statements alone."""
+    key = column(1, "id", "int", key=1)
+    table = source.table("t", key, column(2, "v", "int"))
+    first = source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(3)))
+    source.publish()
+    lake.catch_up()
+    second = source.commit(lambda t: t.update(table, (1,), v=9))
+    source.publish()
+    log_only(lake, spark)
+
+    def reads() -> list[object]:
+        at = [reader(lake).as_of(lsn=lsn) for lsn in (first, second)]
+        found = changes(lake.spark, f"{lake.path}/lake", table.name, after=first)
+        assert at[1].create_views("v_") == {table.name: "v_dbo_t"}
+        return [*(rows(cut, table) for cut in at), [row["after"]["v"] for row in found.collect()]]
+
+    expected = reads()
+    assert expected == [source.cuts[first]["t"], source.cuts[second]["t"], [9]]
+
+    def none(_spark: SparkSession) -> None:
+        raise RuntimeError("there is no JVM")
+
+    with monkeypatch.context() as without:
+        without.setattr(delta_classes, "jvm_of", none)
+        assert reads() == expected
+        with pytest.raises(CutUnknown, match="is not a lake"):
+            read(lake.spark, str(lake.path)).as_of("latest")
+        assert properties_of(lake.spark, lake.location("t"), 0)["tailrace.columns"]
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.location('t')}` ADD COLUMNS (segment STRING)")
+    with pytest.raises(PropertiesUnknown, match="ADD COLUMNS"):
+        properties_of(lake.spark, lake.location("t"), 0)
 
 
 def test_fifty_tables_are_one_commit_of_the_log(source: Source, lake: Lake, spark: SparkSession):

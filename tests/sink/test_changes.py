@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace_schemas.lsn import Lsn
 from tailrace_sink import changes
 from tailrace_sink.change_feed import ChangesUnknown
+from tailrace_sink.cut import CutUnknown
 from tailrace_sink.reader import read
 from tailrace_sink.row_history import history
 from tests.fix_envelopes import FIRST_COMMIT_MS, Source, column
@@ -80,6 +81,85 @@ def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSess
     lake.catch_up(tables={"exclude": [r"dbo\.t"]})
     with pytest.raises(ChangesUnknown, match="excluded by configuration"):
         changes(lake.spark, folder, table.name)
+
+
+def test_changes_that_the_log_lacks_are_refused_by_range(source: Source, lake: Lake):
+    """Compaction took one before the sink read it: the table stops, and no part is shown."""
+    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "other"))
+    source.commit(lambda t: t.insert(table, id=1, v=1), lambda t: t.insert(other, id=1, v=1))
+    source.publish()
+    first = source.through
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(6, 12)))
+    next(message for message in source.pending if message.topic == table.topic).value = None
+    source.publish()
+    lacking = source.through
+    source.commit(lambda t: t.insert(table, id=20, v=20), lambda t: t.insert(other, id=2, v=2))
+    source.publish()
+    lake.catch_up(changes_per_batch=1)
+    folder = f"{lake.path}/lake"
+
+    for after in (None, first):
+        with pytest.raises(ChangesUnknown, match=f"LSN {lacking}: .* after LSN {lacking}"):
+            changes(lake.spark, folder, table.name, after=after)
+    assert told(changes(lake.spark, folder, table.name, after=lacking)) == [("c", None, (20, 20))]
+    assert told(changes(lake.spark, folder, table.name, up_to=first)) == [("c", None, (1, 1))]
+    assert len(told(changes(lake.spark, folder, other.name))) == 2
+    with pytest.raises(ChangesUnknown, match=r"changes of table .* where the publisher counted"):
+        changes(lake.spark, folder, table.name, up_to=lacking)
+
+
+def test_a_changelog_that_is_switched_on_later_starts_with_its_table(source: Source, lake: Lake):
+    """And again after it was switched off, with what left meanwhile; a replay appends nothing."""
+    table = source.table("t", KEY, column(2, "v", "int"))
+    options: dict[str, Any] = {"changelog": {"include": [r"dbo\.t"]}}
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(3)))
+    source.publish()
+    lake.catch_up()
+    before = source.through
+    source.commit(lambda t: t.update(table, (1,), v=5))
+    source.publish()
+
+    def crash(step: str, _path: str) -> None:
+        if step == "merged":
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        lake.catch_up(crash, **options)
+    lake.catch_up(**options)
+    read_changes = read(lake.spark, f"{lake.path}/lake")
+
+    def intervals() -> list[tuple[Any, ...]]:
+        every = read_changes.as_of("latest").read(table.name, is_changes=True)
+        columns = ("id", "v", "_cdc_op", "_cdc_valid_from_lsn", "_cdc_valid_to_lsn")
+        return sorted(tuple(row) for row in history(every, ["id"]).select(*columns).collect())
+
+    first = source.through
+    expected = [
+        (0, 0, "r", before, None),
+        (1, 1, "r", before, first),
+        (1, 5, "u", first, None),
+        (2, 2, "r", before, None),
+    ]
+    assert intervals() == sorted(expected)
+
+    source.commit(lambda t: t.delete(table, (0,)), lambda t: t.update(table, (2,), v=7))
+    source.publish()
+    lake.catch_up()
+    without = source.through
+    with pytest.raises(CutUnknown):
+        read_changes.as_of("latest").read(table.name, is_changes=True)
+    source.commit(lambda t: t.insert(table, id=9, v=9))
+    source.publish()
+    lake.catch_up(**options)
+    assert intervals() == [
+        (0, 0, "r", before, without),
+        (1, 1, "r", before, first),
+        (1, 5, "r", without, None),
+        (1, 5, "u", first, without),
+        (2, 2, "r", before, without),
+        (2, 7, "r", without, None),
+        (9, 9, "c", source.through, None),
+    ]
 
 
 def test_intervals_end_where_a_row_left_while_nobody_looked(source: Source, lake: Lake):

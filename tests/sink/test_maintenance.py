@@ -56,18 +56,22 @@ def test_the_smallest_files_are_compacted_up_to_a_bound(small: SparkSession, tmp
     assert frame.option("versionAsOf", 5).load(location).count() == rows
 
 
-def test_a_table_is_due_after_some_commits_and_clustered_ones_are_left_alone(
+def test_a_table_is_due_by_its_own_versions_and_clustered_ones_are_left_alone(
     small: SparkSession, tmp_path: Path
 ):
+    """Whichever process wrote them: one that ends after each batch tends the lake as well."""
     paths = [f"shop/dbo/{name}" for name in ("a", "b", "c")]
     for path in paths:
         table_with_files(small, tmp_path / path, 1)
+    looked_at = []
+    for version in range(0, 120, 3):
+        upkeep = Maintenance(small, config(tmp_path, cluster_by={"dbo.c": ["id"]}))
+        upkeep.note({paths[0]: version}, {paths[0]: version + 3})
+        while (path := upkeep.run()) is not None:
+            looked_at.append((path, version))
+    assert looked_at == [(paths[0], 48), (paths[0], 99)]
+
     upkeep = Maintenance(small, config(tmp_path, cluster_by={"dbo.c": ["id"]}))
-    assert upkeep.run(dict.fromkeys(paths, 0)) is None
-    assert upkeep.run(dict.fromkeys(paths, 49)) is None
-    versions = {paths[0]: 50, paths[1]: 51, paths[2]: 49}
-    assert upkeep.run(versions) == paths[1]
-    assert upkeep.run(versions) == paths[0]
-    assert upkeep.run(versions) is None
-    assert upkeep.run({paths[2]: 60}) is None
+    upkeep.note(dict.fromkeys(paths, 49), dict.fromkeys(paths, 50))
+    assert [upkeep.run() for _ in range(4)] == [*paths, None]
     assert table_version(small, str(tmp_path / paths[2])) == 0

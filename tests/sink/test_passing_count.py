@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import position_hash, signed
-from tailrace_sink import append_once, table_fold
+from tailrace_sink import delta_parts, table_fold
 from tailrace_sink.append_once import append_version
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.passing_count import NotAsCounted, counted_in_passing
@@ -30,7 +30,7 @@ def test_what_is_not_as_counted_is_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_parts: bool
 ):
     if not has_parts:
-        monkeypatch.setattr(append_once, "is_available", lambda _: False)
+        monkeypatch.setattr(delta_parts, "is_available", lambda _: False)
     location = str(tmp_path / "t")
     spark.sql(f"CREATE TABLE delta.`{location}` (id INT, _cdc_position BINARY) USING delta")
     positions = [ChangePosition.of_snapshot(Lsn(0, 0, n)).to_bytes() for n in range(1, 40)]

@@ -11,10 +11,13 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from structlog.testing import capture_logs
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName
+from tailrace_sink import delta_classes
+from tailrace_sink.append_once import append_version
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.conflicts import is_conflict
 from tailrace_sink.delta_log import table_bytes, table_version
@@ -30,6 +33,7 @@ from tailrace_sink.lake_table import (
 from tailrace_sink.mirror_statements import merge_statement
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.upsert import Latest, upsert
+from tailrace_sink.warm_up import check_upsert
 from tests.sink.reading import Rows, read_delta
 
 TABLE: Final = LakeTable(
@@ -198,3 +202,55 @@ def test_a_write_in_between_is_a_conflict(small: SparkSession, tmp_path: Path):
     with pytest.raises((PySparkException, Py4JError)) as raised:
         transaction.commit_merge({"operationNumSourceRows": 1})
     assert is_conflict(raised.value)
+
+
+@pytest.fixture
+def given_up(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What is given up in a test is not in those after it: they share a JVM."""
+    known: list[bool] = []
+    monkeypatch.setattr(delta_classes, "_given_up", lambda _: known)
+    return known
+
+
+def test_a_method_that_delta_lacks_leaves_the_work_to_a_merge(
+    small: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_up: list[bool]
+):
+    """Of another release, that is; nothing is committed, and from then on nothing is tried."""
+    location, scratch = create(small, tmp_path / "t", VECTORS), str(tmp_path / "scratch")
+    rows = latest(frame(small, changes(1, [(1, "a"), (2, "a")], "c")), 2, few=True)
+    assert check_upsert(small, scratch)
+    assert upsert(small, location, TABLE, rows, DeleteMode.HARD, 0)
+    version = table_version(small, location)
+
+    def renamed(self: DeltaTransaction, _metrics: object) -> None:
+        self._transaction.commitIfNeeded()
+
+    monkeypatch.setattr(DeltaTransaction, "commit_merge", renamed)
+    newer = latest(frame(small, changes(2, [(1, "a"), (3, "a")], "u")), 2, few=True)
+    with capture_logs() as told:
+        for _ in range(2):
+            assert not upsert(small, location, TABLE, newer, DeleteMode.HARD, 0)
+    assert table_version(small, location) == version
+    assert given_up
+    assert [event["event"] for event in told] == ["delta_parts_missing"]
+    assert "commitIfNeeded" in told[0]["reason"]
+    assert append_version(newer.rows, location, "sink", 1)
+    assert len(sorted_rows(location, small)) == 4
+    assert not check_upsert(small, scratch)
+
+
+def test_an_upsert_that_does_something_else_is_given_up(
+    small: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_up: list[bool]
+):
+    monkeypatch.setattr(DeltaTransaction, "remove_rows", lambda *_: None)
+    assert not check_upsert(small, str(tmp_path / "scratch"))
+    assert given_up
+
+
+def test_a_table_with_a_feature_that_is_not_known_takes_a_merge(
+    small: SparkSession, tmp_path: Path
+):
+    """Supported is enough: row tracking wants numbers of rows before it is turned on."""
+    location = create(small, tmp_path / "t", {**VECTORS, "delta.feature.rowTracking": "supported"})
+    rows = latest(frame(small, changes(1, [(1, "a")], "c")), 1, few=True)
+    assert not upsert(small, location, TABLE, rows, DeleteMode.HARD, 0)

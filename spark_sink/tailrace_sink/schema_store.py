@@ -7,11 +7,14 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.registry import RegistryError
 from tailrace_sink.delta_log import read_text, write_text
 from tailrace_sink.errors import SinkError
+from tailrace_sink.jvm_errors import translated
 from tailrace_sink.progress_record import SchemaById
 
 
@@ -75,5 +78,10 @@ class SchemaStore:
         if self._registry is None:
             raise SchemaNotKept(f"the lake has no schema {schema_id} at {path}")
         schema = self._registry(schema_id)
-        write_text(self._spark, self._table, path, json.dumps(schema))
+        try:
+            write_text(self._spark, self._table, path, json.dumps(schema))
+        except (PySparkException, Py4JError) as error:
+            # Another sink that starts writes the same text at the same time, most likely.
+            if read_text(self._spark, self._table, path) is None:
+                raise translated(f"writing {path}", error) from error
         return schema

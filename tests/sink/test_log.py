@@ -9,15 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.registry import RegistryRejected
 from tailrace_schemas.signals import SnapshotSignal
-from tailrace_sink import feed
+from tailrace_sink import feed, schema_store
 from tailrace_sink.application import serve
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.log_state import LogState
 from tailrace_sink.log_table import LogTable
+from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.sink import Sink
 from tailrace_sink.sink_state import SinkState
 from tailrace_sink.streaming import ProgressStream
@@ -123,6 +125,30 @@ def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSessi
 
     lake.catch_up(merge_pool=1)
     check(lake, keyed, 2)
+
+
+def test_two_sinks_may_store_one_schema(
+    source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    """One of them finds the file in its way; only a file that is not there is an error."""
+    table = source.table("t", column(1, "id", "int", key=1))
+    config = lake.config()
+    LogTable(lake.spark, config.log_path, config.prefix).ensure()
+    by_id = source.registry.schema_by_id
+    store = SchemaStore(spark, config.log_path, config.schemas_path, by_id)
+    real = schema_store.write_text
+
+    def in_its_way(*arguments: Any) -> None:
+        if is_other_faster:
+            real(*arguments)
+        raise Py4JError("FileAlreadyExistsException")
+
+    monkeypatch.setattr(schema_store, "write_text", in_its_way)
+    is_other_faster = False
+    with pytest.raises(SinkError, match=f"{table.value_schema_id}.json"):
+        store.schema_by_id(table.value_schema_id)
+    is_other_faster = True
+    assert store.schema_by_id(table.value_schema_id) == by_id(table.value_schema_id)
 
 
 def test_an_append_tells_whether_another_sink_was_first(lake: Lake):

@@ -18,7 +18,7 @@ from tailrace_sink.lake_table import quote
 
 _ROWS_ONLY: Final = frozenset({"WRITE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE"})
 _SET_PROPERTIES: Final = "SET TBLPROPERTIES"
-_NOT_THERE: Final = ("NOT_FOUND", "DOES_NOT_EXIST", "NOT_EXIST", "MISSING")
+_NOT_THERE: Final = ("NOT_FOUND", "NOT_EXIST", "MISSING", "TABLE_ONLY_OPERATION")
 
 
 class PropertiesUnknown(SinkError):

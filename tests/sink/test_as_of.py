@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.lsn import Lsn
 from tailrace_sink import changes, delta_classes
 from tailrace_sink.cut import Cut, CutUnknown
-from tailrace_sink.delta_public import PropertiesUnknown, properties_of
 from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
 from tailrace_sink.reader import LakeReader, read
 from tailrace_sink.streaming import ProgressStream
@@ -182,10 +181,6 @@ def test_a_session_without_deltas_own_classes_reads_the_same(
         assert reads() == expected
         with pytest.raises(CutUnknown, match="is not a lake"):
             read(lake.spark, str(lake.path)).as_of("latest")
-        assert properties_of(lake.spark, lake.location("t"), 0)["tailrace.columns"]
-    lake.spark.sql(f"ALTER TABLE delta.`{lake.location('t')}` ADD COLUMNS (segment STRING)")
-    with pytest.raises(PropertiesUnknown, match="ADD COLUMNS"):
-        properties_of(lake.spark, lake.location("t"), 0)
 
 
 def test_fifty_tables_are_one_commit_of_the_log(source: Source, lake: Lake, spark: SparkSession):

@@ -12,7 +12,7 @@ import pytest
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Step
-from tailrace_publisher.source.catalog_state import catalog_state
+from tailrace_publisher.source.catalog_state import News, catalog_state
 from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
 from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
 from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe, probe_of
@@ -149,9 +149,21 @@ def test_what_a_poll_brings_of_the_catalog_does_not_grow_with_it(source: SourceD
         assert catalog_state(cast(Connection, counting), out) == known
         assert sum(counting.rows.values()) == 2
 
+        ids = dict(source.query("SELECT capture_instance, object_id FROM cdc.change_tables"))
+        source.execute("ALTER TABLE dbo.t5 ADD note int NULL")
+        later_known = catalog_state(connection, out, News([ids["dbo_t0"]], known))
+        assert later_known == known  # the DDL is of a table without news, and not captured yet
+        out = inserted(2)
+        assert catalog_state(connection, out, News([ids["dbo_t0"]], known)) == known
+        assert catalog_state(connection, out, News([], known)) == known
+        altered = catalog_state(connection, out)
+        assert catalog_state(connection, out, News([ids["dbo_t5"]], known)) == altered != known
+        assert catalog_state(connection, out, News([ids["dbo_t5"]], altered)) == altered
+        assert catalog_state(connection, out, News(ids.values(), known)) == altered
+
         capture(30)
         made = catalog_state(connection, out)
-        assert made != known
+        assert made != altered
         later = inserted(1)
         recognised = catalog_state(connection, out)
         assert recognised != made

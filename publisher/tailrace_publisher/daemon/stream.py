@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,7 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.reselect import Reselection
-from tailrace_publisher.source.catalog_state import CatalogState, catalog_state
+from tailrace_publisher.source.catalog_state import CatalogState, News, catalog_state
 from tailrace_publisher.source.commits_ahead import CommitsAhead
 from tailrace_publisher.source.merge import merge
 from tailrace_publisher.source.page_lanes import PageLane, PageLanes, Places
@@ -153,7 +153,9 @@ class Stream:
                 return False  # it was given again meanwhile
             raise refused from error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
-        state = self._newer_catalog()
+        with_news = [r for r in readings.all if r.instance.name in names]
+        ids = {reading.instance.object_id for reading in with_news}
+        state = self._newer_catalog(ids if gone is None else None)
         if state is None:
             return True
         if gone is not None:
@@ -161,7 +163,7 @@ class Stream:
         self._tables.check_not_expired(readings.all, state)
         self._planning_s = clock.monotonic() - began
         with self._reading_ahead(window):
-            self._publish(window, [r for r in readings.all if r.instance.name in names])
+            self._publish(window, with_news)
         return not window.is_last
 
     def _reading_ahead(self, window: Window) -> AbstractContextManager[None]:
@@ -183,9 +185,16 @@ class Stream:
         """
         self._newer_catalog()
 
-    def _newer_catalog(self) -> CatalogState | None:
-        """The catalog's state; None when it was another one, which is taken in now."""
-        state = catalog_state(self._source.control, first_lsn_after(self._state.position))
+    def _newer_catalog(self, object_ids: Collection[int] | None = None) -> CatalogState | None:
+        """The catalog's state; None when it was another one, which is taken in now.
+
+        Args:
+            object_ids: of the change tables whose DDL counts now; None for all. That of the others
+                has no effect on what is read, and is asked for with the heartbeat.
+        """
+        known = self._tables.catalog_state
+        news = None if object_ids is None or known is None else News(object_ids, known)
+        state = catalog_state(self._source.control, first_lsn_after(self._state.position), news)
         if state == self._tables.catalog_state:
             return state
         self._committer.finish()

@@ -83,7 +83,7 @@ class DdlRow:
     lsn: Lsn
 
 
-def _narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
+def narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
     """The condition that a column is one of some object ids, with its parameters."""
     if only is None:
         return "", []
@@ -132,7 +132,7 @@ def captured_columns(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[CapturedColumnRow]]:
     """Captured columns by ordinal, per change table's object id."""
-    where, ids = _narrowed("WHERE", "object_id", only)
+    where, ids = narrowed("WHERE", "object_id", only)
     rows = connection.query(
         "SELECT object_id, column_name, column_id, column_ordinal, is_computed"
         f" FROM cdc.captured_columns{where} ORDER BY object_id, column_ordinal",
@@ -148,7 +148,7 @@ def index_columns(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[str]]:
     """Columns that identify a row, in order, per change table's object id (cdc.index_columns)."""
-    where, ids = _narrowed("WHERE", "object_id", only)
+    where, ids = narrowed("WHERE", "object_id", only)
     rows = connection.query(
         f"SELECT object_id, column_name FROM cdc.index_columns{where}"
         " ORDER BY object_id, index_ordinal",
@@ -161,7 +161,7 @@ def primary_keys(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[int]]:
     """Column ids of the primary key, in order, per captured source table's object id."""
-    where, ids = _narrowed("AND", "i.object_id", only)
+    where, ids = narrowed("AND", "i.object_id", only)
     rows = connection.query(
         "SELECT i.object_id, ic.column_id FROM sys.indexes i"
         " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
@@ -181,7 +181,7 @@ def orders_of_change_tables(
     On a server that was updated in place the column ``__$command_id`` may be there and not be in
     the index: an order by it would sort the whole range for each page.
     """
-    where, ids = _narrowed("AND", "i.object_id", only)
+    where, ids = narrowed("AND", "i.object_id", only)
     rows = connection.query(
         "SELECT ic.object_id, c.name FROM sys.indexes i"
         " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
@@ -202,7 +202,7 @@ def columns_of_captured_tables(
     A base type's row in sys.types has equal system and user type ids; CLR types share system type
     240 and are known by their user type.
     """
-    where, ids = _narrowed("AND", "c.object_id", only)
+    where, ids = narrowed("AND", "c.object_id", only)
     rows = connection.query(
         "SELECT c.object_id, c.name, c.column_id, ty.name, c.max_length, c.precision, c.scale,"
         " c.is_nullable, c.collation_name FROM sys.columns c"

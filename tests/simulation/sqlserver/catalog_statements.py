@@ -238,6 +238,15 @@ def _ddl_texts(view: View, parameters: Sequence[Any]) -> Answer:
     )
 
 
+@statement("SELECT object_id, ddl_lsn FROM cdc.ddl_history WHERE ddl_lsn > ?")
+def _later_ddl(view: View, parameters: Sequence[Any]) -> Answer:
+    return [
+        (entry.instance_object_id, entry.lsn)
+        for entry in view.database.ddl_history
+        if entry.lsn > parameters[0]
+    ]
+
+
 @statement("SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history")
 def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
     entries = view.database.ddl_history

@@ -69,8 +69,9 @@ def answer(view: View, text: str, parameters: Sequence[Any]) -> Answer:
     narrowed = _NARROWED.search(text)
     if narrowed is not None:
         whole = text[: narrowed.start()] + text[narrowed.end() :]
-        wanted = set(parameters)
-        return [row for row in answer(view, whole, ()) if row[0] in wanted]
+        count = whole.count("?")
+        wanted = set(parameters[count:])
+        return [row for row in answer(view, whole, parameters[:count]) if row[0] in wanted]
     handler = _EXACT.get(text)
     if handler is not None:
         return handler(view, parameters)

@@ -170,10 +170,12 @@ _OF_SINGLE_SERVERS: Final = {"restore": 0.3}
 
 _TROUBLE: Final = {"slow_calls": 0.2, "stray_record": 0.15, "busy_statement": 0.2}
 """Actions, and the share of the seeds that have them."""
-AWAITED: Final[frozenset[str]] = frozenset({"stray_record", "divide"})
+AWAITED: Final[frozenset[str]] = frozenset({"stray_record", "divide", "rename_divided"})
 """Actions that find what is known and not fixed yet; take one out to have it drawn."""
 _DIVIDED: Final = 0.08
 """Share of the seeds in which the tables are divided among two shards."""
+_RENAMED: Final = 0.15
+"""Share of the seeds in which tables are renamed, and keep their topics."""
 _DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
@@ -229,6 +231,8 @@ def draw(seed: int) -> Scenario:
         around = replace(around, shards=2)
     around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
     around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
+    if any(step.kind == "rename_table" for step in steps):
+        options["tables"] = {"on_rename": "keep_topic"}
     return Scenario(seed, around, options, steps)
 
 
@@ -265,8 +269,12 @@ def _with_trouble(
     for kind, share in _TROUBLE.items():
         if rng.random() < share and kind not in AWAITED:
             steps = _mixed(rng, steps, spread, kind, rng.choice((1, 2, 5)))
-    if rng.random() < _DIVIDED and around.shards == 1 and "divide" not in AWAITED:
+    is_divided = rng.random() < _DIVIDED and around.shards == 1 and "divide" not in AWAITED
+    if is_divided:
         steps = _dividing(rng, steps, spread)
+    is_divided |= around.shards > 1
+    if rng.random() < _RENAMED and not (is_divided and "rename_divided" in AWAITED):
+        steps = _mixed(rng, steps, spread, "rename_table", rng.choice((2, 5)))
     if rng.random() < _SLOW:
         around = replace(around, call_s=rng.choice((0.05, 0.2, 0.5)))
     return around, steps

@@ -101,6 +101,22 @@ def switch_out(sim: Simulation, rng: random.Random) -> None:
 
 
 @action
+def rename_table(sim: Simulation, rng: random.Random) -> None:
+    """A table that is published gets another name, or its first one back."""
+    records = [record for delivered in sim.published.delivered for record in delivered.progress]
+    begun = {topic for record in records for topic in record.snapshotting} - sim.published.named
+    known = [table for table in tables_of(sim) if f"sim.shop.dbo.{table.name}" in begun]
+    if not known:
+        return
+    table, group = rng.choice(known), sim.group
+    called = table.name if table.called != table.name else f"{table.name}_{rng.randrange(100)}"
+    sim.excuse(table.name, "it was renamed while it was read")
+    sim.told.renamed.add(f"shop.dbo.{table.name}")
+    clock = group.server.clock
+    group.write(wal.RenameTable(group.log.next_lsn(), clock.local(), table.object_id, called))
+
+
+@action
 def drop_table(sim: Simulation, rng: random.Random) -> None:
     tables = tables_of(sim)
     if len(tables) < 2:

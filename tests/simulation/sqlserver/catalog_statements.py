@@ -34,7 +34,7 @@ def _change_tables(view: View, _: Sequence[Any]) -> Answer:
         (
             i.name,
             "dbo",
-            tables[i.source].name,
+            tables[i.source].called,
             i.object_id,
             i.source,
             i.start_lsn,
@@ -182,7 +182,7 @@ def _ddl_history(view: View, _: Sequence[Any]) -> Answer:
 )
 def _tables(view: View, _: Sequence[Any]) -> Answer:
     return [
-        ("dbo", table.name, int(bool(view.database.instances_of(table.object_id))))
+        ("dbo", table.called, int(bool(view.database.instances_of(table.object_id))))
         for table in view.tables()
     ]
 

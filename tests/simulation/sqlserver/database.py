@@ -89,6 +89,7 @@ class Database:
             record.time,
             next_column_id=max(column.column_id for column in columns) + 1,
             partition_id=record.object_id,
+            called=record.name,
         )
 
     def commit(self, record: wal.Commit, _: list[wal.Record]) -> None:
@@ -124,6 +125,11 @@ class Database:
         self.archived.add(table.partition_id)
         table.partition_id = record.partition_id
         table.rows = {}
+
+    def rename_table(self, record: wal.RenameTable, _: list[wal.Record]) -> None:
+        table = self.tables[record.object_id]
+        table.called = record.called
+        table.modify_date = _modified(table.modify_date, record)
 
     def drop_table(self, record: wal.DropTable, _: list[wal.Record]) -> None:
         self.tables[record.object_id].is_dropped = True
@@ -308,6 +314,7 @@ _REDO: dict[type[wal.Record], Callable[[Database, Any, list[wal.Record]], None]]
     wal.Commit: Database.commit,
     wal.AlterTable: Database.alter_table,
     wal.SwitchOut: Database.switch_out,
+    wal.RenameTable: Database.rename_table,
     wal.DropTable: Database.drop_table,
     wal.EnableInstance: Database.enable,
     wal.DisableInstance: Database.disable,

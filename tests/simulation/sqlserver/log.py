@@ -70,6 +70,17 @@ class SwitchOut(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class RenameTable(Record):
+    """sp_rename: object id and capture instances stay; cdc.ddl_history has nothing (inferred).
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-rename-transact-sql
+    """
+
+    object_id: int
+    called: str
+
+
+@dataclass(frozen=True, slots=True)
 class DropTable(Record):
     """DROP TABLE: its capture instances go with it.
 

@@ -30,6 +30,8 @@ class Column:
 class Table:
     """A source table in one partition; ``modify_date`` is moved by every ALTER TABLE.
 
+    ``name`` is the one under which it is published first; ``called`` is its name at the server.
+
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
     """
 
@@ -40,6 +42,7 @@ class Table:
     modify_date: datetime
     next_column_id: int = 0
     is_dropped: bool = False
+    called: str = ""
     rows: dict[int, Row] = field(default_factory=dict)
     partition_id: int = 0
 

@@ -83,7 +83,7 @@ class View:
             SqlError: as :meth:`instance_of_table`.
         """
         for table in self.tables():
-            if f"dbo.{table.name}" == name:
+            if f"dbo.{table.called}" == name:
                 if table.object_id in self.features.refused:
                     raise SqlError(229, f"The SELECT permission was denied on '{name}'.")
                 return table

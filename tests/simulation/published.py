@@ -106,12 +106,14 @@ class OfShard:
         closed: its newest closed LSN.
         position: LSN of its newest checkpoint: everything below it is published.
         commit: end time and id of the commit there, as the checkpoint has them; None where not.
+        signals: offset after the last signal that it has taken.
         named: topics of its tables that are not part of the cut.
     """
 
     closed: bytes = bytes(10)
     position: bytes = bytes(10)
     commit: tuple[str, str] | None = None
+    signals: int = 0
     named: tuple[str, ...] = ()
 
 
@@ -185,6 +187,7 @@ class Published:
             if decode(self.schemas, entry.key)["table"] is None:
                 record = decode(self.schemas, entry.value)
                 shard.position = lsn_of_text(record["start_lsn"])
+                shard.signals = record["signals_offset"] or 0
                 end_time, tran_id = record["tran_end_time"], record["tran_id"]
                 shard.commit = None if tran_id is None else (end_time, tran_id)
                 return

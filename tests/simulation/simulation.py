@@ -380,7 +380,8 @@ class Simulation:
             self._phase, self._phase_began = 1, self.world.ticks
         if self.world.ticks % 8 == 0:
             # The mark is really made every five minutes; here often, as it is waited for.
-            self.scan(marks_time=self.world.ticks % 40 == 0)
+            often = 400 if self.scenario.around.call_s else 40
+            self.scan(marks_time=self.world.ticks % often == 0)
         entries = reversed(self.group.database.mapping)  # ascending
         self._target = next((e.start_lsn for e in entries if e.tran_id != TIME_MARK), b"")
         waited = self.world.ticks - self._phase_began
@@ -451,11 +452,15 @@ class Simulation:
         if self.published.newest is None:
             return False
         published = self.published.of(number)
-        if published.closed < self._target:
+        if published.closed < self._target or published.signals < self._signals_sent():
             return False
         if self._phase >= 2 and number not in self._started:
             return False
         return all(self._is_excused(topic) for topic in published.named)
+
+    def _signals_sent(self) -> int:
+        topic = self.broker.topics.get("sim.signals")
+        return 0 if topic is None else topic.partitions[0].end
 
     def _is_excused(self, topic: str) -> bool:
         """Whether a table may be stopped, and was told to be; by the last start, too.

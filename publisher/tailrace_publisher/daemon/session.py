@@ -116,6 +116,7 @@ class Session:
             known_ms, before = None, state.position
             is_idle = committer.idle_s >= config.heartbeat_s
             if is_idle or clock.monotonic() - looked_at >= config.heartbeat_s:
+                committer.finish()  # what was sent does not wait, and grow old, while this looks
                 # Before the poll: what was captured before it is seen by it.
                 known_ms = self._known_ms()
                 if is_closed(state.position):

@@ -46,7 +46,8 @@ def last_record(
     """The newest progress record, or None while there is none.
 
     Of several shards it is that of the one that is furthest behind, with the tables that any names:
-    what is out of all tables is what it says. Its time is that of the shard silent for longest.
+    what is out of all tables is what it says. Its time is that of the shard silent for longest; 0
+    if one has no record: it never wrote one, or none is kept any more.
 
     A transaction's marker takes an offset too, so the search steps back until a record is found.
 
@@ -60,11 +61,11 @@ def last_record(
     finally:
         consumer.close()
     records = [record for record in found if record is not None]
-    if len(records) < 2:
-        return records[0] if records else None
+    if not records:
+        return None
     slowest = min(records, key=lambda record: record.closed_lsn)
     named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
-    oldest_ms = min(record.published_ms for record in records)
+    oldest_ms = min(0 if record is None else record.published_ms for record in found)
     return replace(slowest, snapshotting=list(named), published_ms=oldest_ms)
 
 

@@ -46,7 +46,8 @@ class Stage:
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many records of each topic the sink has put aside."""
     published_ms: int | None = None
-    """Of the topics: when the newest progress record was written, of the shard whose is oldest."""
+    """Of the topics: when the newest progress record was written; of several shards, the oldest of
+    these times; None if a shard has no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,10 @@ def published_stage(config: PublisherConfig) -> Stage | None:
         return None
     left_out = frozenset(record.snapshotting)
     return Stage(
-        record.closed_lsn, record.closed_commit_ms, left_out, published_ms=record.published_ms
+        record.closed_lsn,
+        record.closed_commit_ms,
+        left_out,
+        published_ms=record.published_ms or None,
     )
 
 

@@ -85,6 +85,7 @@ class Facts:
         capture_age_s: seconds since the capture job's newest scan; None: the login may not see it.
         tables: how many are captured and selected.
         stopped: names of those that cannot continue.
+        unpublished: names of those that the publisher does not know.
         unread: how many are in their snapshot.
         is_paused: whether an operator has paused the publisher.
         until_loss_s: seconds until the source removes what is not published; None: not known.
@@ -100,6 +101,7 @@ class Facts:
     capture_age_s: float | None
     tables: int
     stopped: Sequence[str] = ()
+    unpublished: Sequence[str] = ()
     unread: int = 0
     is_paused: bool = False
     until_loss_s: float | None = None
@@ -132,17 +134,26 @@ def findings(facts: Facts) -> Iterator[tuple[State, str]]:
     yield from _record(facts)
     yield from _daemons(facts)
     if facts.stopped:
-        names = ", ".join(facts.stopped[:_NAMES_SHOWN])
-        more = len(facts.stopped) - _NAMES_SHOWN
-        names += f" and {more} more" if more > 0 else ""
-        told = f"{len(facts.stopped)} of {facts.tables} tables cannot continue: {names}."
-        yield State.BAD, told
+        count = f"{len(facts.stopped)} of {facts.tables} tables cannot continue"
+        yield State.BAD, f"{count}: {_names(facts.stopped)}."
+    if facts.unpublished:
+        count = f"The publisher does not know {len(facts.unpublished)} of {facts.tables} tables"
+        yield (
+            State.WARN,
+            f"{count}: {_names(facts.unpublished)}. It finds new ones within a heartbeat; otherwise"
+            " its own configuration leaves them out.",
+        )
     if "source" not in facts.problems:
         yield from _source(facts)
         for stage in facts.stages:
             yield from _stage(stage, facts.problems)
     if facts.broken:
         yield State.BAD, f"The ledger is broken in {facts.broken} places: run tailrace audit."
+
+
+def _names(tables: Sequence[str]) -> str:
+    more = len(tables) - _NAMES_SHOWN
+    return ", ".join(tables[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _record(facts: Facts) -> Iterator[tuple[State, str]]:

@@ -21,6 +21,7 @@ from tailrace_schemas.daemon_status import (
 _BAD = frozenset({"stopped", "halted", "lost", "missing"})
 _OUT_OF_CUT = "in snapshot or stopped"
 _UNREAD = UNREAD_STATES | {"held", _OUT_OF_CUT}
+_NOT_PUBLISHED = "not published"
 _NOTED = {"stopped": "stopped", "snapshot stopped": "halted"}
 """The state that a note of the checkpoint means; any other is of a snapshot."""
 
@@ -115,6 +116,7 @@ class Model:
             capture_age_s=fresh.capture_age_s,
             tables=len(self.rows),
             stopped=[row.table for row in self.rows if row.is_bad],
+            unpublished=[row.table for row in self.rows if row.state == _NOT_PUBLISHED],
             unread=sum(row.is_unread for row in self.rows),
             is_paused=self.is_paused,
             until_loss_s=fresh.until_loss_s,
@@ -163,6 +165,10 @@ def put_together(
     published = _by_table(publisher)
     sunk = _by_table(sink)
     noted = {table.casefold(): note for table, note in notes.tables.items()}
+    if publisher is not None and publisher.tables and "shards" not in publisher.figures:
+        # It lists all that it publishes; one of several shares its tables with others.
+        for name in fresh.keys() - published.keys():
+            published[name] = TableStatus(fresh[name].table, "", _NOT_PUBLISHED)
     names = {t.table.casefold(): t.table for t in (*sunk.values(), *published.values())}
     names |= {name: table.table for name, table in fresh.items()}
     if "source" in freshness.problems:  # else a note may be of a table that is not captured now
@@ -187,7 +193,7 @@ def _row(
 ) -> Row:
     state, reason = _state(fresh, published, sunk, noted)
     is_read = published is not None and published.state in _UNREAD
-    in_cut = fresh if fresh is not None and fresh.in_cut else None
+    in_cut = fresh if fresh is not None and fresh.in_cut and state != _NOT_PUBLISHED else None
     return Row(
         table=table,
         state=state,
@@ -219,6 +225,8 @@ def _state(
         return sunk.state, f"sink: {sunk.reason or 'not told'}"
     if sunk is None and fresh is not None and fresh.stopped is not None:
         return "stopped", f"sink: {fresh.stopped}"
+    if published is not None and published.state in (_NOT_PUBLISHED, "found"):
+        return _NOT_PUBLISHED, ""
     if published is not None and published.state in _UNREAD:
         return published.state, ""
     if published is None and noted is not None:

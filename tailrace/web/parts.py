@@ -53,7 +53,7 @@ class PartsReader:
         publisher = of_shards(busy[0], busy) if len(busy) > 1 else next(iter(busy), None)
         sink = None if self._sink is None else _asked("sink", self._sink, problems)
         notes = PublisherNotes()
-        if not told or len(told) < len(asked):
+        if publisher is None or not publisher.tables or len(told) < len(asked):
             notes = self._noted(freshness, problems)
         watched = {"publisher": bool(self._publishers), "sink": self._sink is not None}
         return Model(
@@ -69,7 +69,7 @@ class PartsReader:
         )
 
     def _noted(self, freshness: Freshness, problems: dict[str, str]) -> PublisherNotes:
-        """What the checkpoints have of a publisher that does not answer for itself.
+        """What the checkpoints have of a publisher that does not answer, or knows no table yet.
 
         They are read twice a minute: a publisher that is dead changes nothing in them.
         """

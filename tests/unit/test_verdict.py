@@ -74,6 +74,11 @@ def test_with_all_the_evidence_it_is_good():
         ("warn", "tailrace resume", daemons(DaemonFact("publisher", "paused"))),
         ("warn", "The publisher is starting.", daemons(DaemonFact("publisher", "starting"))),
         ("warn", "GRANT VIEW DATABASE STATE", {"capture_age_s": None}),
+        (
+            "warn",
+            "The publisher does not know 1 of 6 tables: dbo.a.",
+            {"unpublished": ("dbo.a",)},
+        ),
         ("warn", "No table is captured and selected.", {"tables": 0}),
         (
             "warn",

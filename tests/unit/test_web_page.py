@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
@@ -79,6 +80,7 @@ def model(count: int = 1, **parts: str) -> Model:
         "publisher",
         TableStatus(names[0], "t", "snapshotting", snapshot_rows=25, snapshot_estimate=100),
         TableStatus(HOSTILE, "t", "stopped", reason=f"EncodeError: {HOSTILE}"),
+        *(TableStatus(name, "t", "followed") for name in names[1:-1]),
     )
     rows = put_together(freshness, publisher, daemon("sink"), PublisherNotes())
     strip = tuple(Ledger().strip(NOW_MS))
@@ -236,6 +238,28 @@ def test_a_stopped_table_stays_stopped_when_its_publisher_is_dead():
     assert [row.topic_s for row in rows] == [None, None, None, None, 0.0], "none is up to date"
     away = replace(freshness, tables=(), problems={"source": "away"})
     assert len(put_together(away, None, None, notes)) == 4, "all that is known of"
+
+
+def test_a_table_that_the_publisher_does_not_list_is_not_up_to_date():
+    seen = green()
+    tables = (*seen.freshness.tables, fresh("dbo.new"))
+    assert seen.publisher is not None
+    figures: Mapping[str, float]
+    for figures, state, lag_s, verdict in (
+        ({}, "not published", None, "warn"),
+        ({"shards": 2.0}, "followed", 0.0, "good"),
+    ):
+        publisher = replace(seen.publisher, figures=figures)
+        freshness = replace(seen.freshness, tables=tables)
+        rows = put_together(freshness, publisher, seen.sink, PublisherNotes())
+        (row,) = [row for row in rows if row.table == "dbo.new"]
+        assert (row.state, row.topic_s) == (state, lag_s)
+        whole = replace(seen, freshness=freshness, publisher=publisher, rows=rows)
+        assert whole.verdict.state == verdict
+    starting = replace(seen.publisher, tables=(), state="retrying")
+    notes = PublisherNotes(tables={"dbo.a": TableNote("stopped", "because")})
+    (row,) = put_together(seen.freshness, starting, None, notes)
+    assert (row.state, row.reason) == ("stopped", "because")
 
 
 def record(at_ms: int, after: str, closed: str, rows: int = 0) -> Progress:

@@ -85,6 +85,19 @@ def down(data_dir: Path) -> None:
 
 
 @click.command()
+@_data_dir(_STACK, "The directory that was given to up.")
+@click.option("--database", default="master", show_default=True, help="Where it runs.")
+@click.argument("text", required=False, metavar="[STATEMENT]")
+def sql(data_dir: Path, database: str, text: str | None) -> None:
+    """Run T-SQL at the SQL Server that up keeps; without a statement, what comes on stdin."""
+    from tailrace.stack_sql import SqlFailed, run
+
+    script = sys.stdin.read() if text is None else text
+    with failing_with(SqlFailed):
+        run(data_dir.resolve(), database, script)
+
+
+@click.command()
 @_data_dir(".tailrace/emulator", "Where the server keeps its databases between starts.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -161,4 +174,4 @@ def archive_classes() -> None:
     click.echo(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB")
 
 
-LOCAL = (demo, up, down, emulator, archive_classes)
+LOCAL = (demo, up, down, sql, emulator, archive_classes)

@@ -46,7 +46,7 @@ class ChangesUnknown(SinkError):
 def changes(
     spark: SparkSession,
     lake: str,
-    table: TableName,
+    table: TableName | str,
     *,
     after: Point | None = None,
     up_to: Point | None = None,
@@ -56,7 +56,7 @@ def changes(
     Args:
         spark: a session with Delta and spark-avro, as the sink has it.
         lake: the lake's address, as in the sink's configuration.
-        table: the source table.
+        table: the source table, or ``database.schema.table``.
         after: the point behind which they begin; None: where the lake's log begins. The log is kept
             a day longer than ``commit_retention_days``.
         up_to: the last point; None: the newest closed LSN in the log.
@@ -74,6 +74,7 @@ def changes(
             that the publisher counted.
         BadRecord: one cannot be decoded, and was not put aside.
     """
+    table = TableName.of(table)
     log = LogTable.of_lake(spark, f"{lake.rstrip('/')}/_tailrace/log")
     last = None if log is None else log.last()
     if log is None or last is None:

@@ -71,17 +71,18 @@ class Cut:
         found = {TableName(*map(unescape, path.split("/"))) for path in paths}
         return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
-    def read(self, table: TableName, *, is_changes: bool = False) -> DataFrame:
+    def read(self, table: TableName | str, *, is_changes: bool = False) -> DataFrame:
         """One table in this cut.
 
         Args:
-            table: the source table.
+            table: the source table, or ``database.schema.table``.
             is_changes: its append-only companion instead.
 
         Raises:
             CutUnknown: the table is not in this cut; a record that is no change of it, or a schema
                 change that the lake cannot follow, stops it, and the fold will say so.
         """
+        table = TableName.of(table)
         try:
             return self._read(table, Kind.CHANGES if is_changes else None)
         except (TableError, UnsupportedType) as error:

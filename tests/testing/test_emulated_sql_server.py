@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import signal
 import socket
 import subprocess
@@ -70,6 +71,15 @@ def test_a_manual_agent_captures_nothing_by_itself_and_data_outlives_a_kill(tmp_
     assert not is_listening(port)
     with EmulatedSqlServer(tmp_path / "data", agent="manual") as again:
         assert len(again.change_rows("Shop", "dbo_orders")) == 1
+
+
+def test_the_sample_of_the_start_page_runs_as_it_is_pasted(capsys):
+    page = (ROOT / "docs" / "start.md").read_text("utf-8")
+    (sample,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    exec(compile(sample, "sample", "exec"), {})  # noqa: S102 - what users paste
+
+    assert "'note': 'first'" in capsys.readouterr().out
 
 
 def test_what_was_not_started_says_how_to_start_it():

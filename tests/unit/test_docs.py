@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tailrace.cli import cli
+
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -24,6 +26,21 @@ def test_every_link_to_a_file_leads_to_one(page: Path):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link.partition("#")[0] for link in _LINK.findall(text) if "://" not in link]
     assert [link for link in links if link and not (page.parent / link).exists()] == []
+
+
+def test_every_command_on_the_pages_has_the_options_that_it_is_given():
+    wrong = []
+    for page in pages():
+        if page.name == "CHANGELOG.md" or page.parent.name == "adr":
+            continue  # which tell of earlier releases, too
+        blocks = "\n".join(re.findall(r"```.*?```", page.read_text("utf-8"), re.DOTALL))
+        for name, rest in re.findall(r"(?m)^[ $]*tailrace ([a-z-]+)(.*)$", blocks):
+            command = cli.commands.get(name)
+            options = re.findall(r"(?<= )--[a-z-]+", rest.partition(" #")[0])
+            known = {option for p in command.params for option in p.opts} if command else set()
+            wrong += [f"{page.name}: {name} {o}" for o in options if o not in known]
+            wrong += [] if command else [f"{page.name}: {name}"]
+    assert wrong == []
 
 
 def test_every_guarantee_has_tests_that_are_there_and_one_number():

@@ -43,7 +43,7 @@ def explain_commit(
     """
     with OdbcConnection(config.source) as connection:
         instances = instances_of(config, connection, table)
-        lsn = _first_commit(connection, instances, moment)
+        lsn = _first_commit(connection, instances, moment, config.source.time_zone)
         hidden = hidden_columns(config, instances)
         which = ChangesAsked("[__$start_lsn] = ?", (lsn.to_bytes(),), changes_max)
         rows = [row for i in instances for row in change_rows(connection, i, which, hidden)]
@@ -54,13 +54,15 @@ def explain_commit(
     return found
 
 
-def _first_commit(connection: Connection, instances: list[CaptureInstance], moment: Moment) -> Lsn:
+def _first_commit(
+    connection: Connection, instances: list[CaptureInstance], moment: Moment, zone: str | None
+) -> Lsn:
     """The first commit at or after a moment that any of the change tables has."""
     name = f"{instances[-1].table.schema}.{instances[-1].table.table}"
     first = moment.lsn
     if moment.time_ms is not None:
         time = datetime.fromtimestamp(moment.time_ms / 1000, UTC)
-        first = map_time(connection, at_server(connection, time)).first
+        first = map_time(connection, at_server(connection, time, zone)).first
         if first is None:
             raise NotThere(f"nothing was committed at {time.isoformat()} or later")
     begin = first or Lsn.ZERO

@@ -89,6 +89,16 @@ class SourceConfig(Section):
         description="Seconds a query may take; 1 to 3600, default 300. Too low repeats pages of"
         " a slow server for ever, too high notices a hanging server late.",
     )
+    time_zone: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=128,
+        description="Time zone of the server's clock, a name of sys.time_zone_info such as"
+        " 'W. Europe Standard Time', for SQL Server 2016 to 2019, which do not report it. Each"
+        " commit then gets the UTC offset of its own time, so a backlog across a change of the"
+        " clocks has the right times. Without it, all get the current offset. A start compares it"
+        " with the server's offset. Not used with SQL Server 2022 and later.",
+    )
     odbc: dict[str, SecretStr] = Field(
         default_factory=dict,
         description="Further keywords of the driver's connection string, in any case, e.g."

@@ -10,6 +10,8 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.source.commit_times import tells_time_zone, time_zone
 from tailrace_schemas.options import RegistryConfig
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
@@ -25,6 +27,24 @@ def look_at_server_clock(source: Source) -> Iterator[Finding]:
     row = source.row("clock", "SELECT SYSUTCDATETIME()")
     if row is not None:
         yield judged("SQL Server", row[0].replace(tzinfo=UTC), before, time.time())
+
+
+def look_at_time_zone(source: Source, configured: str | None) -> Iterator[Finding]:
+    """Judge whether the times of a backlog are right across a change of the clocks."""
+    try:
+        time_zone(source.connection, configured)
+    except ConfigError as error:
+        yield _JUDGE.problem("time zone", "; ".join(error.problems), "the publisher does not start")
+        return
+    if configured is not None or tells_time_zone(source.connection):
+        yield _JUDGE.ok("time zone", "each commit gets the offset of its own time")
+        return
+    yield _JUDGE.warning(
+        "time zone",
+        "the server does not tell it, as SQL Server 2022 and later do",
+        "the times of a backlog across a change of the clocks are an hour off",
+        Fix("publisher.source.time_zone: <a name of sys.time_zone_info; UTC has no changes>"),
+    )
 
 
 def look_at_registry_clock(config: RegistryConfig) -> Iterator[Finding]:

@@ -12,7 +12,11 @@ from confluent_kafka import KafkaException
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.asking import Source
 from tailrace.doctor.brokers import look_at_brokers
-from tailrace.doctor.clocks import look_at_registry_clock, look_at_server_clock
+from tailrace.doctor.clocks import (
+    look_at_registry_clock,
+    look_at_server_clock,
+    look_at_time_zone,
+)
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.jobs import look_at_jobs
 from tailrace.doctor.large_values import LargeValues, large_values
@@ -86,6 +90,7 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
         (Part.TABLES, lambda: look_at_tables(source, config)),
         (Part.LOGIN, lambda: look_at_login(source)),
         (Part.CLOCKS, lambda: look_at_server_clock(source)),
+        (Part.CLOCKS, lambda: look_at_time_zone(source, config.source.time_zone)),
     )
     for part, look in looks:
         try:

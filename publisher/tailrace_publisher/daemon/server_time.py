@@ -17,19 +17,21 @@ class ServerTime:
     Args:
         connection: where to ask.
         clock: when to ask again.
+        configured: the option source.time_zone.
 
     Attributes:
         zone: name of the server's time zone; None where it does not tell.
         utc_offset_minutes: how far its local time is ahead of UTC now.
 
     Raises:
+        ConfigError: the option does not name the server's zone.
         SourceError: the server did not answer.
     """
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
+    def __init__(self, connection: Connection, clock: Clock, configured: str | None = None) -> None:
         self._connection = connection
         self._clock = clock
-        self.zone = time_zone(connection)
+        self.zone = time_zone(connection, configured)
         self.utc_offset_minutes = utc_offset_minutes(connection)
         self._read_at = clock.monotonic()
 

@@ -61,7 +61,7 @@ def begin_where_wanted(
     if start.lsn is not None:
         found = Lsn.parse(start.lsn)
     elif start.time is not None:
-        found = _of_time(control, start.time, newest)
+        found = _of_time(control, start.time, newest, config.source.time_zone)
     else:
         found = _of_debezium(config, kafka)
     if newest is None or found > newest.increment():
@@ -121,8 +121,8 @@ def check_held(
         raise StartRefused(problems)
 
 
-def _of_time(control: Connection, time: datetime, newest: Lsn | None) -> Lsn:
-    local = time if time.tzinfo is None else at_server(control, time)
+def _of_time(control: Connection, time: datetime, newest: Lsn | None, zone: str | None) -> Lsn:
+    local = time if time.tzinfo is None else at_server(control, time, zone)
     mapped = map_time(control, local)
     if local > mapped.now:
         raise StartRefused(

@@ -140,7 +140,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         resources.callback(signals.close)
         fences = FenceSource(control)
         snapshots = _snapshots(runtime, fences, resources)
-        time = ServerTime(control, runtime.clock)
+        time = ServerTime(control, runtime.clock, config.source.time_zone)
         lanes = _page_lanes(runtime, resources)
         warn_of_two_servers(control, lanes.lane(0).connection())
         reading_ahead = ports.executor("commits")

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import repeat
 from typing import Any, Final, overload
 
-from tailrace_publisher.errors import SourceError
+from tailrace_publisher.errors import ConfigError, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_schemas.lsn import Lsn
 
@@ -17,6 +17,9 @@ EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
 _DAY_S: Final = 86_400
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
+_NO_AT_TIME_ZONE: Final = frozenset({102, 156, 319})
+"""Syntax errors: SQL Server 2014 and earlier."""
+_UTC: Final = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,28 +153,76 @@ def utc_offset_minutes(connection: Connection) -> int:
     return int(connection.query("SELECT DATEPART(tz, SYSDATETIMEOFFSET())")[0][0])
 
 
-def time_zone(connection: Connection) -> str | None:
+def time_zone(connection: Connection, configured: str | None = None) -> str | None:
     """The server's time zone, as AT TIME ZONE takes it.
 
     https://learn.microsoft.com/sql/t-sql/functions/current-timezone-id-transact-sql
 
+    Args:
+        connection: where to ask.
+        configured: the option source.time_zone, for servers that do not tell their zone.
+
     Returns:
-        None before SQL Server 2022, where AT TIME ZONE does not take it, and where it is UTC, which
+        None where it is not known, which it is from SQL Server 2022 on; and where it is UTC, which
         has one offset for ever.
 
     Raises:
+        ConfigError: the option does not name the server's zone.
         SourceError: the server did not answer.
     """
     try:
         name = connection.query("SELECT CURRENT_TIMEZONE_ID()")[0][0]
-        if name is None or name == "UTC":
+        if name is None or name == _UTC:
             return None
         connection.query("SELECT DATEPART(tz, GETDATE() AT TIME ZONE ?)", str(name))
     except SourceError as error:
         if error.number not in _NO_ZONE:
             raise
-        return None
+        return None if configured is None else _checked_zone(connection, configured)
     return str(name)
+
+
+def tells_time_zone(connection: Connection) -> bool:
+    """Whether the server tells its time zone.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    try:
+        connection.query("SELECT CURRENT_TIMEZONE_ID()")
+    except SourceError as error:
+        if error.number not in _NO_ZONE:
+            raise
+        return False
+    return True
+
+
+def _checked_zone(connection: Connection, name: str) -> str | None:
+    """A configured zone: the server knows it, and has the same offset from UTC now."""
+    try:
+        ((own, found),) = connection.query(
+            "SELECT DATEPART(tz, SYSDATETIMEOFFSET()),"
+            " DATEPART(tz, SYSDATETIMEOFFSET() AT TIME ZONE ?)",
+            name,
+        )
+    except SourceError as error:
+        if error.number not in _NO_ZONE | _NO_AT_TIME_ZONE:
+            raise
+        raise ConfigError(
+            [
+                f"source.time_zone = {name!r}: the server does not take it ({error}). Fix: name a"
+                " zone of sys.time_zone_info, which SQL Server 2016 and later have; leave the"
+                " option out for earlier ones"
+            ]
+        ) from error
+    if own != found:
+        raise ConfigError(
+            [
+                f"source.time_zone = {name!r} is {found} minutes ahead of UTC now, and the server's"
+                f" clock {own} minutes. Fix: name the zone that the server's clock has"
+            ]
+        )
+    return None if name == _UTC else name
 
 
 def commits_from(

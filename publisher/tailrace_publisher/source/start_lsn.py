@@ -67,17 +67,19 @@ def in_zone(connection: Connection, moment: datetime, zone: str) -> datetime:
     return local
 
 
-def at_server(connection: Connection, moment: datetime) -> datetime:
+def at_server(connection: Connection, moment: datetime, configured: str | None = None) -> datetime:
     """A moment in the server's local time, without its zone, wherever the server is.
 
     Args:
         connection: where to ask.
         moment: with its offset from UTC.
+        configured: the option source.time_zone.
 
     Raises:
+        ConfigError: the option does not name the server's zone.
         SourceError: the server did not answer.
     """
-    zone = time_zone(connection)
+    zone = time_zone(connection, configured)
     if zone is not None:
         return in_zone(connection, moment, zone)
     utc = moment.astimezone(UTC).replace(tzinfo=None)

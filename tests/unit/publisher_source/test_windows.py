@@ -6,9 +6,14 @@ from typing import cast
 
 import pytest
 
-from tailrace_publisher.errors import SourceError
+from tailrace_publisher.errors import ConfigError, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.commit_times import Commits, milliseconds, time_zone
+from tailrace_publisher.source.commit_times import (
+    Commits,
+    milliseconds,
+    tells_time_zone,
+    time_zone,
+)
 from tailrace_publisher.source.windows import WindowSize, plan_window
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
@@ -161,3 +166,39 @@ class Zoned:
 )
 def test_a_zone_is_used_where_the_server_tells_one_that_it_takes(server: Zoned, zone: str | None):
     assert time_zone(cast(Connection, server)) == zone
+
+
+class Untold:
+    """A server before 2022, an hour ahead of UTC."""
+
+    def __init__(self, offset_in_zone: int | None, number: int = 9820) -> None:
+        self._offset = offset_in_zone
+        self._number = number
+
+    def query(self, sql: str, *_: str) -> list[tuple[object, ...]]:
+        if "CURRENT_TIMEZONE_ID" in sql:
+            raise SourceError("not a recognized built-in function", number=195)
+        assert "SYSDATETIMEOFFSET() AT TIME ZONE ?" in sql
+        if self._offset is None:
+            raise SourceError("invalid", number=self._number)
+        return [(60, self._offset)]
+
+
+def test_a_zone_is_configured_where_the_server_does_not_tell_one():
+    server = cast(Connection, Untold(60))
+    assert time_zone(server) is None
+    assert time_zone(server, "W. Europe Standard Time") == "W. Europe Standard Time"
+    assert not tells_time_zone(server)
+    assert tells_time_zone(cast(Connection, Zoned("UTC")))
+
+
+def test_a_zone_that_the_server_tells_goes_before_the_configured_one():
+    told = cast(Connection, Zoned("W. Europe Standard Time"))
+    assert time_zone(told, "Tokyo Standard Time") == "W. Europe Standard Time"
+    assert time_zone(cast(Connection, Zoned("UTC")), "Tokyo Standard Time") is None
+
+
+@pytest.mark.parametrize("server", [Untold(540), Untold(None), Untold(None, 102)])
+def test_a_zone_that_the_server_does_not_have_is_refused(server: Untold):
+    with pytest.raises(ConfigError, match=r"source\.time_zone"):
+        time_zone(cast(Connection, server), "Tokyo Standard Time")

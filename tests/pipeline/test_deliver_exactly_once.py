@@ -22,6 +22,7 @@ from tailrace_publisher.errors import (
     CheckpointUnavailable,
     DeliveryRejected,
     DeliveryTimeout,
+    ForeignRecords,
     KafkaUnavailable,
     LeaseLost,
     OutcomeUnknown,
@@ -329,7 +330,7 @@ def test_a_record_too_large_is_refused_by_name_and_nothing_is_committed(
     assert published(kafka, table) == []
 
 
-def test_foreign_records_among_ours_stop_the_publisher(
+def test_nothing_is_published_of_a_transaction_with_foreign_records(
     kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:
     with delivering(kafka, topics, schemas, table, partitions=1) as delivery:
@@ -340,7 +341,7 @@ def test_foreign_records_among_ours_stop_the_publisher(
         foreign.produce(table.topic, b"not ours", b"k", 0)
         foreign.flush(20)
         delivery.send(table.rows(5, 10))
-        with pytest.raises(DeliveryRejected, match="another producer writes to this topic"):
+        with pytest.raises(ForeignRecords, match="another producer writes to this topic"):
             commit(delivery, 0, 10)
     assert [m.value for m in read_committed(kafka, table.topic)] == [b"not ours"]
 

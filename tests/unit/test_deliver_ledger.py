@@ -10,7 +10,7 @@ from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.partitioning import choose_partitions, murmur2
 from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
+from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
 from tailrace_publisher.kafka_options import Partitioner
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.progress import OperationCounts, PartitionProgress
@@ -99,9 +99,17 @@ def test_reports_may_come_in_any_order(offsets: tuple[int, ...]) -> None:
     assert (found.first_offset, found.next_offset) == (10, 17)
 
 
-def test_foreign_records_among_ours_are_refused() -> None:
-    with pytest.raises(DeliveryRejected, match="another producer writes"):
+def test_foreign_records_among_ours_are_worth_a_retry_and_name_their_topic() -> None:
+    with pytest.raises(ForeignRecords, match="another producer writes") as refused:
         entry(3, 10, 13).progress()
+    assert (refused.value.retryable, refused.value.topic) == (True, "t")
+
+
+def test_records_that_were_confirmed_and_are_not_there_are_worth_none() -> None:
+    """A retry could not give them back: something happened to the topic."""
+    with pytest.raises(TopicRefused, match="do not have") as refused:
+        entry(3, 10, 11).progress()
+    assert (refused.value.retryable, refused.value.topic) == (False, "t")
 
 
 def test_a_new_key_schema_does_not_move_keys() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import structlog
@@ -15,6 +16,7 @@ from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.daemon.wiring import ready_session
 from tailrace_publisher.errors import (
+    ForeignRecords,
     LeaseLost,
     PublisherError,
     SchemaRefused,
@@ -24,10 +26,13 @@ from tailrace_publisher.runtime import Runtime, Step, database_topics
 from tailrace_publisher.source.instances import KnownCatalog
 from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST_S = 0.25
+_FOREIGN_TRIES = 3
+"""How often in a row foreign records abort a table's transaction before they stop the table."""
 _BEGUN_DEADLINE_S = 10.0
 
 
@@ -48,6 +53,7 @@ class Conductor:
         self._runtime = replace(runtime, on_step=self._stepped)
         config = runtime.config
         self._attempts = 0
+        self._foreign: Counter[TableName] = Counter()
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
@@ -68,6 +74,9 @@ class Conductor:
                     self.board.enter("running")
                     session.run()
             except TableFailed as error:
+                if isinstance(error.cause, ForeignRecords) and self._is_tried_again(error.table):
+                    self._wait(error.cause)
+                    continue
                 if self._stopped.ends_all(error.cause):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                     raise
@@ -91,8 +100,15 @@ class Conductor:
             else:
                 return
 
+    def _is_tried_again(self, table: TableName) -> bool:
+        """Whether foreign records in a table's topic were not met often enough to stop it."""
+        self._foreign[table] += 1
+        return self._foreign[table] < _FOREIGN_TRIES
+
     def _stepped(self, step: Step) -> None:
         self.board.turned()
+        if step is Step.COMMITTED:
+            self._foreign.clear()
         if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
             _log.info("resumed", attempts=self._attempts)
             self._attempts = 0

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
+from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
 from tailrace_schemas.progress import OperationCounts, PartitionProgress, signed
 
 _OPERATION: Final = itemgetter(-1)
@@ -100,7 +100,8 @@ class PartitionLedger:
 
         Raises:
             OutcomeUnknown: a report failed or gave no offset.
-            DeliveryRejected: somebody else's records are among ours.
+            ForeignRecords: another producer's records are among ours.
+            TopicRefused: the topic has fewer records than were confirmed.
         """
         where = f"topic {self.topic} partition {self.partition}"
         if self.failure is not None:
@@ -108,11 +109,23 @@ class PartitionLedger:
         first, last = self.first_offset, self.last_offset
         if first is None or last is None or self.has_unknown:
             raise OutcomeUnknown(f"{where}: the broker reported no offset")
-        if last + 1 - first != self.messages:
-            raise DeliveryRejected(
-                f"{where}: {self.messages} records were sent but offsets {first} to {last} hold"
-                f" {last + 1 - first}: another producer writes to this topic; take its Write"
-                " permission away, or use another prefix"
+        held = last + 1 - first
+        sent = (
+            f"{where}: {self.messages} records were sent but offsets {first} to {last} hold {held}"
+        )
+        if held > self.messages:
+            raise ForeignRecords(
+                f"{sent}: another producer writes to this topic. Fix: revoke its Write permission,"
+                " or use another prefix",
+                topic=self.topic,
+                code=0,
+            )
+        if held < self.messages:
+            raise TopicRefused(
+                f"{sent}: the brokers confirmed records that they do not have. Fix: check whether"
+                " the topic was deleted or a broker lost its disk, then take a new snapshot",
+                topic=self.topic,
+                code=0,
             )
         return PartitionProgress(
             self.topic,
@@ -203,7 +216,8 @@ class Ledger:
 
         Raises:
             OutcomeUnknown: an offset is not known.
-            DeliveryRejected: somebody else's records are among ours.
+            ForeignRecords: another producer's records are among ours.
+            TopicRefused: the topic has fewer records than were confirmed.
         """
         return [self._partitions[key].progress() for key in sorted(self._partitions)]
 

@@ -51,6 +51,15 @@ class TopicRefused(DeliveryRejected):
         super().__init__(message, code=code)
 
 
+class ForeignRecords(TopicRefused):
+    """Another producer wrote into a data topic between the records of a Kafka transaction.
+
+    The transaction is aborted and sent again. A topic in which this persists stops its table.
+    """
+
+    retryable = True
+
+
 class TopicCompacted(TopicRefused):
     """A data topic is compacted, and the configuration does not say that it may be."""
 

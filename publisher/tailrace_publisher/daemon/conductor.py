@@ -74,16 +74,7 @@ class Conductor:
                     self.board.enter("running")
                     session.run()
             except TableFailed as error:
-                if isinstance(error.cause, ForeignRecords) and self._is_tried_again(error.table):
-                    self._wait(error.cause)
-                    continue
-                if self._stopped.ends_all(error.cause):
-                    _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
-                    raise
-                if not self._stopped.add(error.table, error.cause):
-                    raise
-                if self._stopped.is_taken_up(error.cause):
-                    self._wait(error)
+                self._note_failed(error)
             except LeaseLost as error:
                 self._wait(error, self._fencing.doubt(error, self._runtime.config.heartbeat_s))
             except (PublisherError, RegistryError) as error:
@@ -99,6 +90,23 @@ class Conductor:
                 self._wait(error)
             else:
                 return
+
+    def _note_failed(self, error: TableFailed) -> None:
+        """Note a table that the next life begins without.
+
+        Raises:
+            TableFailed: no life helps.
+        """
+        if isinstance(error.cause, ForeignRecords) and self._is_tried_again(error.table):
+            self._wait(error.cause)
+            return
+        if self._stopped.ends_all(error.cause):
+            _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
+            raise error
+        if not self._stopped.add(error.table, error.cause):
+            raise error
+        if self._stopped.is_taken_up(error.cause):
+            self._wait(error)
 
     def _is_tried_again(self, table: TableName) -> bool:
         """Whether foreign records in a table's topic were not met often enough to stop it."""

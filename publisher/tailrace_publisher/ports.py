@@ -22,13 +22,11 @@ from tailrace_schemas.registry import RegisteredSchema
 
 
 class Connection(Protocol):
-    """A connection to SQL Server, for one thread at a time.
+    """A connection to SQL Server, for one thread at a time."""
 
-    Attributes:
-        queries: number of statements sent so far.
-    """
-
-    queries: int
+    @property
+    def queries(self) -> int:
+        """Number of statements sent so far."""
 
     def query(self, sql: str, *parameters: Any) -> list[Any]:
         """Rows of the one result set of a statement; columns by place and by name.

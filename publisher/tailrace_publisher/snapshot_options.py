@@ -100,9 +100,9 @@ class SnapshotConfig(Section):
         ge=0.1,
         le=300.0,
         description="Seconds to wait for rows that a writer has locked (SET LOCK_TIMEOUT); 0.1 to"
-        " 300, default 5. Then the table is tried again later, which is told once; the stream and"
-        " the other tables go on. Too low gives up at every short transaction, too high"
-        " delays a stop and the table that is next.",
+        " 300, default 5. A statement is sent three times; then its table is tried again later,"
+        " which is logged once. The stream and the other tables continue. Too low"
+        " gives up at every short transaction, too high delays a stop and the table that is next.",
     )
     isolation: SnapshotIsolation = Field(
         default=SnapshotIsolation.AUTO,

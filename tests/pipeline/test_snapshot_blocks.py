@@ -25,6 +25,7 @@ from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_size import PageLimit
+from tailrace_publisher.source.tries import TRIES
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -230,6 +231,7 @@ def test_a_lock_is_waited_for_no_longer_than_its_bound(source: Source):
         with pytest.raises(SourceBusy) as busy:
             lane.submit(reader, Lsn.ZERO).result()
         assert busy.value.number == LOCK_TIMEOUT
+        assert blocks[0].queries == 3 + TRIES
         writer.rollback()
 
         progress = replace(table.progress, resume_key=first.resume_key)

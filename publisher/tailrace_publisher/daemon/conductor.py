@@ -12,7 +12,7 @@ from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.kept import Kept
-from tailrace_publisher.daemon.patience import Patience
+from tailrace_publisher.daemon.patience import Patience, backoff_s
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.daemon.wiring import ready_session
 from tailrace_publisher.errors import (
@@ -24,13 +24,13 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.runtime import Runtime, Step, database_topics
 from tailrace_publisher.source.instances import KnownCatalog
+from tailrace_publisher.source.tries import TryingConnection
 from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
-_BACKOFF_FIRST_S = 0.25
 _FOREIGN_TRIES = 3
 """How often in a row foreign records abort a table's transaction before they stop the table."""
 _BEGUN_DEADLINE_S = 10.0
@@ -50,7 +50,9 @@ class Conductor:
     def __init__(self, runtime: Runtime) -> None:
         self._outer = runtime
         self.metrics: Collector = runtime.metrics.registry
-        self._runtime = replace(runtime, on_step=self._stepped)
+        connect = runtime.ports.connect
+        ports = replace(runtime.ports, connect=lambda source: TryingConnection(connect(source)))
+        self._runtime = replace(runtime, on_step=self._stepped, ports=ports)
         config = runtime.config
         self._attempts = 0
         self._foreign: Counter[TableName] = Counter()
@@ -160,8 +162,3 @@ class Conductor:
             pause_s=round(pause_s, 2),
         )
         self._runtime.clock.wait(pause_s, self._runtime.stop)
-
-
-def backoff_s(attempts: int, longest_s: float) -> float:
-    """Seconds to pause after that many failed attempts: 0.25, doubled each time, bounded."""
-    return float(min(_BACKOFF_FIRST_S * 2 ** min(attempts, 30), longest_s))

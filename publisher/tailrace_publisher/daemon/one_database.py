@@ -17,8 +17,8 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.board import Phase
-from tailrace_publisher.daemon.conductor import backoff_s
 from tailrace_publisher.daemon.loop import Publisher, publisher_of
+from tailrace_publisher.daemon.patience import backoff_s
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import PreflightError, PublisherError
 from tailrace_publisher.metrics import Metrics

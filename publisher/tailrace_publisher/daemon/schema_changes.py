@@ -56,7 +56,6 @@ class SchemaChanges:
         """
         if self._looked == self._tables.refreshed:
             return
-        self._looked = self._tables.refreshed
         known = self._state.announced_lsn
         if known is None:  # what is before a first start is nothing new
             known = self._state.announced_lsn = self._state.out
@@ -67,6 +66,7 @@ class SchemaChanges:
         if found:
             self._delivery.send_schema_changes(found)
             self._state.announced_lsn = found[-1].lsn
+        self._looked = self._tables.refreshed
 
     def _by_ddl(self, known: Lsn) -> Iterator[SchemaChange]:
         tables = {table.instances[-1].source_object_id: table for table in self._published()}

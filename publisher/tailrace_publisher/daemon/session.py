@@ -3,17 +3,24 @@
 ``wiring`` makes what it is made of: it checks the source, fences the producer before us, reads the
 checkpoint to its true end. Nothing is carried from one life to the next but what Kafka holds, so an
 error at any point costs a restart of this and no thought about what was half done.
+
+Two errors do not end it. A restart of a thousand tables takes ten seconds, and they are the ones
+that a healthy source brings: one table cannot go on, or a statement lost against others each time
+that it was sent. Both come while rows are read, never between two rows that are sent: the position
+says what was. So that is committed, and the next poll continues there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.pacing import Pacing
+from tailrace_publisher.daemon.patience import backoff_s
 from tailrace_publisher.daemon.pause import Pause
 from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
@@ -25,11 +32,14 @@ from tailrace_publisher.daemon.switches import Switches
 from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
-from tailrace_publisher.errors import PublisherError, TableFailed, TopicRefused
+from tailrace_publisher.errors import PublisherError, SourceBusy, TableFailed, TopicRefused
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.commit_times import milliseconds
 
 _log = structlog.get_logger(__name__)
+
+_FAILURES_MAX: Final = 3
+"""Polls in a row that may fail for a busy source before new connections are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,9 @@ class Session:
     def __init__(self, runtime: Runtime, parts: SessionParts) -> None:
         self._runtime = runtime
         self._parts = parts
+        self._pacing = Pacing(runtime.config.poll_interval_ms / 1000)
+        self._looked_at = 0.0
+        self._failures = 0
 
     def run(self) -> None:
         """Publish until the stop is set, or until nothing more is wanted.
@@ -99,46 +112,103 @@ class Session:
         return error
 
     def _loop(self) -> None:
-        config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
-        parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
-        pacing = Pacing(config.poll_interval_ms / 1000)
+        clock, stop = self._runtime.clock, self._runtime.stop
+        parts, committer = self._parts, self._parts.committer
         if not parts.pause.is_on:
             self._announce()
         committer.begin()
-        if is_closed(state.position):
+        if is_closed(committer.state.position):
             parts.switches.look(committer.finish)
         parts.sizes.look()
-        looked_at = clock.monotonic()
+        self._looked_at = clock.monotonic()
         while not stop.is_set() and not parts.modes.is_over():
             self._end_if_none_goes_on()
-            parts.tables.check_registered()
-            parts.time.refresh()
-            known_ms, before = None, state.position
-            is_idle = committer.idle_s >= config.heartbeat_s
-            if is_idle or clock.monotonic() - looked_at >= config.heartbeat_s:
-                committer.finish()  # what was sent does not wait, and grow old, while this looks
-                # Before the poll: what was captured before it is seen by it.
-                known_ms = self._known_ms()
-                if is_closed(state.position):
-                    parts.stream.look_at_catalog()
-                    parts.switches.look(committer.finish)
-                parts.sizes.look()
-                looked_at = clock.monotonic()
+            before = committer.state.position
+            more = self._turn_or_recover()
+            if committer.state.position != before:
+                self._pacing.news()
+            if not more:
+                clock.wait(self._pacing.pause_s(), stop)
+        committer.finish()
+        _log.info("stopped", position=str(committer.state.position))
+
+    def _turn_or_recover(self) -> bool:
+        """Look and publish once; whether there may be more.
+
+        Raises:
+            PublisherError, RegistryError: what ends this life.
+        """
+        parts = self._parts
+        is_idle = parts.committer.idle_s >= self._runtime.config.heartbeat_s
+        try:
+            known_ms = self._look(is_idle=is_idle)
             parts.pause.end_if_too_long()
             has_looked = not parts.pause.is_on
             more = has_looked and self._publish()
-            if is_closed(state.position) and parts.signals.take(committer.finish):
-                committer.commit()
-            if is_idle:
-                # A signal may have ended the pause just now: nothing was looked for yet.
-                is_all = has_looked and not (more or parts.pause.is_on)
-                committer.heartbeat(known_ms if is_all else None)
-            if state.position != before:
-                pacing.news()
-            if not more:
-                clock.wait(pacing.pause_s(), stop)
-        committer.finish()
-        _log.info("stopped", position=str(state.position))
+        except TableFailed as error:
+            return self._go_on_without(error)
+        except SourceBusy as error:
+            self._try_again(error)
+            return True
+        self._failures = 0
+        if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
+            parts.committer.commit()
+        if is_idle:
+            # A signal may have ended the pause just now: nothing was looked for yet.
+            is_all = has_looked and not (more or parts.pause.is_on)
+            parts.committer.heartbeat(known_ms if is_all else None)
+        return more
+
+    def _look(self, *, is_idle: bool) -> int | None:
+        """Look at what polls do not show, now and then; gives the time up to which all is known."""
+        config, clock, parts = self._runtime.config, self._runtime.clock, self._parts
+        parts.tables.check_registered()
+        parts.time.refresh()
+        if not is_idle and clock.monotonic() - self._looked_at < config.heartbeat_s:
+            return None
+        parts.committer.finish()  # what was sent does not wait, and grow old, while this looks
+        # Before the poll: what was captured before it is seen by it.
+        known_ms = self._known_ms()
+        if is_closed(parts.committer.state.position):
+            parts.stream.look_at_catalog()
+            parts.switches.look(parts.committer.finish)
+        parts.sizes.look()
+        self._looked_at = clock.monotonic()
+        return known_ms
+
+    def _go_on_without(self, error: TableFailed) -> bool:
+        """Stop a table that failed, or have it begin again; whether there may be more at once.
+
+        Raises:
+            TableFailed: the configuration wants the publisher to end with it.
+        """
+        self._settle()
+        is_taken_up = self._parts.tables.take_in_without(error)
+        self._parts.committer.begin()
+        return not is_taken_up
+
+    def _try_again(self, error: SourceBusy) -> None:
+        """Pause, and let the next poll continue at the position.
+
+        Raises:
+            SourceBusy: the error, when it came again and again.
+        """
+        self._failures += 1
+        if self._failures > _FAILURES_MAX:
+            raise error
+        self._settle()
+        pause_s = backoff_s(self._failures - 1, self._runtime.config.retry_backoff_max_s)
+        self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
+        self._runtime.metrics.failed(error, str(error))
+        _log.warning(
+            "poll_retried", reason=str(error), attempt=self._failures, pause_s=round(pause_s, 2)
+        )
+        self._runtime.clock.wait(pause_s, self._runtime.stop)
+
+    def _settle(self) -> None:
+        """Commit what was sent; forget what was read beside a poll that was not finished."""
+        self._parts.committer.finish()
+        self._parts.snapshots.forget()
 
     def _publish(self) -> bool:
         """Publish the next window, and what may be of snapshots; whether there may be more."""

@@ -19,7 +19,8 @@ import structlog
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.agreed_map import agreed_map, wanted_map
-from tailrace_publisher.daemon.conductor import Conductor, backoff_s
+from tailrace_publisher.daemon.conductor import Conductor
+from tailrace_publisher.daemon.patience import backoff_s
 from tailrace_publisher.daemon.shard_board import ShardBoard
 from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import LeaseLost, PublisherError

@@ -50,6 +50,10 @@ class SnapshotDriver:
         self._has_rested = True
         self._begun: set[str] = set()
 
+    def forget(self) -> None:
+        """Forget what was read and is not published: it is read again."""
+        self._snapshots.settle([])
+
     def look(self) -> bool:
         """Note which chunks were read, and which fences the stream has passed.
 

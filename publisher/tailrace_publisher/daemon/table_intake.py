@@ -249,6 +249,16 @@ class TableIntake:
         for error in self._versions.refused().values():
             raise error
 
+    def note(self, error: TableFailed) -> bool:
+        """Note what a table failed for; whether it is to begin again.
+
+        Raises:
+            TableFailed: the error, when it is to end the publisher, or was noted before.
+        """
+        if self._stopped.ends_all(error.cause) or not self._stopped.add(error.table, error.cause):
+            raise error
+        return self._stopped.is_taken_up(error.cause)
+
     def stop(self, table: PublishedTable, error: Exception) -> None:
         """Stop a table for what it cannot go on for."""
         self._stopped.add(table.name, error)

@@ -44,10 +44,8 @@ class TableSizes:
         estimates = self._board.estimates
         unread = self._tables.beside()
         new = [table for table in unread if table.name not in self._asked]
+        rows = estimated_rows(self._connection) if new else {}
         self._asked = {table.name for table in unread}
-        if not new:
-            return
-        rows = estimated_rows(self._connection)
         for table in new:
             ids = [instance.source_object_id for instance in table.instances]
             is_known = ids and self._tables.condition_of(table) is None

@@ -96,6 +96,20 @@ class PublishedTables:
         self._intake.refresh()
         self._count()
 
+    def take_in_without(self, error: TableFailed) -> bool:
+        """Take the tables in again, where one of them has failed.
+
+        Returns:
+            Whether that one begins again with a snapshot; else it is stopped.
+
+        Raises:
+            TableFailed: the error, when it is to end the publisher, or came before.
+            PublisherError, RegistryError: as :meth:`refresh`.
+        """
+        is_taken_up = self._intake.note(error)
+        self.refresh()
+        return is_taken_up
+
     def failure(self) -> PublisherError | None:
         """The error to end with when no table can go on: that of the first; else None.
 

@@ -39,6 +39,7 @@ from tailrace_publisher.source.table_blocks import (
     VALUE_CLASS,
     TableBlocks,
 )
+from tailrace_publisher.source.tries import tried
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
@@ -89,8 +90,13 @@ class BlockReader:
             SourceError: the typed reason of the failure.
         """
         text = f"{NEWEST if with_newest else ''}{batch} {LOW_WATERMARK}"
+        return tried(partial(self._read, text, parameters, statements, with_newest=with_newest))
+
+    def _read(
+        self, text: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+    ) -> Fetched[BlockRows]:
         try:
-            return self._read(text, parameters, statements, with_newest=with_newest)
+            return self._read_sets(text, parameters, statements, with_newest=with_newest)
         except RowRefused as error:
             raise Declined(str(error)) from error
         except OdbcError as error:
@@ -98,7 +104,7 @@ class BlockReader:
                 raise Declined(str(error)) from error
             raise self._blocks.translated(error) from error
 
-    def _read(
+    def _read_sets(
         self, text: str, parameters: Sequence[object], statements: int, *, with_newest: bool
     ) -> Fetched[BlockRows]:
         connection = self._blocks.connection
@@ -346,6 +352,9 @@ class _TableReader:
 
     def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
         """See :class:`TableReading`."""
+        return tried(partial(self._read, statement, parameters, limit))
+
+    def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
         try:
             return self._blocks.read(statement, parameters, limit)
         except OdbcError as error:

@@ -150,6 +150,19 @@ class PageLane:
         while_waiting: Callable[[], None],
     ) -> Iterator[ChangePage | EncodedRows]:
         coming = deque([first])
+        try:
+            yield from self._pages(coming, made, places, while_waiting)
+        finally:
+            for ahead in coming:  # of a range that nobody reads to its end
+                ahead.cancel()
+
+    def _pages(
+        self,
+        coming: deque[Future[ChangePage | ComingPage | None]],
+        made: list[ChangePages],
+        places: Places,
+        while_waiting: Callable[[], None],
+    ) -> Iterator[ChangePage | EncodedRows]:
         while (page := _awaited(coming.popleft(), while_waiting)) is not None:
             is_coming = isinstance(page, ComingPage)
             while len(coming) < (_AHEAD_IN_BLOCKS if is_coming else 1) and places.take_if_free():
@@ -163,7 +176,8 @@ class PageLane:
                     for ahead in coming:  # they use what is about to change
                         _wait(ahead, while_waiting)
                     places.give(len(coming))
-                    coming = deque([self._executor.submit(made[0].read_again, page, reason)])
+                    coming.clear()
+                    coming.append(self._executor.submit(made[0].read_again, page, reason))
                     continue
                 yield encoded
             places.give()

@@ -1,0 +1,95 @@
+"""Statements that lost against others are sent again.
+
+A deadlock's victim, a lock that was not granted in time, a conflict of row versions: the server has
+undone the statement, the connection lives, and the same statement mostly succeeds the next time.
+Every statement of a session only reads, within bounds of its own, so it may be repeated. A
+statement that ran into the query timeout is not: it would take as long again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import structlog
+
+from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.ports import Connection
+
+_log = structlog.get_logger(__name__)
+
+TRIES: Final = 3
+"""How often a statement is sent before its error counts."""
+
+_Made = TypeVar("_Made")
+
+
+def tried(statement: Callable[[], _Made]) -> _Made:
+    """The answer of a statement, which is repeated when it lost against others.
+
+    Raises:
+        SourceBusy: it lost each time, or took too long.
+    """
+    for attempt in range(1, TRIES):
+        try:
+            return statement()
+        except SourceBusy as error:
+            if not error.number:  # the driver's own timeout
+                raise
+            _log.info("statement_repeated", number=error.number, attempt=attempt)
+    return statement()
+
+
+class TryingConnection:
+    """A connection whose statements are :func:`tried`.
+
+    Args:
+        connection: the connection, whose statements only read.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def queries(self) -> int:
+        """Number of statements sent so far."""
+        return self._connection.queries
+
+    def close(self) -> None:
+        """See :class:`Connection`."""
+        self._connection.close()
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        """See :class:`Connection`."""
+        return tried(partial(self._connection.query, sql, *parameters))
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        """See :class:`Connection`."""
+        return tried(partial(self._connection.query_sets, sql, *parameters))
+
+    def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
+        """See :class:`Connection`."""
+        return tried(partial(self._connection.query_together, statements, *parameters))
+
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        """See :class:`Connection`."""
+        return tried(
+            partial(
+                self._connection.query_within, sql, *parameters, size_of=size_of, at_most=at_most
+            )
+        )

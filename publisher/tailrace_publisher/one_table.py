@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -13,6 +16,14 @@ from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType
 
 _log = structlog.get_logger(__name__)
+
+_FRAMES: Final = 8
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error that nobody foresaw was raised, and by what way: its text may hold values."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return " > ".join(f"{Path(f.filename).stem}:{f.lineno} {f.name}" for f in frames[-_FRAMES:])
 
 
 @contextmanager
@@ -39,5 +50,11 @@ def of_one_table(table: TableName, doing: str) -> Iterator[None]:
             raise
         raise TableFailed(table, error) from error
     except Exception as error:
-        _log.exception("unexpected_error", table=str(table), doing=doing)
+        _log.error(
+            "unexpected_error",
+            table=str(table),
+            doing=doing,
+            error=type(error).__name__,
+            where=place_of(error),
+        )
         raise TableFailed(table, UnexpectedTableError(doing, error)) from error

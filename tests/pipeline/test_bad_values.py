@@ -152,10 +152,12 @@ def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
 
     assert told["error"] == "UnexpectedTableError"
     assert told["table"].endswith("dbo.loses")
-    assert "RuntimeError: a fault of ours" in told["reason"]
+    assert "RuntimeError" in told["reason"]
+    assert "a fault of ours" not in told["reason"], "its text may hold values"
     if where == "stream":
         assert "capture instance dbo_loses after 0000" in told["reason"]
-    assert fault["exc_info"]
+    assert "_break" in fault["where"]
+    assert "a fault of ours" not in str(fault)
     monkeypatch.undo()
     with Running(pipe.config()) as publisher:
         ask(pipe.config(), ["dbo.loses"], 60)

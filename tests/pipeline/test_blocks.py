@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.column_options import ColumnsConfig
+from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.values import value_of
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
@@ -434,3 +436,26 @@ def test_a_block_holds_until_the_next_but_one_is_fetched(source: Source):
 
         assert behind[0].data.view("<i8").tolist() == [[7]]
         assert held[2][0].data.view("<i8").tolist() == [[4], [5]]
+
+
+@pytest.mark.parametrize("place", ["header_of", "encode_values", "encode"])
+def test_a_fault_of_the_block_path_leaves_the_rows_to_the_reference(
+    source: Source, place: str, monkeypatch: pytest.MonkeyPatch
+):
+    source.database.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, v nvarchar(9))")
+    source.database.enable("t")
+    source.database.execute("INSERT dbo.t VALUES (1, N'Erika'), (2, N'Otto')")
+    source.database.scan()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("Erika")
+
+    monkeypatch.setattr(BlockEncoder, place, fail)
+    with capture_logs() as logs:
+        by_row, after_fault, count = source.pages(ROOMY)
+
+    assert (count, len(by_row)) == (0, 2)
+    assert after_fault == by_row
+    (told,) = [entry for entry in logs if entry["event"] == "blocks_failed"]
+    assert (told["error"], told["log_level"]) == ("ZeroDivisionError", "error")
+    assert "Erika" not in str(logs)

@@ -80,7 +80,7 @@ def test_what_nobody_foresaw_names_the_table_the_step_and_what_to_do(error: Exce
     cause = raised.value.cause
     assert isinstance(cause, UnexpectedTableError)
     assert cause.cause is error
-    assert f"{DOING}: {type(error).__name__}" in str(cause)
+    assert f"{DOING}: {type(error).__name__}." in str(cause), "without a text that may hold values"
     assert "tables.exclude" in str(cause)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from tailrace_publisher.daemon.board import Board, Phase
 from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.daemon_status import DaemonStatus, of_shards
@@ -51,9 +52,11 @@ class ShardBoard:
         """The group has told what is ours."""
         self._phase = "running"
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Keep an error of one shard, or of the group."""
-        self._runtime.metrics.failed(error, str(error))
+        known = isinstance(error, PublisherError)
+        reason = str(error) if known else "a fault of Tailrace: see shard_failed in the log"
+        self._runtime.metrics.failed(type(error).__name__, reason)
 
     def turned(self) -> None:
         """It has looked at the group."""

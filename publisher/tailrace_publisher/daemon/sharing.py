@@ -23,8 +23,9 @@ from tailrace_publisher.daemon.conductor import Conductor
 from tailrace_publisher.daemon.patience import backoff_s
 from tailrace_publisher.daemon.shard_board import ShardBoard
 from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
-from tailrace_publisher.errors import LeaseLost, PublisherError
+from tailrace_publisher.errors import LeaseLost, PublisherError, ShardsDiffer
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.one_table import place_of
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.shards import Shard, ShardMap, group_id
 
@@ -61,6 +62,7 @@ class SharingPublisher:
         self._runtime = runtime
         self._map = wanted_map(runtime.config)
         self._taken: dict[int, _Taken] = {}
+        self._unknown: list[int] = []
         self.board = ShardBoard(runtime)
         self.metrics: Collector = self.board.metrics
 
@@ -99,16 +101,33 @@ class SharingPublisher:
         try:
             while not self._runtime.stop.is_set() and not self._is_over():
                 sharing.look(_LOOK_S)
+                self._check_known()
                 self.board.turned()
         finally:
             self._leave(list(self._taken))
             sharing.close()
 
     def _take(self, numbers: Sequence[int]) -> None:
+        self._unknown = [number for number in numbers if number >= self._map.shards]
         for number in numbers:
-            _log.info("shard_taken", shard=number)
-            self._begin(number)
+            if number < self._map.shards:
+                _log.info("shard_taken", shard=number)
+                self._begin(number)
         self.board.joined()
+
+    def _check_known(self) -> None:
+        """Check that the map has every shard that the group gave.
+
+        Raises:
+            ShardsDiffer: the control topic has more partitions.
+        """
+        if self._unknown:
+            raise ShardsDiffer(
+                f"topic {self._runtime.config.topics.control} has a partition"
+                f" {self._unknown[-1]}, but this publisher's map has {self._map.shards} shards:"
+                " tailrace reshard divided the tables again, or somebody added partitions. Fix:"
+                " start the publisher with the publisher.shards that tailrace reshard was given"
+            )
 
     def _begin(self, number: int) -> None:
         stop = threading.Event()
@@ -143,13 +162,11 @@ class SharingPublisher:
         """Look at the conductors: whether all shards that are here have come to their end.
 
         Raises:
-            Exception: what ended the conductors, where none of them goes on.
+            PublisherError: what ended the conductors, where none of them goes on.
         """
         ended = {n: taken for n, taken in self._taken.items() if taken.ending.done()}
         for number, taken in ended.items():
             error = taken.ending.exception()
-            if error is not None and not isinstance(error, PublisherError):
-                raise error
             if error is not None and taken.retry_at is None:
                 self._failed(number, taken, error)
         failed = {n: taken for n, taken in ended.items() if taken.ending.exception() is not None}
@@ -161,7 +178,8 @@ class SharingPublisher:
                 self._begin(number)
         return bool(self._taken) and len(ended) == len(self._taken) and not failed
 
-    def _failed(self, number: int, taken: _Taken, error: PublisherError) -> None:
+    def _failed(self, number: int, taken: _Taken, error: BaseException) -> None:
+        is_foreseen = isinstance(error, PublisherError)
         pause_s = self._runtime.config.retry_backoff_max_s
         taken.retry_at = self._runtime.clock.monotonic() + pause_s
         self.board.failed(error)
@@ -169,22 +187,25 @@ class SharingPublisher:
             "shard_failed",
             shard=number,
             error=type(error).__name__,
-            reason=str(error),
+            reason=str(error) if is_foreseen else "a fault of Tailrace",
             effect="its tables stand still; the other shards go on",
             retry_in_s=pause_s,
+            where=None if is_foreseen else place_of(error),
         )
 
     def _raise_unless_fenced(self, failed: dict[int, _Taken]) -> None:
         """End where no shard goes on.
 
-        One that was fenced is another publisher's by now: the group has not told it yet.
+        One that was fenced is another publisher's by now: the group has not told it yet. One that
+        met what nobody foresaw is tried again here: with this process its fault would move on to
+        the next.
 
         Raises:
             PublisherError: what ended the first of the others.
         """
         for taken in failed.values():
             error = taken.ending.exception()
-            if error is not None and not isinstance(error, LeaseLost):
+            if isinstance(error, PublisherError) and not isinstance(error, LeaseLost):
                 raise error
 
 

@@ -57,6 +57,8 @@ class SnapshotModes:
     def is_over(self) -> bool:
         """Whether snapshots are all that was asked for, and every table's is out.
 
+        A shard to which no table belongs has none to wait for.
+
         Raises:
             SnapshotsIncomplete: tables were stopped, the others are out.
         """
@@ -65,7 +67,9 @@ class SnapshotModes:
         state = self._committer.state
         states = {table.name: state.of(table.name).state for table in self._tables}
         given_up = {TableState.STOPPED, TableState.HALTED}
-        if not states or not {TableState.FOLLOWED, *given_up}.issuperset(states.values()):
+        if not states:
+            return self._tables.are_all_elsewhere
+        if not {TableState.FOLLOWED, *given_up}.issuperset(states.values()):
             return False
         stopped = [name for name, found in states.items() if found in given_up]
         if stopped:

@@ -125,6 +125,11 @@ class PublishedTables:
         """Whether another shard publishes a table, by a name as in :meth:`find`."""
         return any(_is_called(table, name) for table in self._intake.elsewhere)
 
+    @property
+    def are_all_elsewhere(self) -> bool:
+        """Whether other shards publish everything that is captured and selected."""
+        return not self._intake.tables and bool(self._intake.elsewhere)
+
     def begin_again(self, table: PublishedTable) -> None:
         """Take a new snapshot of a table: of one that goes on, or of one that was stopped.
 

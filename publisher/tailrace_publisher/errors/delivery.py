@@ -58,6 +58,7 @@ class ForeignRecords(TopicRefused):
     """
 
     retryable = True
+    of_one_table = False
 
 
 class TopicCompacted(TopicRefused):

@@ -36,8 +36,8 @@ class UnexpectedTableError(PublisherError):
         self.doing = doing
         self.cause = cause
         super().__init__(
-            f"{doing}: {type(cause).__name__}: {cause}. This is a fault of Tailrace: please report"
-            " it with the log's traceback (unexpected_error). Until then capture the table without"
+            f"{doing}: {type(cause).__name__}. This is a fault of Tailrace: please report it with"
+            " the log's unexpected_error, which says where. Until then capture the table without"
             " the column, or leave the table out with tables.exclude"
         )
 

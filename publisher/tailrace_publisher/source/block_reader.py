@@ -16,6 +16,7 @@ from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
+from tailrace_publisher.source.block_faults import BlockFaults
 from tailrace_publisher.source.block_memory import PLACES, ROWS_MIN, rows_of
 from tailrace_publisher.source.block_rows import BlockRows, EncodingThread, FetchedBlock
 from tailrace_publisher.source.commit_columns import commits_in_blocks
@@ -95,8 +96,10 @@ class BlockReader:
     def _read(
         self, text: str, parameters: Sequence[object], statements: int, *, with_newest: bool
     ) -> Fetched[BlockRows]:
+        instance = self._encoder.schema.capture_instance
         try:
-            return self._read_sets(text, parameters, statements, with_newest=with_newest)
+            with self._blocks.faults.declined(instance):
+                return self._read_sets(text, parameters, statements, with_newest=with_newest)
         except RowRefused as error:
             raise Declined(str(error)) from error
         except OdbcError as error:
@@ -153,6 +156,10 @@ class BlockReader:
         return self._blocks.encoding.submit(partial(self._encode, rows))
 
     def _encode(self, rows: BlockRows) -> EncodedRows:
+        with self._blocks.faults.declined(self._encoder.schema.capture_instance):
+            return self._encoded(rows)
+
+    def _encoded(self, rows: BlockRows) -> EncodedRows:
         if not rows:
             return EncodedRows(self._encoder.topic, self._encoder.schema_id)
         blocks = [block.encoded() for block in rows.blocks]
@@ -192,6 +199,7 @@ class BlockPaths:
 
     Attributes:
         encoding: encodes what the connection fetches.
+        faults: the instances that are read row by row for a fault of the block path.
 
     Raises:
         OSError: the driver manager cannot be loaded.
@@ -202,6 +210,7 @@ class BlockPaths:
         self._config = config
         self._connection: BlockConnection | None = None
         self.encoding = EncodingThread()
+        self.faults = BlockFaults()
         self._encoders: dict[str, tuple[TableSchema, BlockEncoder | None]] = {}
 
     def __enter__(self) -> Self:
@@ -265,6 +274,8 @@ class BlockPaths:
             row_size: what was learned of the instance's rows.
             stamps: times of the events.
         """
+        if self.faults.has(reference.schema.capture_instance):
+            return None
         encoder = self._encoder(reference)
         return None if encoder is None else BlockReader(self, encoder, limit, row_size, stamps)
 
@@ -273,6 +284,8 @@ class BlockPaths:
     ) -> _TableReader | None:
         """See :class:`BlockReading`."""
         schema = reference.schema
+        if self.faults.has(schema.capture_instance):
+            return None
 
         def encoder_of(not_ascii: Set[str]) -> ImageEncoder:
             hashes = reference.treatment.hashes
@@ -283,7 +296,7 @@ class BlockPaths:
         except Declined as error:
             _log.debug("table_not_in_blocks", instance=schema.capture_instance, reason=str(error))
             return None
-        return _TableReader(self, blocks)
+        return _TableReader(self, blocks, schema.capture_instance)
 
     def commits(self, first: Lsn, limit: int, zone: str | None) -> Commits:
         """See :class:`BlockReading`."""
@@ -346,7 +359,8 @@ class BlockPaths:
 class _TableReader:
     """Rows of one source table, with typed reasons of failures."""
 
-    def __init__(self, paths: BlockPaths, blocks: TableBlocks) -> None:
+    def __init__(self, paths: BlockPaths, blocks: TableBlocks, instance: str) -> None:
+        self._instance = instance
         self._paths = paths
         self._blocks = blocks
 
@@ -356,6 +370,7 @@ class _TableReader:
 
     def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
         try:
-            return self._blocks.read(statement, parameters, limit)
+            with self._paths.faults.declined(self._instance):
+                return self._blocks.read(statement, parameters, limit)
         except OdbcError as error:
             raise self._paths.translated(error) from error

@@ -1,0 +1,125 @@
+"""What a publisher of several shards does when one of them meets what nobody foresaw.
+
+The members of the group are played; the brokers are those of the model.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.loop import run
+from tailrace_publisher.daemon.sharing import SharingPublisher
+from tailrace_publisher.errors import ShardsDiffer
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
+from tailrace_schemas.shards import Shard
+from tests.simulation.kafka.clients import Clients
+from tests.simulation.ports import InlineExecutor, Lane, make_ports
+from tests.simulation.scenario import draw
+from tests.simulation.simulation import build
+
+_POLLS_MAX = 10_000
+
+
+@dataclass
+class Member:
+    """A member of the group, to which some shards are assigned at once."""
+
+    assigned: list[int]
+    pass_time: Callable[[float], None]
+    on_assign: Any = None
+    polls: int = 0
+
+    def subscribe(self, _: list[str], *, on_assign: Any, **__: Any) -> None:
+        self.on_assign = on_assign
+
+    def poll(self, wait_s: float) -> None:
+        self.polls += 1
+        assert self.polls < _POLLS_MAX
+        if self.polls == 1:
+            self.on_assign(self, [SimpleNamespace(partition=n) for n in self.assigned])
+        self.pass_time(wait_s)
+
+    def incremental_assign(self, partitions: list[Any]) -> None:
+        assert partitions
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def sharing(
+    assigned: list[int], stop: threading.Event, connect: Callable[[Any], Any] | None = None
+) -> SharingPublisher:
+    """A publisher of two shards, to which some are assigned; each life runs inline."""
+    scenario = draw(1)
+    sim = build(replace(scenario, around=replace(scenario.around, shards=1)))
+    clients = Clients(sim.broker, sim.world, lambda: None, sim.faults)
+    ports = replace(
+        make_ports(sim.source, clients, sim.schemas, sim.world, lambda: None, Lane()),
+        executor=lambda _: InlineExecutor(),
+        join=lambda _: cast(Any, Member(assigned, sim.world.advance)),
+    )
+    ports = replace(ports, connect=connect or ports.connect)
+    config = PublisherConfig.load({**scenario.options, "shards": {"count": 2}})
+    return SharingPublisher(Runtime(config, ports, Metrics(), stop, lambda _: None))
+
+
+def test_what_nobody_foresaw_costs_a_retry_of_its_shard() -> None:
+    stop = threading.Event()
+    lives = []
+
+    def connect(_: Any) -> Any:
+        lives.append(1)
+        if len(lives) == 3:
+            stop.set()
+        raise RuntimeError("a fault of ours")
+
+    with capture_logs() as logs:
+        sharing([1], stop, connect).run()
+
+    assert len(lives) == 3
+    failed = [entry for entry in logs if entry["event"] == "shard_failed"]
+    assert {(entry["shard"], entry["error"]) for entry in failed} == {(1, "RuntimeError")}
+    assert all("test_sharing" in entry["where"] for entry in failed)
+
+
+def test_more_partitions_than_shards_are_refused_with_a_fix() -> None:
+    stop = threading.Event()
+
+    def connect(_: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    with pytest.raises(ShardsDiffer, match=r"partition 3.*2 shards.*Fix: start"):
+        sharing([1, 3], stop, connect).run()
+
+
+def test_a_shard_without_tables_is_over_where_only_snapshots_are_wanted() -> None:
+    scenario = draw(1)
+    sim = build(replace(scenario, around=replace(scenario.around, shards=2)))  # the last has all
+    stop, calls = threading.Event(), 0
+
+    def tick() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > _POLLS_MAX:
+            stop.set()
+
+    clients = Clients(sim.broker, sim.world, tick, sim.faults)
+    sim.source.tick = tick
+    ports = make_ports(sim.source, clients, sim.schemas, sim.world, tick, Lane())
+    config = sim.config.model_copy(
+        update={"snapshot": SnapshotConfig(mode=SnapshotMode.INITIAL_ONLY)}
+    )
+
+    run(config, stop, ports=ports, shard=Shard(0, sim.shard.map))
+
+    assert not stop.is_set(), "it ended by itself"

@@ -26,6 +26,13 @@ def place_of(error: BaseException) -> str:
     return " > ".join(f"{Path(f.filename).stem}:{f.lineno} {f.name}" for f in frames[-_FRAMES:])
 
 
+def text_of(error: BaseException) -> str:
+    """What may be logged of an error: of one that nobody foresaw where it was raised."""
+    if isinstance(error, PublisherError | RegistryError):
+        return str(error)
+    return f"a fault of Tailrace, raised in {place_of(error)}"
+
+
 @contextmanager
 def of_one_table(table: TableName, doing: str) -> Iterator[None]:
     """Handle one table: what goes wrong in the block, and is nobody else's, is its failure.

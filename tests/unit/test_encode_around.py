@@ -123,7 +123,7 @@ def test_a_letter_says_where_why_and_what_without_values_in_the_headers(encoder:
         "seqval": str(Lsn(1, 2, 1)),
         "operation": "4",
         "error": "EncodeError",
-        "reason": "a value does not fit nvarchar(50): UnicodeEncodeError",
+        "reason": f"a str of length {len(BAD)} does not fit nvarchar(50): UnicodeEncodeError",
         "column": "text",
     }
     assert json.loads(letter.value() or b"") == {

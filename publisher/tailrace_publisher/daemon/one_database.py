@@ -22,6 +22,7 @@ from tailrace_publisher.daemon.patience import backoff_s
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import PreflightError, PublisherError
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_schemas.daemon_status import DaemonStatus, LastFailures
 
@@ -174,7 +175,7 @@ class OneDatabase(Collector):
     def _ended(self, error: BaseException) -> None:
         clock, longest_s = self._outer.clock, self._outer.config.retry_backoff_max_s
         self._since_ms = clock.now_ms()
-        kind, reason = type(error).__name__, str(error)
+        kind, reason = type(error).__name__, text_of(error)
         self._failures.add(self._since_ms, kind, reason)
         if may_be_mended(error):
             pause_s = backoff_s(self._attempts, longest_s)
@@ -197,7 +198,6 @@ class OneDatabase(Collector):
             reason=reason,
             effect="nothing of it is published; the other databases go on",
             fix="mend the reason; then SIGHUP, or POST /databases/<name>/start",
-            exc_info=None if isinstance(error, PublisherError) else error,
         )
 
 

@@ -7,8 +7,8 @@ from typing import Final
 from tailrace_publisher.daemon.board import Board, Phase
 from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.daemon_status import DaemonStatus, of_shards
 
@@ -54,9 +54,7 @@ class ShardBoard:
 
     def failed(self, error: BaseException) -> None:
         """Keep an error of one shard, or of the group."""
-        known = isinstance(error, PublisherError)
-        reason = str(error) if known else "a fault of Tailrace: see shard_failed in the log"
-        self._runtime.metrics.failed(type(error).__name__, reason)
+        self._runtime.metrics.failed(type(error).__name__, text_of(error))
 
     def turned(self) -> None:
         """It has looked at the group."""

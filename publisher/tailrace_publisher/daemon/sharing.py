@@ -25,7 +25,7 @@ from tailrace_publisher.daemon.shard_board import ShardBoard
 from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import LeaseLost, PublisherError, ShardsDiffer
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.one_table import place_of
+from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.shards import Shard, ShardMap, group_id
 
@@ -179,7 +179,6 @@ class SharingPublisher:
         return bool(self._taken) and len(ended) == len(self._taken) and not failed
 
     def _failed(self, number: int, taken: _Taken, error: BaseException) -> None:
-        is_foreseen = isinstance(error, PublisherError)
         pause_s = self._runtime.config.retry_backoff_max_s
         taken.retry_at = self._runtime.clock.monotonic() + pause_s
         self.board.failed(error)
@@ -187,10 +186,9 @@ class SharingPublisher:
             "shard_failed",
             shard=number,
             error=type(error).__name__,
-            reason=str(error) if is_foreseen else "a fault of Tailrace",
+            reason=text_of(error),
             effect="its tables stand still; the other shards go on",
             retry_in_s=pause_s,
-            where=None if is_foreseen else place_of(error),
         )
 
     def _raise_unless_fenced(self, failed: dict[int, _Taken]) -> None:

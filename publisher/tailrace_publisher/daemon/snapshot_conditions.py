@@ -15,6 +15,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.statements import check_statement
 from tailrace_publisher.snapshot_options import SnapshotConfig
+from tailrace_publisher.source.server_errors import without_literals
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -43,8 +44,8 @@ def condition_problems(
         except SourceError as error:
             if error.retryable:
                 raise
-            text = f"snapshot.where: the server refuses the condition of table {table}: {error}"
-            yield table, f"{text}; mend it, or leave it out"
+            text = f"snapshot.where: the server refuses the condition of table {table}"
+            yield table, f"{text}: {without_literals(error)}; mend it, or leave it out"
 
 
 def warn_of_large_values(options: SnapshotConfig, read: Iterable[CaptureInstance]) -> None:

@@ -20,7 +20,8 @@ from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.statements import check_statement
-from tailrace_publisher.sql_condition import check_condition
+from tailrace_publisher.source.server_errors import without_literals
+from tailrace_publisher.sql_condition import check_condition, shape_of
 from tailrace_schemas.signals import TableOrder
 
 _log = structlog.get_logger(__name__)
@@ -112,11 +113,12 @@ class TableOrders:
             check_condition(where)
             self._control.query(check_statement(instance, where), 0)
         except ValueError as error:
-            return f"condition {where!r}: {error}"
+            return f"its condition ({shape_of(where)}): {error}"
         except SourceError as error:
             if error.retryable:
                 raise
-            return f"the server refuses condition {where!r}: {error}"
+            told = without_literals(error)
+            return f"the server refuses its condition ({shape_of(where)}): {told}"
         return None
 
     def carry_out(self, order: TableOrder, table: PublishedTable) -> str | None:

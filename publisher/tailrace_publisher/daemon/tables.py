@@ -34,6 +34,7 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.loss import check_not_expired
+from tailrace_publisher.sql_condition import shape_of
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
 
@@ -159,7 +160,7 @@ class PublishedTables:
             table: the table.
             where: the condition of the rows, which the server can read by.
         """
-        _log.info("partial_snapshot_requested", table=str(table.name), condition=where)
+        _log.info("partial_snapshot_requested", table=str(table.name), condition=shape_of(where))
         self._state.keep(table.name, replace(self._state.of(table.name), snapshot_where=where))
         anew = SnapshotProgress(SnapshotState.RUNNING)
         self._change_snapshot(table, TableEvent.PART_WANTED, anew)

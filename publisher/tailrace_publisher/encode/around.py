@@ -50,7 +50,7 @@ def encode_around(
     try:
         return encoder.encode(rows, commit_ms, processed_ms, is_whole=is_whole)
     except EncodeError as error:
-        if error.brief is None:
+        if not error.is_of_event:
             raise
         middle = _middle(rows)
         if not middle:
@@ -107,7 +107,7 @@ def encode_images_around(
     try:
         return *encoder.encode_images(rows, read_at), {}
     except EncodeError as error:
-        if error.brief is None:
+        if not error.is_of_event:
             raise
         if len(rows) == 1:
             position = ChangePosition.of_snapshot(read_at)
@@ -130,7 +130,7 @@ def _dead_letter(
         topic=encoder.topic,
         position=position,
         error=type(error).__name__,
-        reason=error.brief or "",
+        reason=error.reason,
         column=error.column,
         row=row_of(encoder.schema.columns, *images),
     )

@@ -27,7 +27,6 @@ from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, pack_position
 
-_VALUE_CHARACTERS_MAX: Final = 60
 _OPERATIONS: Final = frozenset({1, 2, 3, 4})
 
 
@@ -308,10 +307,10 @@ class EnvelopeEncoder:
             try:
                 encoded.append(self._encode_column(index, values))
             except VALUE_ERRORS as error:
-                row, reason, brief = self._blame(index, values, error)
+                row, reason = self._blame(index, values, error)
                 name = self.schema.columns[index].name
                 where = rows[row] if rows else snapshot
-                raise self._error(name, where, reason, brief) from error
+                raise self._error(name, where, reason, is_of_event=True) from error
         return encoded
 
     def _encode_column(self, index: int, values: Sequence[Any]) -> list[bytes]:
@@ -323,32 +322,40 @@ class EnvelopeEncoder:
                 raise
             return self._columns[index](whole)
 
-    def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str, str]:
-        """Row and reason of the first value that does not fit, and the reason without it."""
+    def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str]:
+        """Row and reason of the first value that does not fit; no value is in the reason."""
         declared = self.schema.columns[index].type
-        brief = f"a value does not fit {declared}: {type(error).__name__}"
+        kind = type(error).__name__
         if self.schema.columns[index].transform is not None:
-            told = f"what is read for it does not fit {declared}: {type(error).__name__}"
-            return 0, told, brief
+            return 0, f"what is read for it does not fit {declared}: {kind}"
         for row, value in enumerate(values):
             try:
                 self._columns[index]((value,))
             except VALUE_ERRORS as single:
-                shown = repr(value)[:_VALUE_CHARACTERS_MAX]
-                told = f"{shown} ({type(value).__name__}) does not fit {declared}: {single}"
-                return row, told, brief
-        return 0, f"a value does not fit {declared}: {error}", brief
+                why = str(single) if value is None else type(single).__name__
+                return row, f"{_shape(value)} does not fit {declared}: {why}"
+        return 0, f"a value does not fit {declared}: {kind}"
 
     def _error(
         self,
         column: str,
         where: RawRow | ChangePosition | None,
         reason: str,
-        brief: str | None = None,
+        *,
+        is_of_event: bool = False,
     ) -> EncodeError:
         if where is None or isinstance(where, ChangePosition):
             position = str(where)
         else:
             commit, command_id, seqval, operation = where[:4]
             position = f"{commit.hex(':', -4)}/{command_id}/{seqval.hex(':', -4)}/{operation}"
-        return EncodeError(str(self.schema.table), column, position, reason, brief)
+        table = str(self.schema.table)
+        return EncodeError(table, column, position, reason, is_of_event=is_of_event)
+
+
+def _shape(value: Any) -> str:
+    """What a value is, without what is in it."""
+    if value is None:
+        return "NULL"
+    kind = type(value).__name__
+    return f"a {kind} of length {len(value)}" if isinstance(value, str | bytes) else f"a {kind}"

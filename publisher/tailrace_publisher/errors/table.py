@@ -67,17 +67,18 @@ class EncodeError(PublisherError):
         table: database.schema.table.
         column: name of the column.
         position: text form of the change's position.
-        brief: the reason without any value, where it is the value of one event that does not fit;
-            None where the change table is damaged.
+        reason: why, without any value.
+        is_of_event: whether the value of one event does not fit; else the change table is damaged.
     """
 
     of_events = True
 
     def __init__(
-        self, table: str, column: str, position: str, reason: str, brief: str | None = None
+        self, table: str, column: str, position: str, reason: str, *, is_of_event: bool = False
     ) -> None:
         self.table = table
         self.column = column
         self.position = position
-        self.brief = brief
+        self.reason = reason
+        self.is_of_event = is_of_event
         super().__init__(f"table {table}, column {column}, position {position}: {reason}")

@@ -259,6 +259,6 @@ def _may_be_ddl(error: BaseException) -> bool:
 
 @contextmanager
 def _read_of(table: PendingTable) -> Iterator[None]:
-    behind = "" if table.progress.resume_key is None else f" after key {table.progress.resume_key}"
-    with of_one_table(table.instance.table, f"reading its snapshot{behind}"):
+    done = f" after {table.progress.rows} rows" if table.progress.rows else ""
+    with of_one_table(table.instance.table, f"reading its snapshot{done}"):
         yield

@@ -31,6 +31,7 @@ from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_readers import BlockReading, TableReading, TableRows
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.queries import max_lsn
+from tailrace_publisher.sql_condition import shape_of
 from tailrace_schemas.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
@@ -136,7 +137,8 @@ class TableReader:
         except SourceError as error:
             if self.table.where is None or type(error) is not SourceError:
                 raise
-            told = f"{error}; it is read by a condition ({self.table.where}): that may be the cause"
+            shape = shape_of(self.table.where)
+            told = f"{error}; it is read by a condition ({shape}): that may be the cause"
             raise SourceError(told, sqlstate=error.sqlstate, number=error.number) from error
         if self._is_stopped():
             return None

@@ -104,7 +104,7 @@ class BlockReader:
             raise Declined(str(error)) from error
         except OdbcError as error:
             if error.records and error.records[0][0].startswith(VALUE_CLASS):
-                raise Declined(str(error)) from error
+                raise Declined(f"a value was refused (SQLSTATE {error.records[0][0]})") from error
             raise self._blocks.translated(error) from error
 
     def _read_sets(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -69,6 +70,11 @@ _CERTIFICATE: Final = {
     ),
 }
 """Of OpenSSL's words, as the driver passes them on: what to do."""
+_OF_NAMES: Final = frozenset({195, 207, 208, 4104})
+"""What these errors quote is the name of a function, a column or a table."""
+_LITERAL: Final = re.compile(r"'(?:[^']|'')*'")
+_VALUE_STATES: Final = "22"
+"""Class of SQLSTATE: a value could not be converted or computed; the message may quote it."""
 # HY008 is a statement that was cancelled, because the publisher is to stop.
 _UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
 
@@ -93,9 +99,17 @@ def source_error(
     make, advice = _classify(config, sqlstate, set(numbers), text, is_login=is_login)
     where = f"SQL Server {config.host}:{config.port}"
     number = next((n for n in numbers if n > 0), 0)
+    if sqlstate.startswith(_VALUE_STATES):
+        text = f"a value of a row was refused (SQLSTATE {sqlstate}, error {number})"
     return make(
         f"{where}, database {config.database}: {advice}{text}", sqlstate=sqlstate, number=number
     )
+
+
+def without_literals(error: SourceError) -> str:
+    """The text of an error without the literals that it quotes from a condition."""
+    told = str(error)
+    return told if error.number in _OF_NAMES else _LITERAL.sub("'…'", told)
 
 
 def _classify(

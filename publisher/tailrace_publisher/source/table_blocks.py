@@ -85,7 +85,7 @@ class TableBlocks:
             raise Declined(str(error)) from error
         except OdbcError as error:
             if error.records and error.records[0][0].startswith(VALUE_CLASS):
-                raise Declined(str(error)) from error
+                raise Declined(f"a value was refused (SQLSTATE {error.records[0][0]})") from error
             raise
 
     def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:

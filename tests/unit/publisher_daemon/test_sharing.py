@@ -89,7 +89,7 @@ def test_what_nobody_foresaw_costs_a_retry_of_its_shard() -> None:
     assert len(lives) == 3
     failed = [entry for entry in logs if entry["event"] == "shard_failed"]
     assert {(entry["shard"], entry["error"]) for entry in failed} == {(1, "RuntimeError")}
-    assert all("test_sharing" in entry["where"] for entry in failed)
+    assert all("test_sharing" in entry["reason"] for entry in failed)
 
 
 def test_more_partitions_than_shards_are_refused_with_a_fix() -> None:

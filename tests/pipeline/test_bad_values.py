@@ -47,8 +47,8 @@ def assert_names_the_value(told: dict[str, Any]) -> None:
     assert told["error"] == "EncodeError"
     assert told["table"].endswith("dbo.loses")
     assert "column text" in told["reason"]
-    assert r"'half a pair: \ud83d'" in told["reason"]
-    assert "surrogates not allowed" in told["reason"]
+    assert "a str of length 14 does not fit" in told["reason"]
+    assert "half a pair" not in told["reason"]
 
 
 def test_half_a_surrogate_pair_in_the_stream_stops_its_table_alone(pipe: Pipe):
@@ -156,7 +156,7 @@ def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
     assert "a fault of ours" not in told["reason"], "its text may hold values"
     if where == "stream":
         assert "capture instance dbo_loses after 0000" in told["reason"]
-    assert "_break" in fault["where"]
+    assert "broken" in fault["where"]
     assert "a fault of ours" not in str(fault)
     monkeypatch.undo()
     with Running(pipe.config()) as publisher:
@@ -181,10 +181,10 @@ def _break(monkeypatch: pytest.MonkeyPatch, where: str, topic: str) -> None:
     name = {"stream": "encode", "snapshot encoded": "encode_images", "taken in": "__init__"}[where]
     whole = getattr(EnvelopeEncoder, name)
 
-    def broken(self: EnvelopeEncoder, *arguments: Any) -> Any:
+    def broken(self: EnvelopeEncoder, *arguments: Any, **options: Any) -> Any:
         if topic in (arguments if where == "taken in" else (self.topic,)):
             raise RuntimeError("a fault of ours")
-        return whole(self, *arguments)
+        return whole(self, *arguments, **options)
 
     monkeypatch.setattr(EnvelopeEncoder, name, broken)
     if where == "stream":

@@ -13,8 +13,6 @@ from tailrace_publisher.metrics import Metrics
 from tests.simulation.sqlserver.connection import DEADLOCKED
 from tests.simulation.world import Finding
 
-IS_TRIED_AGAIN: Final = False
-"""Whether a statement that was a deadlock's victim is sent again, so that its session lives on."""
 _NEVER_DUE: Final = frozenset(
     {"EncodeError", "SchemaRefused", "SourceError", "UnexpectedTableError", "UnsupportedType"}
 )
@@ -50,6 +48,8 @@ class Told:
         """A processor of structlog: the last one."""
         name = event.get("event")
         ticks = self.where()
+        if name == "blocks_failed":
+            raise Finding(f"the block path had a fault: {event['error']} in {event['where']}")
         if name == "table_stopped":
             if event.get("error") in _NEVER_DUE and event["table"] not in self.renamed:
                 raise Finding(f"{event['table']} was stopped: {event['reason']}")
@@ -59,7 +59,7 @@ class Told:
                 self.gaps.add(topic)
             else:
                 self.gaps.discard(topic)
-        elif name == "retrying" and DEADLOCKED in str(event.get("reason")) and IS_TRIED_AGAIN:
+        elif name == "retrying" and DEADLOCKED in str(event.get("reason")):
             raise Finding(f"the session began again for one statement: {event['reason']}")
         elif name == "table_restarted":
             self.gaps.discard(f"sim.{event['table']}")

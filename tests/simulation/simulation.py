@@ -26,6 +26,7 @@ from tailrace_publisher.daemon.reshard import reshard
 from tailrace_publisher.errors import (
     DatabaseReplaced,
     DeliveryRejected,
+    ForeignRecords,
     LeaseLost,
     LsnWentBack,
     PermissionMissing,
@@ -36,6 +37,7 @@ from tailrace_publisher.errors import (
     ReshardRefused,
     RowsSwitched,
     ShardsDiffer,
+    TableFailed,
 )
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports
@@ -76,7 +78,15 @@ _SHARDS: Final = 2
 _CALLS_MAX: Final = 100_000
 _ENDS_MAX: Final = 12
 _ASKINGS_MAX: Final = 4
-_OF_TABLES: Final = (PositionExpired, RowsSwitched, PermissionMissing, PreflightError)
+_OF_TABLES: Final = (
+    PositionExpired,
+    RowsSwitched,
+    PermissionMissing,
+    PreflightError,
+    ForeignRecords,
+)
+_STRAYS_MAX: Final = 2
+"""Records of another producer in a topic that cost retries; more of them may stop its table."""
 _TEMPLATES: Final = (
     ("orders", (("id", "int"), ("v", "int"), ("s", "nvarchar(20)")), 1),
     ("log", (("v", "int"), ("s", "nvarchar(20)")), 0),
@@ -472,7 +482,7 @@ class Simulation:
         if topic.rpartition(".")[2] in self.halted:
             return True
         told_at = self.told.stopped.get(topic, -1)
-        return topic.rpartition(".")[2] in self.excuses and (
+        return topic.rpartition(".")[2] in self.excused() and (
             self._phase == 1 or (told_at > self._phase_began and self._askings < _ASKINGS_MAX)
         )
 
@@ -504,7 +514,7 @@ class Simulation:
             return
         raise Finding(
             f"the publisher ended by itself: {type(error).__name__}: {error}; tables that may be"
-            f" stopped: {self.excuses}"
+            f" stopped: {self.excused()}"
         ) from error
 
     def _is_due(self, error: PublisherError, shard: Shard) -> bool:
@@ -518,9 +528,10 @@ class Simulation:
             return bool(self.not_redoing or self.not_hardening)
         tables = self.group.database.tables.values()
         names = {t.name for t in tables if not t.is_dropped and shard.has(f"sim.shop.dbo.{t.name}")}
-        if not isinstance(error, _OF_TABLES):
+        cause = error.cause if isinstance(error, TableFailed) else error
+        if not isinstance(cause, _OF_TABLES):
             return False
-        if self.excuses.keys() >= names:  # no table of the shard can go on
+        if self.excused() >= names:  # no table of the shard can go on
             return True
         is_first = self.published.records == 0
         return is_first and (bool(self.excuses) or isinstance(error, PreflightError))
@@ -598,6 +609,14 @@ class Simulation:
     def excuse(self, table: str, reason: str) -> None:
         """A table may be stopped from now on."""
         self.excuses.setdefault(table, []).append(reason)
+
+    def excused(self) -> set[str]:
+        """Names of tables that may be stopped."""
+        strays = self.broker.strays.items()
+        return {
+            *self.excuses,
+            *(topic.rpartition(".")[2] for topic, count in strays if count > _STRAYS_MAX),
+        }
 
     def excuse_uncovered(self, instance: Instance) -> None:
         """An instance goes: may its table be stopped for it?"""

@@ -249,7 +249,7 @@ class TableIntake:
         for error in self._versions.refused().values():
             raise error
 
-    def note(self, error: TableFailed) -> bool:
+    def note_failure(self, error: TableFailed) -> bool:
         """Note what a table failed for; whether it is to begin again.
 
         Raises:

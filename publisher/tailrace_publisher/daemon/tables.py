@@ -107,7 +107,7 @@ class PublishedTables:
             TableFailed: the error, when it is to end the publisher, or came before.
             PublisherError, RegistryError: as :meth:`refresh`.
         """
-        is_taken_up = self._intake.note(error)
+        is_taken_up = self._intake.note_failure(error)
         self.refresh()
         return is_taken_up
 

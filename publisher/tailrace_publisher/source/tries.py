@@ -72,6 +72,10 @@ class TryingConnection:
         """See :class:`Connection`."""
         self._connection.close()
 
+    def cancel(self) -> None:
+        """See :class:`Connection`."""
+        self._connection.cancel()
+
     def query(self, sql: str, *parameters: Any) -> list[Any]:
         """See :class:`Connection`."""
         return tried(partial(self._connection.query, sql, *parameters))

@@ -11,6 +11,7 @@ https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -144,6 +145,7 @@ class Broker:
         producers: by transactional id.
         on_commit: told of each transaction that was decided to be committed.
         holds_markers: whether markers wait until they are needed.
+        strays: records of other producers, by topic.
     """
 
     now_us: Callable[[], int]
@@ -153,6 +155,7 @@ class Broker:
     holds_markers: bool = False
     began: int = 0
     decided: int = 0
+    strays: Counter[str] = field(default_factory=Counter)
 
     def create(self, name: str, partitions: int, settings: dict[str, str]) -> None:
         """Create a topic."""
@@ -233,6 +236,7 @@ class Broker:
         partition.append(b"by", b"hand", transaction)
         transaction.fate = Fate.COMMITTED
         partition.mark(transaction)
+        self.strays[partition.topic] += 1
 
     def compact(self, name: str) -> None:
         """Take records away that have a newer committed one of their key."""

@@ -22,6 +22,7 @@ from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells
 from tailrace_publisher.encode.forms import Cell, Declined, Form
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
+from tailrace_publisher.source.block_faults import BlockFaults
 from tailrace_publisher.source.block_memory import PLACES, BlockMemory, Layout
 from tailrace_publisher.source.block_reader import BlockPaths
 from tailrace_publisher.source.block_rows import EncodingThread
@@ -170,6 +171,7 @@ class ModelBlocks(BlockPaths):
         self._config = config
         self._connection = None
         self._encoders = {}
+        self.faults = BlockFaults()
         self._source = source
         self.encoding = InlineEncoding(source)
 

@@ -90,8 +90,7 @@ class CommitsAhead:
         try:
             yield
         except BaseException:
-            if self._blocks is not None:
-                self._blocks.cancel()  # nobody takes them, and they may wait for locks
+            (self._blocks or self._connection).cancel()  # nobody takes them, and they may take long
             raise
         finally:
             wait([coming])

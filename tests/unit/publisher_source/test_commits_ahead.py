@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tailrace_publisher.errors import SourceUnavailable
+from tailrace_publisher.errors import SourceBusy, SourceUnavailable
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import Commits, commits_from
 from tailrace_publisher.source.commits_ahead import CommitsAhead
@@ -31,18 +31,28 @@ class Book:
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.failure: Exception | None = None
+        self.is_cancelled = False
+        self.is_asked = threading.Event()
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[object, ...]]:
         if "fn_cdc_get_max_lsn" in sql:
             return [(at(self.blocks[-1]).to_bytes() if self.blocks else None,)]
         self.asked.append(parameters)
+        self.is_asked.set()
         assert self.may_answer.wait(WITHIN_S)
+        if self.is_cancelled:
+            self.is_cancelled = False
+            raise SourceBusy("Operation canceled", sqlstate="HY008")
         if self.failure is not None:
             raise self.failure
         limit, first = parameters[0], parameters[-1]
         offset = (0,) if "AT TIME ZONE" in sql else ()
         found = [at(block).to_bytes() for block in self.blocks]
         return [(lsn, None, None, *offset) for lsn in found if lsn >= first][:limit]
+
+    def cancel(self) -> None:
+        self.is_cancelled = not self.may_answer.is_set()
+        self.may_answer.set()
 
 
 class InBlocks:
@@ -57,6 +67,9 @@ class InBlocks:
         assert zone is None
         self.queries += 1
         return commits_from(cast(Connection, self.book), first, limit)
+
+    def cancel(self) -> None:
+        self.book.cancel()
 
     def close(self) -> None:
         self.is_closed = True
@@ -131,19 +144,24 @@ def test_a_failure_is_told_by_who_needs_the_answer(executor: Executor):
     assert len(commits.take(at(1), 2, None)[0]) == 2
 
 
-def test_the_connection_is_free_behind_the_block_also_when_that_fails(executor: Executor):
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_an_error_does_not_wait_for_what_nobody_takes(executor: Executor, in_blocks: bool):
     book = Book(1, 2)
-    commits = reader(book, executor)
+    other = InBlocks(book) if in_blocks else None
+    commits = CommitsAhead(cast(Connection, book), executor, lambda: cast(Any, other))
     book.may_answer.clear()
-    timer = threading.Timer(0.05, book.may_answer.set)
-    timer.start()
     with pytest.raises(ValueError, match="in the window"), commits.reading(at(1), 2, None):
-        raise ValueError("in the window")
+        fails_in_the_window(book)
 
     assert book.may_answer.is_set()
-    timer.join(WITHIN_S)
     assert len(commits.take(at(1), 2, None)[0]) == 2
     assert len(book.asked) == 2, "of a window that failed nothing is kept"
+
+
+def fails_in_the_window(book: Book) -> None:
+    """Fail while the commits of the next one are being read."""
+    assert book.is_asked.wait(WITHIN_S)
+    raise ValueError("in the window")
 
 
 @pytest.mark.parametrize(

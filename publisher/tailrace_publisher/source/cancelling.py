@@ -1,8 +1,9 @@
 """Ends running statements when the publisher is to stop.
 
 A statement may run as long as ``query_timeout_s``, and a stop would wait for it. So a thread waits
-for the stop and cancels what runs then (SQLCancel), again and again until the connections are gone:
-a statement that began a moment later is cancelled, too.
+for the stop and cancels what runs a second later (SQLCancel), again and again until the connections
+are gone. Statements that take less than the second end as always, and so does the publisher: it
+commits what it has sent.
 
 https://learn.microsoft.com/sql/odbc/reference/syntax/sqlcancel-function
 """
@@ -16,6 +17,7 @@ from weakref import WeakSet
 from tailrace_publisher.ports import Stop
 
 _LOOK_S: Final = 1.0
+_GRACE_S: Final = 1.0
 _AGAIN_S: Final = 0.2
 _ATTEMPTS_MAX: Final = 300
 
@@ -55,6 +57,7 @@ class Cancelling:
                     self._thread = None
                     return
         pause = threading.Event()
+        pause.wait(_GRACE_S)
         for _ in range(_ATTEMPTS_MAX):
             with self._lock:
                 running = list(self._connections)

@@ -10,7 +10,7 @@ from tailrace_sink.log_table import LogTable
 from tailrace_sink.log_writer import Logged
 from tailrace_sink.progress_groups import Backlog
 from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
-from tailrace_sink.progress_topic import SLICE_BYTES, SliceSize
+from tailrace_sink.progress_topic import SLICE_BYTES, SliceSize, fitting
 from tailrace_sink.sink_state import SinkState
 
 _SLICE_CUTS: Final = 200
@@ -45,8 +45,11 @@ class LogSlices:
             return None
         # Batch ids are progress offsets added up: what lies between two is what was passed.
         most = batch + self._size.offsets
-        fitting = (of.state.batch for of in states if of.state.batch <= most)
-        up_to = max(fitting, default=states[0].state.batch)
+        within = (of.state.batch for of in states if of.state.batch <= most)
+        up_to = max(within, default=states[0].state.batch)
+        if self._size.may_be_large(up_to - batch):
+            sizes = self._log.progress_bytes(self._topic, batch, up_to)
+            up_to = fitting(sizes, SLICE_BYTES) or up_to
         lost = {of.state.batch: of.lost for of in states}
         found = [
             ProgressRecord(

@@ -220,13 +220,17 @@ class LogTable:
         self, topic: str, after_batch: int, up_to_batch: int
     ) -> list[tuple[int, int, int, bytes]]:
         """Batch, partition, offset and value of the progress records of some cuts."""
-        rows = (
-            self._load()
-            .where(f"topic = {literal(topic)} AND batch > {after_batch} AND batch <= {up_to_batch}")
-            .select("batch", "partition", "offset", "value")
-            .collect()
-        )
+        found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
+        rows = found.select("batch", "partition", "offset", "value").collect()
         return [(r["batch"], r["partition"], r["offset"], bytes(r["value"])) for r in rows]
+
+    def progress_bytes(
+        self, topic: str, after_batch: int, up_to_batch: int
+    ) -> list[tuple[int, int]]:
+        """Batch ids of some cuts with the bytes of their progress records, in their order."""
+        found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
+        rows = found.selectExpr("batch", "length(value) AS size").groupBy("batch").sum("size")
+        return sorted((row["batch"], row["sum(size)"]) for row in rows.collect())
 
     def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
         """The events of some ranges: topic, partition, offset and value."""
@@ -285,6 +289,10 @@ class LogTable:
 
     def _load(self) -> DataFrame:
         return self._spark.read.format("delta").load(self.path)
+
+
+def _of_cuts(topic: str, after_batch: int, up_to_batch: int) -> str:
+    return f"topic = {literal(topic)} AND batch > {after_batch} AND batch <= {up_to_batch}"
 
 
 def _local(

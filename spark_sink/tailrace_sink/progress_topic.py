@@ -23,8 +23,27 @@ _MOST: Final = 20_000
 _GROWTH: Final = 4
 
 
+def fitting(sizes: Iterable[tuple[int, int]], bytes_max: int) -> int | None:
+    """The last number whose bytes, with those before it, are within a bound; at least the first.
+
+    Args:
+        sizes: numbers with their bytes, in their order.
+        bytes_max: the bound.
+    """
+    last, total = None, 0
+    for number, size in sizes:
+        total += size
+        if last is not None and total > bytes_max:
+            break
+        last = number
+    return last
+
+
 class SliceSize:
-    """How many offsets to read next, by how large the last records were.
+    """How many offsets to look at next, by how large the last records were.
+
+    The next ones may be larger: of more than the first 200 their lengths are asked for, before they
+    are read.
 
     Args:
         bytes_max: of the records of a slice.
@@ -39,8 +58,12 @@ class SliceSize:
 
     def learn(self, offsets: int, size: int) -> None:
         """Note how many bytes some offsets had."""
-        fitting = offsets * self._bytes_max // max(1, size)
-        self.offsets = max(1, min(fitting, self.offsets * _GROWTH, _MOST))
+        as_many = offsets * self._bytes_max // max(1, size)
+        self.offsets = max(1, min(as_many, self.offsets * _GROWTH, _MOST))
+
+    def may_be_large(self, offsets: int) -> bool:
+        """Whether so many offsets are too many to read before their lengths are known."""
+        return offsets > _FIRST
 
 
 class ProgressTopic:
@@ -109,6 +132,8 @@ class ProgressTopic:
             for partition, offset in done.items()
             if offset < end[partition]
         }:
+            if size.may_be_large(max(up_to - offset for offset, up_to in ranges.values())):
+                ranges = self._fitting(ranges)
             records = self._read(ranges)
             done |= {partition: up_to for partition, (_, up_to) in ranges.items()}
             read = sum(up_to - offset for offset, up_to in ranges.values())
@@ -128,13 +153,27 @@ class ProgressTopic:
             found.append(ProgressRecord(row["partition"], row["offset"], progress, value))
         return found
 
+    def _fitting(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+        """The beginnings of some ranges that are not too large to be read."""
+        lengths = self._collected(ranges, "partition", "offset", "length(value) AS size")
+        found = {}
+        for partition, (first, end) in ranges.items():
+            of_it = (row for row in lengths if row["partition"] == partition)
+            sizes = sorted((row["offset"], row["size"]) for row in of_it)
+            last = fitting(sizes, SLICE_BYTES // len(ranges))
+            is_all = last is None or last == sizes[-1][0]
+            found[partition] = (first, end if last is None or is_all else last + 1)
+        return found
+
     def _read(self, ranges: Mapping[int, tuple[int, int]]) -> list[ProgressRecord]:
+        return self.decoded(self._collected(ranges, "partition", "offset", "value"))
+
+    def _collected(self, ranges: Mapping[int, tuple[int, int]], *columns: str) -> list[Row]:
         try:
             messages = read_messages(self._spark, self._kafka, {self.name: ranges})
-            rows = messages.select("partition", "offset", "value").collect()
+            return messages.selectExpr(*columns).collect()
         except (PySparkException, Py4JError) as error:
             raise of_progress(f"reading {self.name}", error) from error
-        return self.decoded(rows)
 
 
 def of_progress(step: str, error: PySparkException | Py4JError) -> SinkError:

@@ -30,6 +30,8 @@ from tailrace_sink.steps import Part, Steps
 _POLL_S = 0.2
 _MICRO_BATCH_OFFSETS: Final = 2_000
 """A micro-batch fits the driver as well, whatever gathered during a long append."""
+_MANY: Final = _MICRO_BATCH_OFFSETS // 4
+"""Records of a micro-batch after which there may be more: markers take offsets, too."""
 _PROGRESS_PARTS = ("offsets", "commits", "sources")
 """Folders of a checkpoint that say how far a query is; no others, whatever lies beside them."""
 
@@ -77,6 +79,10 @@ class ProgressStream:
 
     def _catch_up(self, stop: threading.Event) -> int:
         self._sink.look_behind()
+        return self._read_on(stop)
+
+    def _read_on(self, stop: threading.Event) -> int:
+        """Append everything from the log's state to the present end, slice by slice."""
         cuts = 0
         for records in self._topic.after(self._sink.next_offsets()):
             cuts += self._sink.process(records, stop)
@@ -123,7 +129,11 @@ class ProgressStream:
                     return
                 try:
                     with self._steps.working(Part.LOG):
-                        self._sink.process(self._topic.decoded(_collected(frame)), stop)
+                        rows = _collected(frame)
+                        self._sink.process(self._topic.decoded(rows), stop)
+                        if len(rows) >= _MANY:
+                            # The query would come to the rest one interval after the other.
+                            self._read_on(stop)
                 except Exception as error:  # noqa: BLE001 - re-raised by run(), see below
                     # Through the JVM it would come back as a wall of text: keep ours, end the query
                     # by something short.

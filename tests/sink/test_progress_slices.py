@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink import progress_topic
+from tailrace_sink import feed, progress_topic
 from tailrace_sink.errors import ProgressTruncated
+from tailrace_sink.feed import LogSlices
+from tailrace_sink.log_table import LogTable
 from tailrace_sink.progress_topic import ProgressTopic
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, column
@@ -24,9 +25,10 @@ KEY = column(1, "id", "int", key=1)
 def test_a_backlog_is_logged_slice_by_slice(
     source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ):
-    """The bound is below the bytes of one record, so each slice grows from nothing."""
+    """However many offsets the next slice may have: the lengths of the records end it."""
     monkeypatch.setattr(progress_topic, "_FIRST", 3)
-    monkeypatch.setattr(progress_topic, "SliceSize", partial(progress_topic.SliceSize, 600))
+    for module in (progress_topic, feed):
+        monkeypatch.setattr(module, "SLICE_BYTES", 600)
     table = source.table("t", KEY)
     fill(source, table, *range(8))
     sink = lake.sink()
@@ -36,17 +38,25 @@ def test_a_backlog_is_logged_slice_by_slice(
         stream = ProgressStream(spark, sink.config, registry, sink)
         assert stream.catch_up(threading.Event()) > 2
         assert stream.catch_up(threading.Event()) == 0
+        topic = ProgressTopic(spark, sink.config, registry)
+        taken = [len(records) for records in topic.after({})]
+        assert (sum(taken), len(taken) > 2) == (8, True)
+        log = LogTable(lake.spark, sink.config.log_path, sink.config.prefix)
+        slices, batch, read = LogSlices(log, topic.name, registry), 0, []
+        while (found := slices.after(batch)) is not None:
+            batch, records = found
+            read.append(len(records))
+        assert (sum(read), len(read) > 2) == (8, True)
         assert sink.fold_tables(threading.Event()) > 0
         assert lake.cut() == source.cut()
 
         # Retention takes what is next while a backlog is read: the log is opened again, after it.
         fill(source, table, *range(8, 12))
-        topic = ProgressTopic(spark, sink.config, registry)
-        slices = topic.after(sink.next_offsets())
-        assert sink.process(next(slices), threading.Event()) > 0
+        slices_of_topic = topic.after(sink.next_offsets())
+        assert sink.process(next(slices_of_topic), threading.Event()) > 0
         forget_progress(source, before=progress_end(source))
         with pytest.raises(ProgressTruncated):
-            next(slices)
+            next(slices_of_topic)
         fill(source, table, 12)
         sink.open()
         stream.catch_up(threading.Event())

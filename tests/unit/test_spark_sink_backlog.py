@@ -21,7 +21,7 @@ from tailrace_sink.log_writer import Logged
 from tailrace_sink.progress import plan_batch
 from tailrace_sink.progress_groups import Backlog, Bound, Group
 from tailrace_sink.progress_record import ProgressRecord, decode_progress
-from tailrace_sink.progress_topic import SliceSize
+from tailrace_sink.progress_topic import SliceSize, fitting
 from tailrace_sink.sink_state import SinkState
 from tests.unit.progress_records import NAMES, lsn, record
 from tests.unit.test_spark_sink_progress import histories
@@ -183,6 +183,15 @@ def test_what_an_outage_left_is_planned_within_a_fixed_memory():
     assert state.closed_lsn == lsn(800)
     assert cuts >= 40
     assert peak < 9_000_000
+
+
+def test_a_slice_ends_before_records_that_are_larger_than_those_before_them():
+    """An idle publisher's records are small: the slice that follows them has many offsets."""
+    sizes = [(n, 10) for n in range(5)] + [(n, 1000) for n in range(5, 9)]
+    assert fitting(sizes, 60) == 4
+    assert fitting(sizes, 10_000) == 8
+    assert fitting(sizes[5:], 60) == 5, "one is always read"
+    assert fitting([], 60) is None
 
 
 def test_planning_looks_at_what_it_takes_and_not_at_all_that_waits(

@@ -98,6 +98,7 @@ OF_ONE_TABLE = {
     "PositionExpired",
     "PublisherError",
     "RecordTooLarge",
+    "RowsSwitched",
     "SchemaRefused",
     "SourceError",
     "SnapshotTooLarge",
@@ -107,6 +108,7 @@ OF_ONE_TABLE = {
     "TopicRefused",
     "UnexpectedTableError",
     "UnsupportedSchemaChange",
+    "ValuesConverted",
 }
 
 

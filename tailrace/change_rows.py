@@ -15,6 +15,7 @@ from tailrace_publisher.source.instances import by_table, read_catalog
 from tailrace_publisher.source.queries import change_table
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.topics import meant_by, told_apart
 
 
 class NotThere(Exception):
@@ -68,11 +69,12 @@ def instances_of(
         SourceError: the server did not answer.
     """
     catalog = read_catalog(connection, config.source.database, config.message_keys)
-    wanted = ".".join(table).casefold()
     tables = by_table(catalog.instances)
-    for name, instances in tables.items():
-        if f"{name.schema}.{name.table}".casefold() == wanted:
-            return instances
+    meant = meant_by(".".join(table), tables)
+    if len(meant) > 1:
+        raise NotThere(told_apart(".".join(table), meant))
+    if meant:
+        return tables[meant[0]]
     there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
     raise NotThere(f"table {'.'.join(table)} is not captured: there are {there or 'none'}")
 

@@ -237,6 +237,7 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
     """
     from tailrace.table_names import TableNameError, parse_table
     from tailrace.topics import existing_data_topics
+    from tailrace_schemas.topics import meant_by
 
     kafka = config.kafka
     existing = existing_data_topics(kafka.bootstrap, config.topics, kafka.librdkafka_options())
@@ -247,8 +248,9 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
     found: dict[str, TableName] = {}
     for name in names:
         with failing_with(TableNameError):
-            wanted = ".".join(parse_table(name)).casefold()
-        of_name = {t: n for t, n in known.items() if f"{n.schema}.{n.table}".casefold() == wanted}
+            wanted = ".".join(parse_table(name))
+        meant = meant_by(wanted, known.values())
+        of_name = {topic: table for topic, table in known.items() if table in meant}
         if not of_name:
             there = ", ".join(sorted(f"{n.schema}.{n.table}" for n in known.values()))
             fail(f"table {name} is not published: there are {there or 'none'}")

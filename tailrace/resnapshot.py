@@ -24,7 +24,7 @@ from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.signals import Signal, SnapshotSignal
-from tailrace_schemas.topics import TableName, value_subject
+from tailrace_schemas.topics import TableName, meant_by, told_apart, value_subject
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -111,23 +111,23 @@ def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
         config.kafka.librdkafka_options(),
         timeout_s=config.kafka.start_timeout_s,
     )
-    published = {
-        f"{table.schema}.{table.table}".casefold(): table
+    published = [
+        table
         for table in map(config.topics.table_of, topics)
         if table is not None and table.database == config.source.database
-    }
+    ]
     found: dict[str, TableName] = {}
     unknown: list[str] = []
     for name in names:
         table = (
-            published.get(name.casefold()) or _registered(config, name) or _left_out(config, name)
+            _only(name, published) or _registered(config, name) or _only(name, _left_out(config))
         )
         if table is None:
             unknown.append(name)
         else:
             found[name] = table
     if unknown:
-        known = ", ".join(sorted(f"{t.schema}.{t.table}" for t in published.values())) or "none"
+        known = ", ".join(sorted(f"{t.schema}.{t.table}" for t in published)) or "none"
         raise SignalNotTaken(
             f"not published under prefix {config.prefix}: {', '.join(unknown)}; name tables as"
             f" schema.table. Published: {known}"
@@ -146,12 +146,23 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
         raise SignalNotTaken(f"whether {name} was published cannot be asked: {error}") from error
 
 
-def _left_out(config: PublisherConfig, name: str) -> TableName | None:
-    """A table that the publisher names as one that is not part of the cut: it may have no topic."""
+def _only(name: str, tables: Iterable[TableName]) -> TableName | None:
+    """The table that a name means.
+
+    Raises:
+        SignalNotTaken: it may be one of several.
+    """
+    meant = meant_by(name, tables)
+    if len(meant) > 1:
+        raise SignalNotTaken(told_apart(name, meant))
+    return meant[0] if meant else None
+
+
+def _left_out(config: PublisherConfig) -> list[TableName]:
+    """Tables that the publisher names as not part of the cut: one may have no topic."""
     record = last_published(config)
     named = map(config.topics.table_of, [] if record is None else record.snapshotting)
-    of_name = {f"{t.schema}.{t.table}".casefold(): t for t in named if t is not None}
-    return of_name.get(name.casefold())
+    return [table for table in named if table is not None]
 
 
 def send(config: PublisherConfig, signal: bytes) -> int:

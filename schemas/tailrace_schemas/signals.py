@@ -72,6 +72,8 @@ class SnapshotSignal:
 
     def condition_of(self, table: str) -> str | None:
         """The condition of a table, by its name among :attr:`tables`; None where it has none."""
+        if table in self.where:
+            return self.where[table]
         return next((w for n, w in self.where.items() if n.casefold() == table.casefold()), None)
 
     def to_bytes(self) -> bytes:

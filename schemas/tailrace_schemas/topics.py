@@ -10,6 +10,7 @@ two databases do not compare, so every database has a prefix of its own.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +49,27 @@ class TableName:
     def __str__(self) -> str:
         """database.schema.table."""
         return f"{self.database}.{self.schema}.{self.table}"
+
+    @property
+    def in_database(self) -> str:
+        """schema.table."""
+        return f"{self.schema}.{self.table}"
+
+
+def meant_by(name: str, tables: Iterable[TableName]) -> list[TableName]:
+    """The tables that a name may mean, ``schema.table`` or with the database before.
+
+    A database may tell dbo.orders from dbo.Orders. So the table that is spelled like the name is
+    the only one; without it, all that differ in case alone.
+    """
+    found = [t for t in tables if name.casefold() in {str(t).casefold(), t.in_database.casefold()}]
+    return [t for t in found if name in {str(t), t.in_database}] or found
+
+
+def told_apart(name: str, tables: Iterable[TableName]) -> str:
+    """What to tell who names several tables at once."""
+    spelled = " and ".join(sorted(table.in_database for table in tables))
+    return f"table {name} may be {spelled}, which differ in case only. Fix: spell it as the source"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ class Told(Protocol):
     def status(self) -> DaemonStatus:
         """All of it."""
 
-    def records(self) -> dict[str, tuple[str, TableRecord]]:
-        """What is known of each table, and its name as it is written, by that without its case."""
+    def records(self) -> dict[TableName, TableRecord]:
+        """What is known of each table."""
 
     def measure(self) -> None:
         """Set the figures that are made of others, before they are read."""
@@ -140,16 +140,12 @@ class Board:
         """Whether an operator has paused the publisher."""
         return self._state is not None and self._state.paused_since_ms is not None
 
-    def records(self) -> dict[str, tuple[str, TableRecord]]:
-        """What is known of each table of :meth:`tables`, and its name as it is written.
-
-        By that name without its case.
-        """
+    def records(self) -> dict[TableName, TableRecord]:
+        """What is known of each table of :meth:`tables`."""
         if self._state is None:
             return {}
         known = {table.table for table in self.tables()}
-        names = {f"{n.schema}.{n.table}": r for n, r in self._state.records().items()}
-        return {n.casefold(): (n, record) for n, record in names.items() if n in known}
+        return {n: r for n, r in self._state.records().items() if n.in_database in known}
 
     def status(self) -> DaemonStatus:
         """All of it."""

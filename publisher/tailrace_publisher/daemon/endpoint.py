@@ -39,6 +39,7 @@ from tailrace_schemas.signals import (
     TableOrder,
     TableSignal,
 )
+from tailrace_schemas.topics import meant_by, told_apart
 
 _log = structlog.get_logger(__name__)
 
@@ -166,17 +167,21 @@ class _Pages:
         """The tables that a request names, each once.
 
         Raises:
-            Refused: one is not known.
+            Refused: one is not known, or may be several.
         """
-        names = dict.fromkeys(name.casefold() for name in _tables_of(body))
         known = self._board.records()
-        unknown = [name for name in names if name not in known]
+        meant = {name: meant_by(name, known) for name in _tables_of(body)}
+        unknown = [name for name, found in meant.items() if not found]
         if unknown:
             raise Refused(
                 HTTPStatus.NOT_FOUND,
                 f"not published: {', '.join(unknown)}; name tables as schema.table",
             )
-        return [known[name] for name in names]
+        several = [told_apart(name, found) for name, found in meant.items() if len(found) > 1]
+        if several:
+            raise Refused(HTTPStatus.CONFLICT, "; ".join(several))
+        tables = dict.fromkeys(found[0] for found in meant.values())
+        return [(table.in_database, known[table]) for table in tables]
 
     def _asked(self, signal: Signal, tables: list[str]) -> Response:
         """Write a signal; the publisher takes it from its topic."""
@@ -191,7 +196,7 @@ class _Pages:
             )
         except DeliveryError as error:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error)) from error
-        _log.info("signal_sent", signal=signal.to_bytes().decode(), offset=offset)
+        _log.info("signal_sent", signal=type(signal).__name__, tables=tables, offset=offset)
         return Response.of_json({"asked": tables, "signal_offset": offset}, HTTPStatus.ACCEPTED)
 
 

@@ -25,6 +25,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_schemas.daemon_status import DaemonStatus, LastFailures
+from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -132,7 +133,7 @@ class OneDatabase(Collector):
         """Whether an operator has paused it; both where shards differ."""
         return self._publisher.board.paused
 
-    def records(self) -> dict[str, tuple[str, TableRecord]]:
+    def records(self) -> dict[TableName, TableRecord]:
         """What is known of its tables, by name."""
         return self._publisher.board.records()
 

@@ -11,6 +11,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.daemon_status import DaemonStatus, of_shards
+from tailrace_schemas.topics import TableName
 
 _ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
 """The phase of all is the first of these that one has."""
@@ -85,7 +86,7 @@ class ShardBoard:
         """Whether an operator has paused the shards that are here; both where they differ."""
         return frozenset(board.is_paused for board in self._boards.copy().values())
 
-    def records(self) -> dict[str, tuple[str, TableRecord]]:
+    def records(self) -> dict[TableName, TableRecord]:
         """What is known of the tables that are here, by name."""
         boards = self._boards.copy().values()
         return {name: known for board in boards for name, known in board.records().items()}

@@ -28,6 +28,7 @@ from tailrace_schemas.signals import (
     TableSignal,
     read_signal,
 )
+from tailrace_schemas.topics import told_apart
 
 _log = structlog.get_logger(__name__)
 
@@ -173,9 +174,13 @@ class Signals:
         """The tables with these names that are published here; what nobody publishes is told."""
         for name in names:
             found = self._tables.find(name)
-            if found is not None:
-                yield name, found
-            elif not self._tables.is_elsewhere(name):
+            if len(found) > 1:
+                self._refuse(offset, told_apart(name, found), name)
+            elif found:
+                table = self._tables.get(found[0])
+                if table is not None:
+                    yield name, table
+            else:
                 self._refuse(
                     offset,
                     "no such table is published; name it as schema.table, and see that it is"

@@ -36,7 +36,7 @@ from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.sql_condition import shape_of
 from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics import TableName, meant_by
 
 _log = structlog.get_logger(__name__)
 
@@ -118,13 +118,13 @@ class PublishedTables:
         """
         return self._intake.failure()
 
-    def find(self, name: str) -> PublishedTable | None:
-        """The table with that name, ``schema.table`` or with the database before, in any case."""
-        return next((table for table in self if _is_called(table.name, name)), None)
+    def find(self, name: str) -> list[TableName]:
+        """The tables that a name may mean, those that other shards publish among them."""
+        return meant_by(name, [*self._intake.tables, *self._intake.elsewhere])
 
-    def is_elsewhere(self, name: str) -> bool:
-        """Whether another shard publishes a table, by a name as in :meth:`find`."""
-        return any(_is_called(table, name) for table in self._intake.elsewhere)
+    def get(self, table: TableName) -> PublishedTable | None:
+        """A table that is published here; None where another shard does."""
+        return self._intake.tables.get(table)
 
     @property
     def are_all_elsewhere(self) -> bool:
@@ -321,8 +321,3 @@ class PublishedTables:
 
     def _count(self) -> None:
         self._metrics.snapshotting.set(len(self.snapshotting()))
-
-
-def _is_called(table: TableName, name: str) -> bool:
-    full = str(table).casefold()
-    return name.casefold() in {full, full.removeprefix(f"{table.database}.".casefold())}

@@ -35,8 +35,8 @@ from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
-_PAUSE_S: Final = 60.0
-"""Time between two attempts while the catalog is locked."""
+_PAUSE_S: Final = 300.0
+"""Time between two attempts while the catalog is locked: each holds up a poll for some seconds."""
 _NONE: Final = Partitions({})
 """Of a table that allows no switch."""
 

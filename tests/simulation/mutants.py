@@ -213,7 +213,7 @@ SIGNS: Final = {
     "4": (": at ", "missing ["),
     "6": (": at ",),
     "7": ("is said to be out",),
-    "9": ("TypeError", "unpack", "required argument is not an integer"),
+    "9": ("This is a fault of Tailrace",),  # whose text is left out: it may hold values
     "9b": ("twice", "comes behind", "positions go back"),
     "stops-not-written": ("ended by itself: PositionExpired",),
     "rights-too-late": ("ended by itself: PermissionMissing",),

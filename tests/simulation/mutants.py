@@ -14,16 +14,23 @@ from typing import Any, Final
 
 from tailrace_publisher.daemon import (
     committer,
+    conductor,
     coverage,
+    session,
     stream,
     table_intake,
     tables,
     watch,
     wiring,
 )
-from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing, PublisherError
+from tailrace_publisher.errors import (
+    DatabaseReplaced,
+    PermissionMissing,
+    PublisherError,
+    SourceBusy,
+)
 from tailrace_publisher.snapshot import fence
-from tailrace_publisher.source import pages
+from tailrace_publisher.source import pages, tries
 from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
@@ -185,6 +192,23 @@ def _declined_pages_are_passed_over() -> AbstractContextManager[None]:
     return replaced(pages.ChangePages, "read_again", lambda self, *_: self.fetch())
 
 
+def _one_stray_counts() -> AbstractContextManager[None]:
+    """The first record of another producer stops the table."""
+    return replaced(conductor.Conductor, "_is_tried_again", lambda *_: False)
+
+
+def _sent_once() -> AbstractContextManager[None]:
+    """A statement that lost against others ends the session, whatever the next try brings."""
+
+    def ended(_: Any, error: SourceBusy) -> None:
+        raise error
+
+    stack = ExitStack()
+    stack.enter_context(replaced(tries, "TRIES", 1))
+    stack.enter_context(replaced(session.Session, "_try_again", ended))
+    return _closing(stack)
+
+
 @contextmanager
 def _closing(stack: ExitStack) -> Iterator[None]:
     with stack:
@@ -204,6 +228,8 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "rights-too-late": _rights_come_back_too_late,
     "checkpoint-before-id": _checkpoint_before_the_id,
     "never-too-old": _old_transactions_wait,
+    "one-stray-counts": _one_stray_counts,
+    "sent-once": _sent_once,
     "declined-passed-over": _declined_pages_are_passed_over,
 }
 SIGNS: Final = {
@@ -219,6 +245,8 @@ SIGNS: Final = {
     "rights-too-late": ("ended by itself: PermissionMissing",),
     "checkpoint-before-id": ("twice", "comes behind", "positions go back", "progress record"),
     "never-too-old": ("does not catch up",),
+    "one-stray-counts": ("does not catch up",),
+    "sent-once": ("began again for one statement",),
     "declined-passed-over": ("missing [", ": at "),
 }
 """What a finding says that is of the fault: of these words, one."""

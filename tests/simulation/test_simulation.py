@@ -8,7 +8,7 @@ from tests.simulation import kept
 from tests.simulation.checking import check, report
 from tests.simulation.scenario import draw
 
-_SEEDS = 100
+_SEEDS = 60
 _AT_ONCE = 10
 
 

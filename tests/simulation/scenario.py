@@ -172,10 +172,9 @@ _TROUBLE: Final = {
     "slow_calls": 0.2,
     "stray_record": 0.15,
     "busy_statement": 0.2,
-    "switch_out": 0.1,
 }
 """Actions, and the share of the seeds that have them."""
-AWAITED: Final[frozenset[str]] = frozenset({"divide", "rename_divided", "switch_out"})
+AWAITED: Final[frozenset[str]] = frozenset({"divide", "rename_divided"})
 """Actions that find what is known and not fixed yet; take one out to have it drawn."""
 _DIVIDED: Final = 0.08
 """Share of the seeds in which the tables are divided among two shards."""

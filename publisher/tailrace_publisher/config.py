@@ -278,11 +278,6 @@ class PublisherConfig(Section):
         }
         return ShardMap(1, self.shards.count, pinned)
 
-    @property
-    def transactional_id(self) -> str:
-        """Stable per prefix and database: whoever takes it fences the one before."""
-        return f"tailrace-{self.prefix}-{self.source.database}"
-
     @classmethod
     def load(cls, options: Mapping[str, Any]) -> PublisherConfig:
         """Check a mapping of options.

@@ -82,6 +82,8 @@ class DatabaseCheckpoint:
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether positions are those of the query functions, without command ids.
         refused_signals: by offset, why signals of the last minute were refused.
+        map_number: number of the map of shards by which it was written; None in records of earlier
+            releases.
     """
 
     position: ChangePosition
@@ -98,6 +100,7 @@ class DatabaseCheckpoint:
     paused_since_ms: int | None = None
     by_function: bool = False
     refused_signals: Mapping[str, str] = field(default_factory=dict, hash=False)
+    map_number: int | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -117,6 +120,7 @@ class DatabaseCheckpoint:
             "paused_since_ms": self.paused_since_ms,
             "by_function": self.by_function,
             "refused_signals": self.refused_signals,
+            "map_number": self.map_number,
         }
 
     @classmethod
@@ -142,6 +146,7 @@ class DatabaseCheckpoint:
             paused_since_ms=record["paused_since_ms"],
             by_function=record["by_function"],
             refused_signals=record["refused_signals"],
+            map_number=record["map_number"],
         )
 
 

@@ -65,6 +65,8 @@ class ShardMap:
 
     def is_divided_as(self, other: ShardMap) -> bool:
         """Whether every topic has the same shard in both, whatever their numbers."""
+        if self.shards == other.shards == 1:
+            return True
         return (self.shards, dict(self.pinned)) == (other.shards, dict(other.pinned))
 
     def resharded(self, shards: int, pinned: Mapping[str, int] | None = None) -> ShardMap:
@@ -148,18 +150,39 @@ def transactional_id(prefix: str, database: str, shards: int, shard: int) -> str
         shards: how many there are.
         shard: which.
     """
-    whole = f"tailrace-{prefix}-{database}"
-    return whole if shards == 1 else f"{whole}-shard-{shard}"
+    return _of_shard(_joined(prefix, database), shards, shard)
+
+
+def older_transactional_id(prefix: str, database: str, shards: int, shard: int) -> str:
+    """The id in releases up to 0.2, where two pairs of prefix and database may have the same one.
+
+    Args:
+        prefix: of the topics.
+        database: the source database.
+        shards: how many there are.
+        shard: which.
+    """
+    return _of_shard(f"tailrace-{prefix}-{database}", shards, shard)
 
 
 def map_transactional_id(prefix: str, database: str) -> str:
     """Whoever takes it writes the map."""
-    return f"tailrace-{prefix}-{database}-map"
+    return f"{_joined(prefix, database)}-map"
 
 
 def group_id(prefix: str, database: str) -> str:
     """The consumer group in which the publishers of a database share its shards."""
-    return f"tailrace-{prefix}-{database}"
+    return _joined(prefix, database)
+
+
+def _joined(prefix: str, database: str) -> str:
+    """Join both so that no other pair, with whatever behind it, gives the same text."""
+    parts = (part.replace("%", "%25").replace("-", "%2D") for part in (prefix, database))
+    return "-".join(("tailrace", *parts))
+
+
+def _of_shard(whole: str, shards: int, shard: int) -> str:
+    return whole if shards == 1 else f"{whole}-shard-{shard}"
 
 
 def _weight(topic: str, shard: int) -> bytes:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from tailrace_emulator.testing.process import free_port
+from tailrace_schemas.shards import transactional_id
 from tailrace_schemas.topics import TableName
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
@@ -158,7 +159,7 @@ def test_topics_that_grow_for_long_are_named_and_fixed(orders: Pipe, tmp_path: P
 
 
 def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path: Path):
-    name = orders.config().transactional_id
+    name = transactional_id(orders.topics.prefix, orders.source.name, 1, 0)
     admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
 
     def rule(principal: str, permission: AclPermissionType) -> AclBinding:
@@ -186,7 +187,7 @@ def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path:
 
 def test_the_names_that_shards_bring_are_judged_too(orders: Pipe, tmp_path: Path):
     shards = {"count": 2}
-    whole = orders.config().transactional_id
+    whole = transactional_id(orders.topics.prefix, orders.source.name, 1, 0)
     admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
 
     def rule(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:

@@ -17,7 +17,7 @@ from tailrace.tail import EventTail
 from tailrace.topics import Event, arrived, consumer_of
 from tailrace_publisher.daemon.agreed_map import agreed_map
 from tailrace_publisher.daemon.production import production_ports
-from tailrace_publisher.errors import DeliveryRejected
+from tailrace_publisher.errors import DeliveryRejected, ShardsDiffer
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import Progress
 from tailrace_schemas.registry import SchemaRegistry
@@ -25,6 +25,7 @@ from tailrace_schemas.shards import Shard, ShardMap
 from tailrace_schemas.signals import SnapshotSignal
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.test_kafka_settings import make
 from tests.pipeline.test_signals import write
 
 pytestmark = pytest.mark.kafka
@@ -222,9 +223,16 @@ def test_the_newest_record_is_told_at_once(shop: Pipe, shards: tuple[Shard, Shar
 
 
 def test_topics_of_another_number_of_shards_are_refused(shop: Pipe, shards: tuple[Shard, Shard]):
-    with Running(shop.config()) as publisher:
-        publisher.until(shop.is_caught_up, "it is published by one")
+    make(shop, shop.topics.names.offsets, cleanup_policy="compact")  # one partition
     with Running(shop.config(), shards[0]) as publisher:
         error = publisher.ended()
     assert isinstance(error, DeliveryRejected)
     assert "1 partitions, it must have 2, one for each shard" in str(error)
+
+
+@pytest.mark.usefixtures("shards")
+def test_a_publisher_of_all_tables_is_refused_where_there_is_a_map(shop: Pipe):
+    with Running(shop.config()) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, ShardsDiffer)
+    assert "tailrace reshard has divided the tables" in str(error)

@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_schemas.shards import SHARDS_MAX, ShardMap, transactional_id
+from tailrace_schemas.shards import (
+    SHARDS_MAX,
+    ShardMap,
+    group_id,
+    map_transactional_id,
+    transactional_id,
+)
 from tailrace_schemas.topics import TableName, TopicNames
-from tests.least_options import LEAST
 
 TOPICS = st.lists(st.text(min_size=1, max_size=40), unique=True, max_size=60)
 COUNTS = st.integers(1, 12)
@@ -78,10 +82,27 @@ def test_a_topic_keeps_its_shard_from_release_to_release():
 
 
 def test_one_shard_is_called_as_it_is_without_shards():
-    config = PublisherConfig.load(LEAST)
-    assert transactional_id("air", "db", 1, 0) == config.transactional_id == "tailrace-air-db"
+    assert transactional_id("air", "db", 1, 0) == "tailrace-air-db"
     assert transactional_id("p", "shop", 3, 2) == "tailrace-p-shop-shard-2"
     assert ShardMap().shard_of("anything") == 0
+    assert ShardMap(1, 1, {"anything": 0}).is_divided_as(ShardMap())
+
+
+NAMES = st.text(alphabet="a-%.2D", min_size=1, max_size=6)
+SUFFIXES = st.sampled_from(["", "-shard-1", "-map"])
+
+
+@given(st.tuples(NAMES, NAMES, SUFFIXES), st.tuples(NAMES, NAMES, SUFFIXES))
+def test_two_pairs_of_prefix_and_database_share_no_transactional_id_or_group(
+    one: tuple[str, str, str], two: tuple[str, str, str]
+):
+    def names(prefix: str, database: str, suffix: str) -> set[str]:
+        database += suffix  # what looks like the end of another's name
+        ids = {transactional_id(prefix, database, n, s) for n in (1, 3) for s in range(n)}
+        return {*ids, map_transactional_id(prefix, database), group_id(prefix, database)}
+
+    if (one[0], one[1] + one[2]) != (two[0], two[1] + two[2]):
+        assert names(*one).isdisjoint(names(*two))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tailrace_publisher.daemon import (
     committer,
     conductor,
     coverage,
+    opened,
     session,
     stream,
     table_intake,
@@ -63,7 +64,7 @@ def _database_guid_counts() -> AbstractContextManager[None]:
         if known.database_guid and found.database_guid not in {None, known.database_guid}:
             raise DatabaseReplaced(f"database {database}: its GUID is another one")
 
-    return replaced(wiring, "check_same_database", check)
+    return replaced(opened, "check_same_database", check)
 
 
 def _any_replica_will_do() -> AbstractContextManager[None]:
@@ -165,7 +166,7 @@ def _rights_come_back_too_late() -> AbstractContextManager[None]:
 
 def _checkpoint_before_the_id() -> AbstractContextManager[None]:
     """Of hand-overs: the checkpoint is read before the transactional id is taken, not behind."""
-    start, read = wiring.KafkaDelivery.start, wiring.read_checkpoints
+    start, read = wiring.KafkaDelivery.start, opened.read_checkpoints
     found: dict[int, Any] = {}
 
     def started(self: Any) -> None:
@@ -178,7 +179,7 @@ def _checkpoint_before_the_id() -> AbstractContextManager[None]:
 
     stack = ExitStack()
     stack.enter_context(replaced(wiring.KafkaDelivery, "start", started))
-    stack.enter_context(replaced(wiring, "read_checkpoints", stored))
+    stack.enter_context(replaced(opened, "read_checkpoints", stored))
     return _closing(stack)
 
 

@@ -98,10 +98,6 @@ def test_environment_and_flags_name_a_database_in_any_case(tmp_path: Path):
         ({"A": {"publisher": {"page_rows": 0}}}, "databases.A.publisher.page_rows = 0"),
         ({"A": {"prefix": "x"}, "B": {"prefix": "x"}}, "A and B have the same prefix, x"),
         ({"A": {"prefix": "x"}, "B": {"prefix": "x.y"}}, "one begins with the other and a dot"),
-        (
-            {"c": {"prefix": "a-b"}, "b-c": {"prefix": "a"}},
-            "databases c and b-c would take the same transactional id or group, tailrace-a-b-c",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(tmp_path: Path, databases: Any, said: str):

@@ -37,6 +37,8 @@ class Stored:
         database: the database's own record; None when there is no checkpoint.
         tables: the tables' records.
         older_instances: records of releases that wrote one per capture instance, by its name.
+        others: when the records of the server's other databases under the prefix were written,
+            milliseconds UTC.
         older_keys: keys of records in forms of earlier releases, as they are in the topic: once
             what they say is written anew, they are taken away.
     """
@@ -44,6 +46,7 @@ class Stored:
     database: DatabaseCheckpoint | None = None
     tables: dict[TableName, TableCheckpoint] = field(default_factory=dict)
     older_instances: dict[str, TableCheckpoint] = field(default_factory=dict)
+    others: dict[str, int] = field(default_factory=dict)
     older_keys: list[bytes] = field(default_factory=list)
 
     @property
@@ -78,26 +81,6 @@ def read_checkpoints(
         RegistryError: a record's schema cannot be had.
     """
     return _decode(_newest(topics, patience_s, isolation), topics)
-
-
-def databases_with_checkpoint(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> set[str]:
-    """The names of the server's databases that have a committed checkpoint under the prefix.
-
-    Raises:
-        CheckpointUnavailable, CheckpointError, RegistryError: as :func:`read_checkpoints`.
-    """
-    keys = RecordDecoder(None, topics.registry)
-    found: set[str] = set()
-    for raw_key, raw_value in _newest(topics, patience_s, "read_committed").items():
-        if raw_value is None:
-            continue
-        try:
-            key = keys.decode(raw_key)
-            if key["server"] == topics.server:
-                found.add(key["database"])
-        except (TypeError, ValueError, KeyError) as error:
-            raise _foreign(topics, error) from error
-    return found
 
 
 def _newest(topics: DatabaseTopics, patience_s: float, isolation: str) -> dict[bytes, bytes | None]:
@@ -138,8 +121,12 @@ def _decode(newest: Mapping[bytes, bytes | None], topics: DatabaseTopics) -> Sto
             continue
         try:
             key = keys.decode(raw_key)
-            if (key["server"], key["database"]) == (topics.server, topics.database):
+            if key["server"] != topics.server:
+                continue
+            if key["database"] == topics.database:
                 _take(found, raw_key, key, values.decode(raw_value))
+            elif not key.get("table") and not key.get("capture_instance"):
+                found.others[key["database"]] = values.decode(raw_value)["written_ms"]
         except (TypeError, ValueError, KeyError) as error:
             raise _foreign(topics, error) from error
     return found

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
+from tailrace_publisher.checkpoint.reader import has_checkpoint_topic
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import all_shards, command_producer
+from tailrace_publisher.daemon.agreed_map import all_shards
+from tailrace_publisher.daemon.own_record import rewrite_own_record
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.publisher_state import known_identity
-from tailrace_publisher.encode.records import CheckpointEncoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics
 from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
 from tailrace_publisher.source.loss import check_not_backwards
 from tailrace_publisher.source.queries import max_lsn
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint
+from tailrace_schemas.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import transactional_id
 
@@ -81,23 +81,13 @@ def _accepted(
 ) -> DatabaseCheckpoint | None:
     """What a shard's checkpoint was, which says the database as it is now; None without one."""
     shard, database = topics.shard, config.source.database
-    name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
-    producer = command_producer(config, topics.kafka, name)
-    try:
-        producer.init_transactions(_timeout_s(config))
-        own = read_checkpoints(topics, _timeout_s(config)).database
-        if own is None:
-            return None
+
+    def accepted(own: DatabaseCheckpoint) -> DatabaseCheckpoint:
         check_not_backwards(database, own.position.commit_lsn, newest, is_secondary=False)
-        encoder = CheckpointEncoder(topics.registry, topics.names.offsets)
-        key = encoder.key(CheckpointKey(topics.server, database))
-        value = encoder.value(_as_found(own, found, topics.kafka.clock.now_ms()))
-        producer.begin()
-        producer.produce(topics.names.offsets, [(key, value, topics.partition)], {})
-        producer.commit()
-    finally:
-        producer.close()
-    return own
+        return _as_found(own, found, topics.kafka.clock.now_ms())
+
+    name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
+    return rewrite_own_record(config, topics, name, accepted).database
 
 
 def _timeout_s(config: PublisherConfig) -> float:

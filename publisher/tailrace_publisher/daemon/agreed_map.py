@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import structlog
 
+from tailrace_publisher.checkpoint.reader import existing_topics
 from tailrace_publisher.checkpoint.shard_map import read_map
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.deliver.producer import TransactionalProducer
@@ -22,6 +23,7 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.ports import KafkaAccess, Ports
 from tailrace_publisher.runtime import DatabaseTopics, kafka_access
+from tailrace_schemas.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.shards import MAP_KEY, Shard, ShardMap, map_transactional_id
 
 _log = structlog.get_logger(__name__)
@@ -95,20 +97,33 @@ def wanted_map(config: PublisherConfig) -> ShardMap:
         raise ConfigError([f"publisher.shards.pinned: {error}"]) from error
 
 
-def check_map(topics: DatabaseTopics) -> None:
-    """Check, behind init_transactions, that the map is the one that the session began with.
+def check_map(topics: DatabaseTopics, own: DatabaseCheckpoint | None) -> None:
+    """Check, after init_transactions, that the map is the one that the session began with.
+
+    Args:
+        topics: with the session's shard.
+        own: the database's record, read after init_transactions.
 
     Raises:
         ShardsDiffer: it is not: the tables were divided anew.
         CheckpointError, CheckpointUnavailable: it cannot be read.
     """
-    found = read_map(topics.kafka, topics.names.control)
-    if found != topics.shard.map:
-        raise ShardsDiffer(
-            f"the map of shards in topic {topics.names.control} is another one than this publisher"
-            f" began with ({_told(found)}, not {_told(topics.shard.map)}): the tables were divided"
-            " anew; start it again with the new configuration"
-        )
+    control, begun = topics.names.control, topics.shard.map
+    if own is not None and own.map_number is not None:
+        if own.map_number == begun.number:
+            return  # a reshard writes its number there, in one transaction with the map
+        told = f"map {own.map_number}, not {begun.number}"
+    else:
+        is_there = control in existing_topics(topics.kafka)
+        found = (read_map(topics.kafka, control) if is_there else None) or ShardMap()
+        if found.is_divided_as(begun):
+            return
+        told = f"{_told(found)}, not {_told(begun)}"
+    raise ShardsDiffer(
+        f"the map of shards in topic {control} is another one than this publisher began with"
+        f" ({told}): tailrace reshard has divided the tables of database {topics.database}."
+        " Fix: start it again with the new configuration"
+    )
 
 
 def command_producer(
@@ -160,8 +175,6 @@ def _check_same(topic: str, found: ShardMap, wanted: ShardMap) -> None:
     )
 
 
-def _told(found: ShardMap | None) -> str:
-    if found is None:
-        return "no map"
+def _told(found: ShardMap) -> str:
     pinned = ", ".join(f"{topic} to {shard}" for topic, shard in sorted(found.pinned.items()))
     return f"{found.shards} shards, {f'{pinned} pinned' if pinned else 'none pinned'}"

@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Final
 
 from tailrace_publisher.config import PublisherConfig
-from tailrace_schemas.shards import group_id, map_transactional_id, transactional_id
 
 _ENDPOINT: Final = (
     "metrics_port",
@@ -44,13 +43,6 @@ def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
                 " with the other and a dot, so the topics of the one would be among those of the"
                 " other: choose another"
             )
-        shared = sorted(_names(a) & _names(b))
-        if shared and a.prefix != b.prefix:
-            problems.append(
-                f"databases {one} and {two} would take the same transactional id or group,"
-                f" {shared[0]}: prefix and database name are joined by a hyphen there; choose"
-                " another prefix"
-            )
         own = [name for name in _ENDPOINT if getattr(a, name) != getattr(b, name)]
         if own:
             problems.append(
@@ -62,10 +54,3 @@ def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
 
 def _is_below(longer: str, shorter: str) -> bool:
     return longer.startswith(f"{shorter}.")
-
-
-def _names(config: PublisherConfig) -> set[str]:
-    """Its transactional ids and its group."""
-    prefix, database, count = config.prefix, config.source.database, config.shards.count
-    ids = {transactional_id(prefix, database, count, number) for number in range(count)}
-    return ids | {map_transactional_id(prefix, database), group_id(prefix, database)}

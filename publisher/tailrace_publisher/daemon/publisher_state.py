@@ -58,6 +58,7 @@ class PublisherState:
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether changes are read through the query functions, without command ids.
+        map_number: of the map of shards.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -76,6 +77,7 @@ class PublisherState:
     announced_lsn: Lsn | None = None
     paused_since_ms: int | None = None
     by_function: bool = False
+    map_number: int = 0
     moves: int = 0
     _refused: dict[int, list[str]] = field(default_factory=dict)
     _refused_ms: int | None = None
@@ -324,6 +326,7 @@ class PublisherState:
             paused_since_ms=self.paused_since_ms,
             by_function=self.by_function,
             refused_signals=self._refusals(now_ms),
+            map_number=self.map_number,
         )
 
     def refuse_signal(self, offset: int, reason: str) -> None:

@@ -9,17 +9,20 @@ kept, stopped, until the name is given back, the table is begun under its new na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.other_shards import OtherShards
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables, reason_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableEvent, TableState
 from tailrace_publisher.errors import StillStopped, TableRenamed
+from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.source.instances import Catalog
 from tailrace_publisher.table_options import OnRename
 from tailrace_schemas.topics import TableName
 
@@ -32,27 +35,64 @@ class Renames:
     Args:
         state: what is out, of which table, under which name.
         stopped: the tables that cannot go on.
-        policy: what becomes of a renamed table.
+        runtime: has the options, and says which tables are published here.
+        read: reads the catalog, given the names that tables keep, by object id.
+        others: the other shards of the database.
     """
 
-    def __init__(self, state: PublisherState, stopped: StoppedTables, policy: OnRename) -> None:
+    def __init__(
+        self,
+        state: PublisherState,
+        stopped: StoppedTables,
+        runtime: Runtime,
+        read: Callable[[Mapping[int, TableName]], Catalog],
+        others: OtherShards,
+    ) -> None:
         self._state = state
         self._stopped = stopped
-        self._policy = policy
+        self._selects = runtime.selects
+        self._keeps_topic = runtime.config.tables.on_rename is OnRename.KEEP_TOPIC
+        self._read = read
+        self._others = others
         self._told: set[TableName] = set()
 
-    def names(self) -> dict[int, TableName]:
-        """The names that tables keep, by object id."""
-        return self._state.published_as() if self._policy is OnRename.KEEP_TOPIC else {}
+    def catalog(self) -> Catalog:
+        """Read the catalog; by option tables have the names there under which they are published.
 
-    def tell(self, instances: Iterable[CaptureInstance]) -> None:
+        Raises:
+            SourceError: the server did not answer.
+            CheckpointUnavailable, CheckpointError, RegistryError: what other shards publish cannot
+                be read.
+        """
+        catalog = self._read(self._names())
+        own, known = self._state.published_as(), self._others.published_as
+        self._others.look_for(
+            instance
+            for instance in catalog.instances
+            if instance.source_object_id not in own and self._selects(instance.table)
+        )
+        if self._others.published_as is not known and self._keeps_topic:
+            catalog = self._read(self._names())
+        self._tell(catalog.instances)
+        return catalog
+
+    def _names(self) -> dict[int, TableName]:
+        """The names that tables keep, by object id."""
+        return self._published_as() if self._keeps_topic else {}
+
+    def _published_as(self) -> dict[int, TableName]:
+        """The names under which tables are published, by object id; the shard's own count first."""
+        return {**self._others.published_as, **self._state.published_as()}
+
+    def _tell(self, instances: Iterable[CaptureInstance]) -> None:
         """Tell, once, of tables that go on under their old name."""
         for instance in instances:
-            if instance.renamed_to is not None and instance.renamed_to not in self._told:
-                self._told.add(instance.renamed_to)
+            now = instance.renamed_to
+            if now is not None and now not in self._told and self._selects(instance.table):
+                self._told.add(now)
                 _log.warning(
                     "table_renamed",
-                    table=str(instance.renamed_to),
+                    table=str(now),
                     was=str(instance.table),
                     effect="it goes on under the topic, the subjects and the name that it had",
                 )
@@ -70,7 +110,7 @@ class Renames:
             found: the tables that are to be published, with their instances.
             captured: all instances of the database.
         """
-        published = self._state.published_as()
+        published = self._published_as()
         for name, instances in found.items():
             for instance in instances:
                 was = published.get(instance.source_object_id, name)
@@ -115,8 +155,15 @@ class Renames:
         """
         now = self.whose(name, captured)
         record = self._state.of(name)
-        if now is None or self._state.of(now).source_object_id == record.source_object_id:
+        if now is None or self._is_begun(now, record.source_object_id):
             return False
         reason = reason_of(TableRenamed(name, now))
         self._state.happened(name, TableEvent.FAILED, replace(record, stopped_reason=reason))
         return True
+
+    def _is_begun(self, name: TableName, object_id: int | None) -> bool:
+        """Whether a table was begun under its new name, here or by the shard that has it now."""
+        if self._selects(name):
+            return self._state.of(name).source_object_id == object_id
+        self._others.look()
+        return object_id is not None and self._others.published_as.get(object_id) == name

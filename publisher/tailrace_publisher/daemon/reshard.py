@@ -25,6 +25,7 @@ from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.checkpoint.shard_map import read_map
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import command_producer, wanted_map
+from tailrace_publisher.daemon.own_record import is_of_older_id
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.reshard_plan import OldShard, Plan
 from tailrace_publisher.deliver.kafka_errors import translate
@@ -146,14 +147,13 @@ def _old_shard(topics: DatabaseTopics) -> OldShard:
             f" {topics.names.prefix}: check publisher.prefix, publisher.server_name and"
             " publisher.source.database, or let the publisher run until it has begun"
         )
-    _check_at_rest(stored, own, published, number)
+    _check_at_rest(topics, stored, published)
     return OldShard(own, stored.tables, published)
 
 
-def _check_at_rest(
-    stored: Stored, own: DatabaseCheckpoint, published: Published, number: int
-) -> None:
-    if stored.older_keys:
+def _check_at_rest(topics: DatabaseTopics, stored: Stored, published: Published) -> None:
+    own, number = cast("DatabaseCheckpoint", stored.database), topics.partition
+    if stored.older_keys or is_of_older_id(topics, own):
         raise ReshardRefused(
             "the checkpoint is in the form of an earlier release: let the publisher of this release"
             " run once, then end it"

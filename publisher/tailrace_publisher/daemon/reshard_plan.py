@@ -106,11 +106,14 @@ class Plan:
     def _own(self, number: int) -> DatabaseCheckpoint:
         """A shard's own record: a new one looks at the signals from the first that any has not."""
         if number < len(self._old):
-            return replace(self._old[number].own, written_ms=self._now_ms)
+            return self._of_the_map(self._old[number].own)
         seen = [shard.own.signals_offset for shard in self._old]
         known = [offset for offset in seen if offset is not None]
         offset = min(known) if len(known) == len(seen) else None
-        return replace(self._old[0].own, written_ms=self._now_ms, signals_offset=offset)
+        return replace(self._of_the_map(self._old[0].own), signals_offset=offset)
+
+    def _of_the_map(self, own: DatabaseCheckpoint) -> DatabaseCheckpoint:
+        return replace(own, written_ms=self._now_ms, map_number=self._after.number)
 
     def _shard_of(self, table: TableName) -> int:
         try:

@@ -6,32 +6,34 @@ are exact. Under another spelling the same database would get new topics without
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 
-from tailrace_publisher.checkpoint.reader import databases_with_checkpoint, has_checkpoint_topic
 from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.queries import database_name, is_this_database
 
 _log = structlog.get_logger(__name__)
 
 
-def check_spelling(connection: Connection, topics: DatabaseTopics, *, is_begun: bool) -> None:
+def check_spelling(
+    connection: Connection, configured: str, others: Mapping[str, object] | None
+) -> None:
     """Check that the configuration spells the database as it was published, else as it is called.
 
     Args:
         connection: to the database.
-        topics: with the configured spelling.
-        is_begun: whether there is a checkpoint under the configured spelling.
+        configured: the configured spelling.
+        others: the spellings that have a checkpoint; None if the configured one has one.
 
     Raises:
         PreflightError: it was published under another spelling, or is published for the first time
             and is called otherwise.
-        CheckpointUnavailable, CheckpointError, RegistryError: the checkpoints cannot be read.
+        SourceError: the server did not answer.
     """
-    configured, actual = topics.database, database_name(connection)
-    if is_begun:
+    actual = database_name(connection)
+    if others is None:
         if configured != actual:
             _log.warning(
                 "database_spelled_otherwise",
@@ -40,10 +42,9 @@ def check_spelling(connection: Connection, topics: DatabaseTopics, *, is_begun: 
                 effect="topics and checkpoints keep the spelling of source.database",
             )
         return
-    others = databases_with_checkpoint(topics) if has_checkpoint_topic(topics) else set()
     published = sorted(
         other
-        for other in others - {configured}
+        for other in others
         if other.casefold() == actual.casefold() and is_this_database(connection, other)
     )
     if published:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -56,7 +56,7 @@ class TableIntake:
 
     Args:
         runtime: what all parts share.
-        read: reads the catalog, given the names that tables keep, by object id.
+        renames: reads the catalog, and knows the tables that have another name than before.
         versions: the schema versions.
         topics: makes the topics, and knows the tables that cannot go on.
         state: what is out.
@@ -71,19 +71,18 @@ class TableIntake:
     def __init__(
         self,
         runtime: Runtime,
-        read: Callable[[Mapping[int, TableName]], Catalog],
+        renames: Renames,
         versions: RegisteredVersions,
         topics: TableTopics,
         state: PublisherState,
     ) -> None:
         self._config = runtime.config
         self._selects = runtime.selects
-        self._read = read
+        self._renames = renames
         self._versions = versions
         self._topics = topics
         self._stopped = topics.stopped
         self._state = state
-        self._renames = Renames(state, topics.stopped, self._config.tables.on_rename)
         self._lossless = {
             name.casefold(): columns for name, columns in self._config.lossless_columns.items()
         }
@@ -132,10 +131,9 @@ class TableIntake:
         self.refreshed += 1
         for refused in self._versions.refused(is_to_wait=True).values():
             self._stopped.add(refused.table, refused.cause)
-        catalog = self._read(self._renames.names())
+        catalog = self._renames.catalog()
         present = {instance.object_id for instance in catalog.instances}
         self._columns = {n: made for n, made in self._columns.items() if n in present}
-        self._renames.tell(catalog.instances)
         captured = by_table(catalog.instances)
         found = {n: instances for n, instances in captured.items() if self._selects(n)}
         self.elsewhere = {

@@ -14,24 +14,23 @@ import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import check_map
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.kept import Kept
-from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
+from tailrace_publisher.daemon.opened import opened_state
+from tailrace_publisher.daemon.other_shards import OtherShards
 from tailrace_publisher.daemon.pause import Pause
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
-from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
-from tailrace_publisher.daemon.read_mode import take_read_mode
+from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.registered import RegisteredVersions
+from tailrace_publisher.daemon.renames import Renames
 from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
 from tailrace_publisher.daemon.signals import Signals, signals_refusal
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
-from tailrace_publisher.daemon.spelling import check_spelling
-from tailrace_publisher.daemon.start import begin_where_wanted, check_held, tell_ignored
+from tailrace_publisher.daemon.start import check_held
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.switches import Switches
 from tailrace_publisher.daemon.table_intake import TableIntake
@@ -43,7 +42,7 @@ from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.topic_settings import progress_settings
-from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
+from tailrace_publisher.errors import ConfigError, PreflightError
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
@@ -53,19 +52,12 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.commits_ahead import CommitsAhead
-from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
 from tailrace_publisher.source.instances import Catalog, read_catalog
-from tailrace_publisher.source.loss import (
-    check_continues,
-    check_not_backwards,
-    check_same_database,
-)
 from tailrace_publisher.source.page_lanes import PageLane, PageLanes
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.page_size import PageLimit
-from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
+from tailrace_publisher.source.queries import server_name
 from tailrace_publisher.table_options import OnRename
-from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import transactional_id
 from tailrace_schemas.topics import TableName
 
@@ -100,9 +92,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        if not runtime.shard.is_whole:
-            check_map(topics)
-        state = _opened_state(config, control, topics, kept)
+        state = opened_state(config, control, topics, kept)
         no_signals = signals_refusal(topics, delivery)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)
@@ -117,7 +107,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             check_held(read({}).instances, runtime.selects, state.start_lsn)
         intake = TableIntake(
             runtime,
-            read,
+            Renames(state, kept.stopped, runtime, read, OtherShards(topics)),
             versions,
             TableTopics(config, delivery.ensure_topics, kept.stopped),
             state,
@@ -264,64 +254,6 @@ def _of_none_renamed(
     present = kept.catalog.source_object_ids()
     renamed = {name for object_id, name in state.published_as().items() if object_id in present}
     return [p for p in problems if not (p.is_missing and p.table in renamed)]
-
-
-def _opened_state(
-    config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
-) -> PublisherState:
-    stored = read_checkpoints(topics)
-    if not kept.fencing.found(stored.database, stored.stopped):
-        kept.schemas.forget()  # somebody else has published meanwhile, or may have
-    identity = visible_identity(control)
-    newest = max_lsn(control)
-    state = PublisherState.restore(topics.server, topics.database, identity, stored)
-    check_spelling(control, topics, is_begun=state is not None)
-    if state is None or stored.database is None:
-        try:
-            state = begin_without_checkpoint(
-                topics,
-                identity,
-                newest or Lsn.ZERO,
-                is_secondary=is_read_only(control),
-            )
-        except CheckpointLost as error:
-            if read_checkpoints(topics).database is None:
-                raise
-            raise LeaseLost(
-                f"another publisher of database {topics.database} with the same prefix began while"
-                " this one started: end one of them, or give it a prefix of its own"
-            ) from error
-        begin_where_wanted(config, control, topics.kafka, newest, state)
-        state.commit = continuity(control, state.position.commit_lsn).commit
-        take_read_mode(state, None, config.source.read_mode)
-        return state
-    take_read_mode(state, stored.database, config.source.read_mode)
-    tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
-    _check_continues(control, state, known_identity(stored.database), identity, newest)
-    _log.info("checkpoint_found", database=topics.database, position=str(state.position))
-    return state
-
-
-def _check_continues(
-    control: Connection,
-    state: PublisherState,
-    known: DatabaseIdentity,
-    found: DatabaseIdentity,
-    newest: Lsn | None,
-) -> None:
-    """Check that the database's log continues what was published."""
-    position = state.position.commit_lsn
-    entry = continuity(control, position)
-    has_commit = bool(state.commit and entry.commit and entry.commit.is_same(state.commit))
-    check_same_database(state.database, known, found, position, has_commit=has_commit)
-    if position > Lsn.ZERO:
-        check_not_backwards(state.database, position, newest, is_secondary=is_read_only(control))
-    if state.commit is None:
-        state.commit = entry.commit
-    else:
-        check_continues(state.database, state.commit, entry)
-    if known != state.identity and known.database_guid:
-        _log.info("database_moved", database=state.database, was=str(known), found=str(found))
 
 
 def warn_of_two_servers(control: Connection, bulk: Connection) -> None:

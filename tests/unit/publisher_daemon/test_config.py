@@ -12,7 +12,6 @@ def test_the_least_configuration_is_enough():
     config = PublisherConfig.load(LEAST)
 
     assert config.server_name == "air"
-    assert config.transactional_id == "tailrace-air-db"
     assert config.tables.selects(TableName("db", "dbo", "anything"))
 
 

@@ -1,0 +1,65 @@
+"""What other shards of a database publish: under which name each table, by its object id.
+
+A renamed table may be of another shard than before, and what a shard publishes stands in its own
+partition of the checkpoint. So whoever finds a table that it does not know looks there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_schemas.checkpoint import TableCheckpoint
+from tailrace_schemas.shards import Shard
+from tailrace_schemas.topics import TableName
+
+
+class OtherShards:
+    """Looks into the checkpoints of the other shards, when a table is new to this one.
+
+    Args:
+        topics: of this shard.
+
+    Attributes:
+        published_as: the name of each table there, by its object id, as last read.
+    """
+
+    def __init__(self, topics: DatabaseTopics) -> None:
+        self._topics = topics
+        self._asked_for: set[int] = set()
+        self.published_as: Mapping[int, TableName] = {}
+
+    def look_for(self, instances: Iterable[CaptureInstance]) -> None:
+        """Read what the others publish, unless they were asked for these tables before.
+
+        Raises:
+            CheckpointUnavailable, CheckpointError, RegistryError: it cannot be read.
+        """
+        ids = {instance.source_object_id for instance in instances}
+        if self._topics.shard.is_whole or ids <= self._asked_for:
+            return
+        self._asked_for |= ids
+        self.look()
+
+    def look(self) -> None:
+        """Read what the others publish.
+
+        Raises:
+            CheckpointUnavailable, CheckpointError, RegistryError: it cannot be read.
+        """
+        own = self._topics.shard
+        self.published_as = {
+            record.source_object_id: name
+            for number in range(own.map.shards)
+            if number != own.number
+            for name, record in self._of(Shard(number, own.map))
+            if record.source_object_id is not None
+        }
+
+    def _of(self, shard: Shard) -> Iterable[tuple[TableName, TableCheckpoint]]:
+        # Its publisher runs: to wait for its open transaction could take as long as that may last.
+        topics = replace(self._topics, shard=shard)
+        return read_checkpoints(topics, isolation="read_uncommitted").tables.items()

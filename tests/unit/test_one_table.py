@@ -107,7 +107,6 @@ OF_ONE_TABLE = {
     "TopicCompacted",
     "TopicRefused",
     "UnexpectedTableError",
-    "UnsupportedSchemaChange",
     "ValuesConverted",
 }
 

@@ -62,7 +62,6 @@ from tailrace_publisher.errors.source import (
     SourceUnavailable,
     StillStopped,
     TableRenamed,
-    UnsupportedSchemaChange,
 )
 from tailrace_publisher.errors.table import (
     ColumnsRefused,
@@ -119,6 +118,5 @@ __all__ = [
     "TopicCompacted",
     "TopicRefused",
     "UnexpectedTableError",
-    "UnsupportedSchemaChange",
     "ValuesConverted",
 ]

@@ -278,9 +278,3 @@ class OrderUnknown(SourceError):
             " change tables themselves (source.read_mode: direct), which have __$command_id on"
             " every server that Microsoft still mends"
         )
-
-
-class UnsupportedSchemaChange(SourceError):
-    """A column changed in a way that events cannot follow."""
-
-    heals = False

@@ -9,13 +9,11 @@ from tailrace_schemas.lsn import Lsn
 
 
 class SnapshotState(StrEnum):
-    """``snapshot_state`` of a checkpoint record; stopped: the table cannot go on as it is."""
+    """Whether rows of a snapshot are still to be read."""
 
     PENDING = "pending"
     RUNNING = "running"
     DONE = "done"
-    SKIPPED = "skipped"
-    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,6 @@ class SnapshotProgress:
         resume_key: JSON array of the last key published, or None.
         rows: rows published.
         size: bytes of their values.
-        reason: what a stopped table cannot go on for: the error's class, a colon, and its text.
     """
 
     state: SnapshotState
@@ -36,9 +33,8 @@ class SnapshotProgress:
     resume_key: str | None = None
     rows: int = 0
     size: int = 0
-    reason: str | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether the table is part of the cut."""
-        return self.state in {SnapshotState.DONE, SnapshotState.SKIPPED}
+        return self.state is SnapshotState.DONE

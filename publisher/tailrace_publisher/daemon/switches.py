@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.daemon.publisher_state import PublisherState
-from tailrace_publisher.daemon.table_record import WAITING, TableRecord
+from tailrace_publisher.daemon.table_record import BEFORE, WAITING, TableRecord
 from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableState
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.errors import RowsSwitched, SourceBusy
@@ -141,7 +141,12 @@ class Switches:
         if table not in self._waiting:
             if record.partitions is None:
                 return True
-            self._wait({table: Partitions.parse(record.partitions.removeprefix(WAITING))})
+            before = Partitions.parse(record.partitions[1:])
+            if record.partitions.startswith(BEFORE):
+                if not self._is_switched(table, before, now):
+                    return True
+                before = now
+            self._wait({table: before})
         fence, before = self._waiting[table]
         reached = self._fences.reached(fence)
         position = self._state.position.commit_lsn

@@ -347,6 +347,7 @@ class TableIntake:
             wanted, covers = held is None, held or covers
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
         known = _with_source(table, begun(record, covers))
+        known = replace(known, partitions=record.partitions_before)
         after = self._state.happened(table.name, event, known)
         if is_new:
             self._tell_instances(table, record, after)

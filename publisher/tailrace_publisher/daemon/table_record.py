@@ -16,6 +16,8 @@ _SKIPPED: Final = "skipped"
 
 WAITING: Final = "?"
 """Before the partitions of a table that begins again when the stream has passed their switch."""
+BEFORE: Final = "~"
+"""Before those that a table had when it stopped, and that are to be compared when it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,13 @@ class TableRecord:
     @property
     def knows_partitions(self) -> bool:
         """Whether a switch would be noticed that comes from now on."""
-        return self.partitions is not None and not self.partitions.startswith(WAITING)
+        return self.partitions is not None and not self.partitions.startswith((WAITING, BEFORE))
+
+    @property
+    def partitions_before(self) -> str | None:
+        """What is kept of the partitions when the table begins again."""
+        known = None if self.partitions is None else self.partitions.lstrip(WAITING + BEFORE)
+        return None if known is None else f"{BEFORE}{known}"
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:

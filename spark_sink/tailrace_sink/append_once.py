@@ -13,6 +13,8 @@ from tailrace_sink.delta_log import transaction_version
 from tailrace_sink.delta_parts import in_parts
 from tailrace_sink.delta_transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
+from tailrace_sink.fence import Fence
+from tailrace_sink.lake_table import OWNER_PROPERTY
 
 _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """Delta's own: the version of the session's last commit. A write that it drops does not set it."""
@@ -24,6 +26,7 @@ def append_once(
     application: str,
     batch: int,
     check: Callable[[], None] | None = None,
+    fence: Fence | None = None,
 ) -> None:
     """Append rows with a batch id as Delta's transaction version.
 
@@ -36,11 +39,13 @@ def append_once(
         application: Delta's ``txnAppId``.
         batch: Delta's ``txnVersion``.
         check: as for :func:`append_version`.
+        fence: as for :func:`append_version`.
 
     Raises:
+        LakeTaken: a newer sink has the table.
         AppendSkipped: the table has a later batch.
     """
-    write = partial(append_version, rows, location, application, batch, check=check)
+    write = partial(append_version, rows, location, application, batch, check=check, fence=fence)
     if retried(f"append to {location}", write):
         return
     found = transaction_version(rows.sparkSession, location, application)
@@ -55,6 +60,7 @@ def append_version(
     version: int,
     metadata: str | None = None,
     check: Callable[[], None] | None = None,
+    fence: Fence | None = None,
 ) -> bool:
     """Append rows as one commit, unless the table has its transaction version or a later one.
 
@@ -66,17 +72,21 @@ def append_version(
         metadata: the commit's user metadata, for the table's history.
         check: called when the rows are in files, before these are committed; what it raises leaves
             the table as it was.
+        fence: of a lake table; None for a table of the sink's own.
 
     Returns:
         Whether it was written.
 
     Raises:
+        LakeTaken: a newer sink has the table.
         PySparkException, Py4JError: also when another commit of the application was quicker.
     """
     spark = rows.sparkSession
 
     def committed() -> bool | None:
         transaction = DeltaTransaction(spark, location)
+        if fence is not None:
+            fence.require(location, transaction.property_of(OWNER_PROPERTY))
         if not transaction.is_new_version(application, version):
             return False
         if not transaction.has_columns(rows):
@@ -94,6 +104,8 @@ def append_version(
         # Its own writer commits what it has written: the rows are read once more, before.
         rows.write.format("noop").mode("overwrite").save()
         check()
+    if fence is not None:
+        fence.require_now(spark, location)
     # Its own writer knows what to do with other types, or says what is wrong with them.
     spark.conf.unset(_COMMITTED)
     writer = rows.write.format("delta").mode("append").option("txnAppId", application)

@@ -1,9 +1,8 @@
 """Applying one table's changes: an idempotent append, or an upsert guarded by position.
 
 Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
-only over an older position) makes a replay a MERGE (``upsert``), and that MERGE a no-op, which with
-deletion vectors does not even write a commit; a table small enough to be written anew is written
-once more, the same.
+only over an older position) makes a replay a MERGE (``upsert``) that changes no row; a table small
+enough to be written anew is written once more, the same.
 Appends carry the batch id as Delta's transaction version, which proves a write done only when the
 replay is the same batch (``intent``). It goes by writer options: as session settings they would
 outlive the write and silently drop the next one.
@@ -25,6 +24,7 @@ from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import WriterSchema, change_rows, within_cut
 from tailrace_sink.delta_transaction import has_none_between
 from tailrace_sink.event_keys import key_extremes, repeats_keys
+from tailrace_sink.fence import Fence
 from tailrace_sink.key_bounds import bounds_by_spark, bounds_in, conditions_of
 from tailrace_sink.lake_table import (
     CHANGED,
@@ -59,6 +59,7 @@ class TableWork:
         topic_range: the offsets to read.
         values: the messages, as the ledger counts them.
         is_counted: whether they have been counted; else that is done in passing.
+        fence: of the sink.
     """
 
     table: LakeTable
@@ -68,6 +69,7 @@ class TableWork:
     topic_range: TopicRange
     values: DataFrame
     is_counted: bool
+    fence: Fence
 
 
 def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
@@ -90,12 +92,12 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         if work.topic_range.is_whole and not work.table.is_new:
             gone = _gone(spark, config, work, cut)
             changes = changes.unionByName(gone, allowMissingColumns=True)
-        append_changes(config, work.changes_table, changes, cut.batch, check)
+        append_changes(config, work.fence, work.changes_table, changes, cut.batch, check)
     if work.table.key:
         _write_mirror(spark, config, work, cut)
     else:
         changes, check = _counted(work, work.table)
-        append_changes(config, work.table, changes, cut.batch, check)
+        append_changes(config, work.fence, work.table, changes, cut.batch, check)
 
 
 def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
@@ -110,13 +112,14 @@ def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoin
 def append_all_gone(
     spark: SparkSession,
     config: SinkConfig,
+    fence: Fence,
     table: LakeTable,
     changes_table: LakeTable,
     cut: CutPoint,
 ) -> None:
     """Append a delete of every row of a mirror whose source was found empty, once per batch id."""
     gone = deletes_of(_there(spark, config, table), table, cut)
-    append_changes(config, changes_table, gone, cut.batch)
+    append_changes(config, fence, changes_table, gone, cut.batch)
 
 
 def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
@@ -152,16 +155,16 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
             is_beside = has_none_between(spark, f"{config.lake}/{table.path}", extremes)
         way = Write.APPEND if is_beside else Write.MERGE
     if way is Write.APPEND:
-        append_changes(config, table, changes, cut.batch, check)
+        append_changes(config, work.fence, table, changes, cut.batch, check)
     elif way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, table, latest, cut.batch, check)
+        append_changes(config, work.fence, table, latest, cut.batch, check)
     else:
         is_local = fits_driver(config, ranges.count, ranges.bytes)
         whole_at = cut.lsn if ranges.is_whole else None
-        merge_changes(spark, config, table, changes, whole_at, check, is_local=is_local)
+        merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
 
 
 def _counted(
@@ -197,7 +200,7 @@ def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
 def merge_changes(
     spark: SparkSession,
     config: SinkConfig,
-    table: LakeTable,
+    work: TableWork,
     changes: DataFrame,
     whole_at: str | None = None,
     check: Check | None = None,
@@ -209,12 +212,13 @@ def merge_changes(
     Args:
         spark: a session of this thread's own.
         config: the options.
-        table: the lake table.
+        work: for which table, and whose.
         changes: its changes.
         whole_at: LSN of the cut when the changes hold every row of the source table.
         check: called when the changes have been read, before anything is written.
         is_local: whether they fit into the driver's memory.
     """
+    table, fence = work.table, work.fence
     large = large_columns(table)
     location = f"{config.lake}/{table.path}"
     reduced = latest_changes(changes, table, large)
@@ -223,7 +227,7 @@ def merge_changes(
             check()
         if whole_at is None:
             mode, below = config.delete_mode, config.rewrite_below_bytes
-            write = partial(upsert, spark, location, table, latest, mode, below)
+            write = partial(upsert, spark, location, table, latest, mode, below, fence)
             if retried(f"upsert into {table.path}", write):
                 return
         latest.rows.createOrReplaceTempView(_VIEW)
@@ -231,7 +235,7 @@ def merge_changes(
         statement = merge_statement(
             location, _VIEW, table, large, config.delete_mode, whole_at, bounds
         )
-        retried(f"MERGE into {table.path}", lambda: spark.sql(statement))
+        fence.write(spark, location, partial(spark.sql, statement))
 
 
 @contextmanager
@@ -272,6 +276,7 @@ def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
 
 def append_changes(
     config: SinkConfig,
+    fence: Fence,
     table: LakeTable,
     changes: DataFrame,
     batch: int,
@@ -283,6 +288,7 @@ def append_changes(
 
     Args:
         config: the options.
+        fence: of the sink.
         table: the lake table.
         changes: its changes.
         batch: the batch id.
@@ -292,4 +298,4 @@ def append_changes(
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
     application = f"tailrace-sink-{config.prefix}{purpose}"
-    append_once(rows, f"{config.lake}/{table.path}", application, batch, check)
+    append_once(rows, f"{config.lake}/{table.path}", application, batch, check, fence)

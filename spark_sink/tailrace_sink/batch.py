@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import queue
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,13 +17,14 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.config import BadRecords
 from tailrace_sink.conflicts import is_refused
-from tailrace_sink.ddl import set_retention
 from tailrace_sink.delta_log import table_bytes
 from tailrace_sink.errors import (
+    ApplyFailed,
     BadRecord,
     BadRecordRefused,
     ForeignRecord,
     LakeTableChanged,
+    LakeTableUnreadable,
     LedgerMismatch,
     SchemaUnknown,
     SinkError,
@@ -29,7 +32,8 @@ from tailrace_sink.errors import (
     TopicMadeAnew,
     UnsupportedSchemaChange,
 )
-from tailrace_sink.jvm_errors import translated
+from tailrace_sink.fence import Fence
+from tailrace_sink.jvm_errors import lacks_file, translated
 from tailrace_sink.lake_table import Kind, table_path
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.parts import SinkParts
@@ -37,10 +41,13 @@ from tailrace_sink.session import TunedSession
 from tailrace_sink.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
+from tailrace_sink.table_properties import set_retention
 from tailrace_sink.topic_reader import TopicReader
 from tailrace_sink.writes import fits_driver
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
+
+_log = structlog.get_logger("tailrace.sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +87,16 @@ class BatchApplier:
             self._idle.put(session)
         self._reader = TopicReader(spark, config, parts.log)
         self._maintenance = Maintenance(spark, config)
+        self._patience = Patience(config.apply_attempts)
 
     def close(self) -> None:
         """Wait for running tables and end the workers."""
         self._pool.shutdown()
 
-    def forget(self) -> None:
-        """After a failure, look at the lake's tables anew."""
-        self._fold.forget()
+    def begin(self, fence: Fence) -> None:
+        """Look at the lake's tables from scratch, for the sink that has the log."""
+        self._fence = fence
+        self._fold.begin(fence)
 
     def set_retention(self, paths: Iterable[str]) -> None:
         """Bring known tables to the retention that the options ask for.
@@ -96,7 +105,7 @@ class BatchApplier:
             paths: below the lake, whether there is a table or not.
 
         Raises:
-            SinkError: the first table's that failed.
+            LakeTaken: another sink has started since.
         """
         for future in [self._pool.submit(self._set_retention, path) for path in sorted(paths)]:
             future.result()
@@ -104,9 +113,10 @@ class BatchApplier:
     def _set_retention(self, path: str) -> None:
         session = self._idle.get()
         try:
-            set_retention(session.spark, self._config, path)
+            set_retention(session.spark, self._config, self._fence, path)
         except (PySparkException, Py4JError) as error:
-            raise translated(f"table {path}", error) from error
+            # What is wrong with the table stops it when something is to be written to it.
+            _log.warning("retention_not_set", table=path, reason=str(translated(path, error)))
         finally:
             self._idle.put(session)
 
@@ -134,9 +144,10 @@ class BatchApplier:
             for source in sources
         ]
         wait(futures)
+        unreadable = self._patience.over(plan.following.batch, sources, futures)
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
-            error = future.exception()
+            error = unreadable.get(source.topic) or future.exception()
             if isinstance(error, TableError):
                 stopped[source.topic] = error
             else:
@@ -222,6 +233,51 @@ class BatchApplier:
         """
         while not should_stop() and self._maintenance.run() is not None:
             pass
+
+
+class Patience:
+    """Counts a batch's attempts at each table.
+
+    Args:
+        attempts: after how many a table that fails alone is given up.
+    """
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._batch = -1
+        self._failed: Counter[str] = Counter()
+
+    def over(
+        self,
+        batch: int,
+        sources: Sequence[TableBatch],
+        futures: Sequence[Future[dict[str, int]]],
+    ) -> dict[str, SinkError]:
+        """The tables that are given up, by topic.
+
+        Where all of several tables fail, something else is wrong than the tables; of a single one
+        the commit row tells, which is written next.
+
+        Args:
+            batch: its id.
+            sources: its tables.
+            futures: of the same, done.
+        """
+        if batch != self._batch:
+            self._batch, self._failed = batch, Counter()
+        failed: dict[str, tuple[TableBatch, ApplyFailed]] = {}
+        for source, future in zip(sources, futures, strict=True):
+            error = future.exception()
+            if isinstance(error, ApplyFailed):
+                failed[source.topic] = source, error
+                self._failed[source.topic] += 1
+        is_general = len(failed) == len(sources) > 1
+        return {
+            topic: LakeTableUnreadable(str(source.table), self._attempts, error.reason)
+            for topic, (source, error) in failed.items()
+            if self._failed[topic] >= self._attempts
+            and (not is_general or lacks_file(error.cause_classes))
+        }
 
 
 def _failed_last(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.apply import append_changes, deletes_of
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.fence import Fence
 from tailrace_sink.lake_table import OPERATION, POSITION, LakeTable, quote
 from tailrace_sink.mirror_statements import same_key
 from tailrace_sink.sink_state import CutPoint
@@ -22,6 +23,7 @@ _PURPOSE = "-start"
 def start_changelog(
     spark: SparkSession,
     config: SinkConfig,
+    fence: Fence,
     table: LakeTable,
     changes_table: LakeTable,
     after: CutPoint,
@@ -32,6 +34,7 @@ def start_changelog(
     Args:
         spark: the session of this table.
         config: the options.
+        fence: of the sink.
         table: the mirror, as the cut before left it.
         changes_table: its companion.
         after: the cut before.
@@ -47,7 +50,7 @@ def start_changelog(
     gone = had.alias("had").join(there.alias("there"), same, "left_anti")
     rows = deletes_of(there, table, after).withColumn(OPERATION, F.lit("r"))
     every = rows.unionByName(deletes_of(gone, table, after))
-    append_changes(config, changes_table, every, batch, purpose=_PURPOSE)
+    append_changes(config, fence, changes_table, every, batch, purpose=_PURPOSE)
 
 
 def _load(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:

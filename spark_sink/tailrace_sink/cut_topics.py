@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import structlog
 
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.errors import EXCLUDED
+from tailrace_sink.errors import EXCLUDED, ChangesLost
 from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.log_plan import LogRange
+from tailrace_sink.progress_record import Loss
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -28,7 +29,7 @@ class CutTopics:
 
     def selected(
         self, topics: Mapping[str, LogRange]
-    ) -> tuple[dict[str, LogRange], dict[str, str]]:
+    ) -> tuple[dict[str, LogRange], dict[str, Loss]]:
         """What the configuration wants, and the topics that it leaves out."""
         wanted, left_out = {}, {}
         for topic, found in topics.items():
@@ -36,13 +37,20 @@ class CutTopics:
             if table is None or self._config.tables.selects(table):
                 wanted[topic] = found
             else:
-                left_out[topic] = EXCLUDED
+                left_out[topic] = Loss(EXCLUDED)
         return wanted, left_out
 
-    def take_out_gone(self, topics: dict[str, LogRange]) -> dict[str, str]:
-        """Take what Kafka no longer has out of a cut, and tell why, by topic."""
-        lost = self._check.gone({topic: of.partitions for topic, of in topics.items()})
-        for topic, error in lost.items():
-            del topics[topic]
+    def take_out_gone(self, topics: dict[str, LogRange]) -> dict[str, Loss]:
+        """Take what Kafka no longer has out of a cut, and tell what that was, by topic."""
+        lost: dict[str, Loss] = {}
+        for topic, error in self._check.gone(
+            {topic: of.partitions for topic, of in topics.items()}
+        ).items():
+            starts = error.starts if isinstance(error, ChangesLost) else {}
+            # What is left may hold a snapshot that was taken for just this reason.
+            rest = topics.pop(topic).from_offsets(starts) if starts else None
+            if rest is not None:
+                topics[topic] = rest
+            lost[topic] = Loss(str(error), starts)
             _log.error("changes_lost", topic=topic, reason=str(error))
-        return {topic: str(error) for topic, error in lost.items()}
+        return lost

@@ -1,16 +1,15 @@
 """Creating lake tables and altering them, with our own "already there?" check.
 
-ALTER TABLE is not guarded by Delta's transaction versions, so what a table looks like is read from
-the table itself when this process first meets it; from then on this process is the only one that
-alters it.
+ALTER TABLE is not guarded by Delta's transaction versions. So this sink takes a table when it first
+meets it (``fence``), and reads from the table itself what it looks like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from pyspark.sql import SparkSession
@@ -19,15 +18,16 @@ from pyspark.sql.types import StructType
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
 from tailrace_sink.config import DeleteMode, SinkConfig
-from tailrace_sink.conflicts import retried
-from tailrace_sink.delta_log import TableMetadata, table_metadata
-from tailrace_sink.errors import LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.delta_log import TableMetadata, table_bytes, table_metadata
+from tailrace_sink.errors import ApplyFailed, LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.fence import Fence
 from tailrace_sink.identity import COLUMNS_PROPERTY, known_identities
 from tailrace_sink.lake_table import (
     CHANGES_COLUMNS,
     DELETES_PROPERTY,
     DELETES_UNKNOWN,
     NO_ZONE,
+    OWNER_PROPERTY,
     SCHEMA_LSN_PROPERTY,
     Feature,
     Kind,
@@ -36,30 +36,24 @@ from tailrace_sink.lake_table import (
     columns_ddl,
     create_statement,
     new_table,
-    properties_ddl,
-    quote,
     table_path,
 )
 from tailrace_sink.schema_changes import evolve, require_plain
 from tailrace_sink.table_options import Profile
-
-_CHECKPOINT_EVERY: Final = 100
-"""Commits between two checkpoints of a table's log: each sits in the way of a commit (1 s)."""
-
-_LOG_KEPT_TIMES: Final = 3
-"""How many times longer than the cuts the log of a table is kept."""
+from tailrace_sink.table_properties import new_table_properties, set_properties
 
 _log = structlog.get_logger("tailrace.sink")
 
 
 class LakeTables:
-    """The lake tables that this process has met.
+    """The lake tables that this sink has met, each of them taken by its fence.
 
     Used by one thread per table at a time.
     """
 
-    def __init__(self, config: SinkConfig) -> None:
+    def __init__(self, config: SinkConfig, fence: Fence) -> None:
         self._config = config
+        self._fence = fence
         self._known: dict[str, LakeTable] = {}
 
     def follow(
@@ -84,25 +78,44 @@ class LakeTables:
             UnsupportedType: a column has a type without a lake form.
         """
         ordered = sorted(versions, key=lambda version: version.schema_lsn)
-        table = ordered[0].table
         path = new_table(ordered[0], kind).path
         location = f"{self._config.lake}/{path}"
         try:
-            known = self._known.get(path) or self._read(spark, table, location, kind)
+            known = self._known.get(path) or self._read(spark, ordered[0].table, location, kind)
             if known is None:
                 known = self._create(spark, ordered[0], location, kind)
             followed, statements = self._evolve(known, ordered, location)
         except (UnsupportedSchemaChange, LakeTableChanged) as error:
             if not may_replace:
                 raise
-            made = self._replace(spark, ordered[0], location)
-            followed, statements = self._evolve(made, ordered, location)
-            _log.warning("lake_table_replaced", table=str(table), reason=str(error))
+            return self.replaced(spark, versions, str(error))
+        return self._carry_out(spark, followed, statements)
+
+    def replaced(
+        self, spark: SparkSession, versions: Sequence[TableSchema], reason: str
+    ) -> LakeTable:
+        """An empty mirror of these schema versions in place of what is there.
+
+        Raises:
+            UnsupportedSchemaChange, UnsupportedType: as for :meth:`follow`.
+        """
+        ordered = sorted(versions, key=lambda version: version.schema_lsn)
+        table = ordered[0].table
+        location = f"{self._config.lake}/{table_path(table)}"
+        made = self._replace(spark, ordered[0], location)
+        _log.warning("lake_table_replaced", table=str(table), reason=reason)
+        return self._carry_out(spark, *self._evolve(made, ordered, location))
+
+    def _carry_out(
+        self, spark: SparkSession, table: LakeTable, statements: Iterable[str]
+    ) -> LakeTable:
+        """Alter a table; it is as given afterwards."""
+        location = f"{self._config.lake}/{table.path}"
         for statement in statements:
-            _log.info("lake_table_altered", table=str(table), statement=statement)
-            retried(f"altering {path}", partial(spark.sql, statement))
-        self._known[path] = replace(followed, is_new=False)
-        return followed
+            _log.info("lake_table_altered", table=str(table.table), statement=statement)
+            self._fence.alter(spark, location, statement)
+        self._known[table.path] = replace(table, is_new=False)
+        return table
 
     def _evolve(
         self, table: LakeTable, versions: Sequence[TableSchema], location: str
@@ -113,7 +126,7 @@ class LakeTables:
         deletes = str(self._config.delete_mode)
         if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.kind.appends:
             # Told before the first row of a deleted key stays: from then on a key may be there.
-            statements.append(_set_properties(location, {DELETES_PROPERTY: deletes}))
+            statements.append(set_properties(location, {DELETES_PROPERTY: deletes}))
             followed = replace(followed, deletes=deletes)
         return followed, statements
 
@@ -125,8 +138,8 @@ class LakeTables:
         if table.kind.appends or table.deletes != DeleteMode.HARD:
             return table
         location = f"{self._config.lake}/{table.path}"
-        statement = _set_properties(location, {DELETES_PROPERTY: DELETES_UNKNOWN})
-        retried(f"altering {table.path}", partial(spark.sql, statement))
+        statement = set_properties(location, {DELETES_PROPERTY: DELETES_UNKNOWN})
+        self._fence.alter(spark, location, statement)
         doubted = replace(table, deletes=DELETES_UNKNOWN)
         self._known[table.path] = replace(doubted, is_new=False)
         return doubted
@@ -158,13 +171,17 @@ class LakeTables:
         statement = create_statement(
             table,
             location,
-            new_table_properties(config),
+            {**new_table_properties(config), OWNER_PROPERTY: self._fence.owner},
             partition_by=config.partition_by.get(name, ()),
             cluster_by=config.cluster_by.get(name, ()),
         )
         spark.sql(statement)
+        # An older sink may have created it at the same time, and written to it.
+        found = self._read(spark, table.table, location, kind)
+        if found is None:
+            raise ApplyFailed(f"creating table {table.table}", f"{location} became no Delta table")
         _log.info("lake_table_created", table=str(table.table), location=location)
-        return table
+        return table if found.is_new else found
 
     def _new(self, version: TableSchema, kind: Kind) -> LakeTable:
         table = new_table(version, kind)
@@ -192,7 +209,7 @@ class LakeTables:
         if any(column.type == NO_ZONE for column in table.columns):
             needed["delta.feature.timestampNtz"] = "supported"
         if needed:
-            spark.sql(_set_properties(location, needed))
+            self._fence.alter(spark, location, set_properties(location, needed))
         name = f"{version.table.schema}.{version.table.table}"
         no_rows: list[tuple[Any, ...]] = []
         empty = spark.createDataFrame(no_rows, columns_ddl(table))
@@ -201,15 +218,21 @@ class LakeTables:
             writer = writer.partitionBy(*partition_by)
         elif cluster_by := self._config.cluster_by.get(name):
             writer = writer.clusterBy(*cluster_by)
-        writer.save(location)
+        self._fence.write(spark, location, partial(writer.save, location))
         # Nothing of what was there counts: the properties follow with the first statement.
-        spark.sql(_set_properties(location, {DELETES_PROPERTY: table.deletes}))
+        statement = set_properties(location, {DELETES_PROPERTY: table.deletes})
+        self._fence.alter(spark, location, statement)
         return replace(table, features=features | table.features, schema_lsn="", recorded="")
 
-    @staticmethod
-    def _read(spark: SparkSession, table: TableName, location: str, kind: Kind) -> LakeTable | None:
+    def _read(
+        self, spark: SparkSession, table: TableName, location: str, kind: Kind
+    ) -> LakeTable | None:
+        self._fence.enter(spark, location)
         metadata = table_metadata(spark, location)
-        return None if metadata is None else lake_table_of(table, metadata, kind)
+        if metadata is None:
+            return None
+        found = lake_table_of(table, metadata, kind)
+        return replace(found, is_new=found.is_new or table_bytes(spark, location) == 0)
 
 
 def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> LakeTable:
@@ -235,7 +258,7 @@ def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> Lake
 
 def _features(metadata: TableMetadata) -> frozenset[Feature]:
     found = {feature: metadata.properties.get(feature.value, "none") for feature in Feature}
-    return frozenset(f for f, value in found.items() if value not in {"none", "false"})
+    return frozenset(f for f, value in found.items() if value.lower() not in {"none", "false"})
 
 
 def _columns(
@@ -270,66 +293,3 @@ def _columns(
         gone = [name for name, identity in identities.items() if identity.column_id in missing]
         raise LakeTableChanged(str(table), ", ".join(sorted(gone)), "it was renamed or dropped")
     return columns, frozenset(f.name.lower() for f in fields if f.name not in identities)
-
-
-def _set_properties(location: str, properties: dict[str, str]) -> str:
-    return f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({properties_ddl(properties)})"
-
-
-def new_table_properties(config: SinkConfig) -> dict[str, str]:
-    """Properties of a new lake table: as plain as the profile asks, so that others read it."""
-    properties = {"delta.checkpointInterval": str(_CHECKPOINT_EVERY)}
-    if config.profile is Profile.FAST:
-        # Without deletion vectors every MERGE rewrites the files it touches.
-        properties["delta.enableDeletionVectors"] = "true"
-    return {**properties, **_retention(config), **config.table_properties}
-
-
-def _upkeep(config: SinkConfig) -> dict[str, str]:
-    """What tables that were made under other options get when the sink starts.
-
-    Compaction is not part of a commit (``maintenance``); earlier releases had it so.
-    """
-    kept = {
-        **_retention(config),
-        "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
-        "delta.autoOptimize.autoCompact": "false",
-    }
-    return {name: config.table_properties.get(name, value) for name, value in kept.items()}
-
-
-def _retention(config: SinkConfig) -> dict[str, str]:
-    """A cut stays readable only as long as the versions it names.
-
-    Files count from their removal. The log goes by the age of commits, and a version that cuts of
-    today name may be older than they are.
-    """
-    hours = max(1, round(config.commit_retention_days * 24))
-    kept = {
-        "delta.logRetentionDuration": f"interval {hours * _LOG_KEPT_TIMES} hours",
-        "delta.deletedFileRetentionDuration": f"interval {hours} hours",
-    }
-    return {name: config.table_properties.get(name, value) for name, value in kept.items()}
-
-
-def set_retention(spark: SparkSession, config: SinkConfig, path: str) -> None:
-    """Give a lake table that was made under other options what they ask for now.
-
-    Retention, and what concerns the upkeep of its log and files.
-
-    Args:
-        spark: any session.
-        config: the options.
-        path: of the table below the lake; without a table there, nothing is done.
-    """
-    location = f"{config.lake}/{path}"
-    metadata = table_metadata(spark, location)
-    if metadata is None:
-        return
-    found = {"delta.autoOptimize.autoCompact": "false", **metadata.properties}
-    wanted = _upkeep(config)
-    changed = {name: value for name, value in wanted.items() if found.get(name) != value}
-    if not changed:
-        return
-    spark.sql(_set_properties(location, changed))
-    _log.info("lake_table_retention_changed", table=path, **changed)

@@ -40,13 +40,16 @@ class WritingClasses:
     """What a commit is made of.
 
     Attributes:
+        altered: from properties to the operation that sets them.
         appended: from a commit's user metadata to the operation that an append is.
         merged: the operation that a MERGE is.
     """
 
+    altered: Callable[[Any], Any]
     appended: Callable[[str | None], Any]
     bitmap: Any
     byte_buffer: Any
+    configs: Any
     little_endian: Any
     long_buffer: Any
     merged: Any
@@ -137,9 +140,11 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
 
         appended(None)  # its parameters differ between releases
         return WritingClasses(
+            altered=getattr(jvm, f"{_DELTA}.DeltaOperations$SetTableProperties"),
             appended=appended,
             bitmap=delta.deletionvectors.RoaringBitmapArray,
             byte_buffer=jvm.java.nio.ByteBuffer,
+            configs=delta.DeltaConfigs,
             little_endian=jvm.java.nio.ByteOrder.LITTLE_ENDIAN,
             long_buffer=jvm.java.nio.LongBuffer,
             merged=merge(none, none, none, none, nothing, nothing, nothing),

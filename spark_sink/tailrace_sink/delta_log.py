@@ -39,6 +39,11 @@ def table_version(spark: SparkSession, path: str) -> int:
     return int(current_snapshot(spark, path).version())
 
 
+def table_id(spark: SparkSession, path: str) -> str:
+    """Delta's own id of the table at a path."""
+    return str(current_snapshot(spark, path).metadata().id())
+
+
 def table_metadata(
     spark: SparkSession, path: str, at_version: int | None = None
 ) -> TableMetadata | None:

@@ -28,14 +28,13 @@ from tailrace_sink.jvm_names import items_of
 from tailrace_sink.key_bounds import KeyBound
 from tailrace_sink.lake_table import literal
 
-_DELETION_VECTORS: Final = "delta.enableDeletionVectors"
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _KEEP_MORE: Final = (
-    "delta.enableChangeDataFeed",
-    "delta.enableRowTracking",
-    "delta.enableIcebergCompatV1",
-    "delta.enableIcebergCompatV2",
-    "delta.enableIcebergCompatV3",
+    "CHANGE_DATA_FEED",
+    "ROW_TRACKING_ENABLED",
+    "ICEBERG_COMPAT_V1_ENABLED",
+    "ICEBERG_COMPAT_V2_ENABLED",
+    "ICEBERG_COMPAT_V3_ENABLED",
 )
 """Features that want more of a changed row than that it left one file and came in another."""
 
@@ -98,16 +97,23 @@ class DeltaTransaction:
     @property
     def has_deletion_vectors(self) -> bool:
         """Whether rows may leave a file that stays."""
-        return self._has(_DELETION_VECTORS)
+        return self._has("ENABLE_DELETION_VECTORS_CREATION")
 
     @property
     def bytes(self) -> int:
         """Of the table's files."""
         return bytes_of(self._snapshot)
 
+    def property_of(self, name: str) -> str | None:
+        """One of the table's properties."""
+        found = self._snapshot.metadata().configuration().get(name)
+        return str(found.get()) if found.isDefined() else None
+
     def _has(self, feature: str) -> bool:
-        found = self._snapshot.metadata().configuration().get(feature)
-        return bool(found.equals(self._classes.some("true")))
+        """Whether the table has a feature of Delta's, however its property is spelled."""
+        config = getattr(self._classes.configs, feature)()
+        found = config.fromMetaData(self._snapshot.metadata())
+        return found if isinstance(found, bool) else bool(found.equals(self._classes.some(True)))
 
     @contextmanager
     def reading(self, bounds: Sequence[KeyBound] = ()) -> Iterator[DataFrame]:
@@ -192,6 +198,11 @@ class DeltaTransaction:
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
         self._actions.extend(items_of(self._known.collections.asJava(written)))
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the table's columns, of whoever they are."""
+        return schema_of(self._snapshot).names
+
     def has_columns(self, rows: DataFrame) -> bool:
         """Whether every column of some rows is the table's, of the same type."""
         types = {f.name: f.dataType.simpleString() for f in schema_of(self._snapshot)}
@@ -213,9 +224,13 @@ class DeltaTransaction:
         if known is not None and known >= version:
             return False
         self._transaction.readTxn().addOne(application)
+        self.add_version(application, version)
+        return True
+
+    def add_version(self, application: str, version: int) -> None:
+        """Take a transaction version for this commit, whatever the table has."""
         now_ms = self._classes.some(round(time.time() * 1000))
         self._actions.append(self._classes.set_transaction(application, version, now_ms))
-        return True
 
     def remove(self, files: Iterable[Any]) -> None:
         """Take whole files out."""
@@ -264,6 +279,27 @@ class DeltaTransaction:
             PySparkException, Py4JError: as for :meth:`commit_merge`.
         """
         self._commit(self._classes.appended(metadata))
+
+    def commit_property(self, name: str, value: str) -> None:
+        """Commit with another value of a property: whatever else is in the making is a conflict.
+
+        Raises:
+            PySparkException, Py4JError: as for :meth:`commit_merge`.
+        """
+        known = self._snapshot.metadata()
+        properties = known.configuration().updated(name, value)
+        changed = known.copy(
+            known.id(),
+            known.name(),
+            known.description(),
+            known.format(),
+            known.schemaString(),
+            known.partitionColumns(),
+            properties,
+            known.createdTime(),
+        )
+        self._transaction.updateMetadata(changed, False)
+        self._commit(self._classes.altered(self._known.python.toScalaMap({name: value})))
 
     def _commit(self, operation: Any) -> None:
         self._transaction.commit(self._known.python.toSeq(self._actions), operation)

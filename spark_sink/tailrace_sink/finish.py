@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.apply import append_changes, deletes_of
 from tailrace_sink.config import DeleteMode, SinkConfig
-from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import change_rows
+from tailrace_sink.fence import Fence
 from tailrace_sink.lake_table import LSN, OPERATION, LakeTable, literal, quote
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.mirror_statements import empty_statement, same_key, soft_delete
@@ -29,6 +29,7 @@ _KEYS = "_tailrace_keys"
 def finish(
     spark: SparkSession,
     config: SinkConfig,
+    fence: Fence,
     log: LogTable,
     source: TableBatch,
     table: LakeTable,
@@ -42,6 +43,7 @@ def finish(
     Args:
         spark: a session of this thread's own.
         config: the options.
+        fence: of the sink.
         log: where the events are.
         source: the last part, already applied; it says what it finishes.
         table: the mirror.
@@ -69,13 +71,13 @@ def finish(
                 _without(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
             )
         deletes = deletes_of(gone, table, cut)
-        append_changes(config, changes_table, deletes, cut.batch, purpose="-gone")
+        append_changes(config, fence, changes_table, deletes, cut.batch, purpose="-gone")
     statement = empty_statement(config, table, cut.lsn, older)
-    retried(f"finishing {table.path}", partial(spark.sql, statement))
+    fence.write(spark, location, partial(spark.sql, statement))
     if keys is not None:
         keys.createOrReplaceTempView(_KEYS)
         statement = _without_keys_statement(location, config, table, cut.lsn, f"t.{LSN} = {since}")
-        retried(f"finishing {table.path}", partial(spark.sql, statement))
+        fence.write(spark, location, partial(spark.sql, statement))
 
 
 def _keys(spark: SparkSession, log: LogTable, source: TableBatch, table: LakeTable) -> DataFrame:

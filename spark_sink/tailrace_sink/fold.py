@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 import structlog
 from py4j.protocol import Py4JError
@@ -23,10 +24,12 @@ from tailrace_sink.commit_table import CommitTable
 from tailrace_sink.errors import (
     EXCLUDED,
     LakeTableChanged,
+    LakeTableUnreadable,
     LakeTaken,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.feed import Feed, LogSlices
+from tailrace_sink.fence import Fence
 from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import Kind, changes_path, table_path
@@ -37,6 +40,9 @@ from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.snapshot_requests import SnapshotRequests
 from tailrace_sink.topic_ranges import as_one, as_torn
 from tailrace_sink.upkeep import LakeUpkeep
+
+_HEALED_BY_THE_WHOLE: Final = (UnsupportedSchemaChange, LakeTableChanged, LakeTableUnreadable)
+"""Errors of a table that the whole of it replaces."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -117,7 +123,7 @@ class Fold:
         for topic, reason in state.stopped.items():
             self._tell_stopped(topic, reason)
         self.feed.open(state)
-        self._applier.forget()
+        self._applier.begin(Fence(self._log.id(), epoch, self._check_epoch))
         if not self._retention_is_set:
             self._applier.set_retention(self._known_paths())
             self._retention_is_set = True
@@ -254,7 +260,7 @@ class Fold:
         for topic, error in applied.stopped.items():
             if topic in held and topic in parts:
                 waits = None
-                if isinstance(error, UnsupportedSchemaChange | LakeTableChanged):
+                if isinstance(error, _HEALED_BY_THE_WHOLE):
                     waits = as_one(held[topic], parts[topic])
                 held[topic] = waits or as_torn(held[topic], str(error))
                 if waits is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -55,6 +56,11 @@ def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
     if _UNAVAILABLE.intersection(classes):
         return KafkaUnavailable(f"{step}: Kafka is not available: {reason}")
     return ApplyFailed(step, reason, classes)
+
+
+def lacks_file(classes: Iterable[str]) -> bool:
+    """Whether a file was not there, by the Java classes of an error's causes."""
+    return any(name.endswith("FileNotFoundException") for name in classes)
 
 
 def cause_classes(error: PySparkException | Py4JError) -> list[str]:

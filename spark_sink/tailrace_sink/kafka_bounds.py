@@ -111,7 +111,9 @@ class TopicCheck:
             has = bounds[partition]
             where = f"topic {topic} partition {partition}"
             if first < has.start:
-                return ChangesLost(where, f"offsets from {first} on, the first one is {has.start}")
+                starts = {partition: of.start for partition, of in bounds.items()}
+                reason = f"offsets from {first} on, the first one is {has.start}"
+                return ChangesLost(where, reason, starts)
             if end > has.end:
                 if self._is_long_so(topic):
                     return TopicMadeAnew(topic)

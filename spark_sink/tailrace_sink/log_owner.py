@@ -15,6 +15,7 @@ from tailrace_sink.log_appends import LogAppends
 from tailrace_sink.log_plan import LogRange, Named
 from tailrace_sink.log_state import LogState
 from tailrace_sink.parts import SinkParts
+from tailrace_sink.progress_record import Loss
 from tailrace_sink.sink_state import SinkState
 
 _EPOCH_ATTEMPTS: Final = 5
@@ -99,14 +100,15 @@ class LogOwner:
         """
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
         lost = {**dict.fromkeys(state.held, "its snapshot had begun before"), **state.stopped}
-        self._write_start(replace(last, state=positions, named=named), {}, lost, last)
+        lost_all = {topic: Loss(reason) for topic, reason in lost.items()}
+        self._write_start(replace(last, state=positions, named=named), {}, lost_all, last)
         return self.look_again(last)
 
     def _write_start(
         self,
         state: LogState,
         topics: Mapping[str, LogRange],
-        lost: Mapping[str, str] | None = None,
+        lost: Mapping[str, Loss] | None = None,
         before: LogState | None = None,
     ) -> LogState | None:
         """Write a start's state row.

@@ -50,6 +50,15 @@ class LogRange:
         self.bytes += part.bytes or 0
         self.schema_ids |= set(part.schema_ids)
 
+    def from_offsets(self, starts: Mapping[int, int]) -> LogRange | None:
+        """What of it is at or after some offsets, counted as before; None when nothing is."""
+        partitions = {
+            partition: (max(first, starts.get(partition, first)), end)
+            for partition, (first, end) in self.partitions.items()
+            if end > starts.get(partition, first)
+        }
+        return replace(self, partitions=partitions) if partitions else None
+
 
 @dataclass(frozen=True, slots=True)
 class LogCut:

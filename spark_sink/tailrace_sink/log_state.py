@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tailrace_sink.progress_record import Loss
 from tailrace_sink.sink_state import SinkState
 from tailrace_sink.state_json import state_json, state_of
 
@@ -45,7 +46,7 @@ class LogState:
         epoch: of the sink that wrote it.
         owner: random name of that sink: two that start together may take the same epoch.
         named: topics of unfinished snapshots, by shard.
-        lost: topics whose records this cut does not have, and why.
+        lost: topics of which this cut does not have all records.
         published_ms: when its newest record was published.
         is_start: whether a start wrote it, for the batch that it found.
         prefix: first part of the topics' names.
@@ -57,7 +58,7 @@ class LogState:
     epoch: int
     owner: str
     named: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    lost: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, Loss] = field(default_factory=dict)
     published_ms: int = 0
     is_start: bool = False
     prefix: str = ""
@@ -78,7 +79,8 @@ class LogState:
                 "epoch": self.epoch,
                 "owner": self.owner,
                 "named": named,
-                "lost": dict(self.lost),
+                "lost": {topic: loss.reason for topic, loss in self.lost.items()},
+                "lost_below": {t: loss.below for t, loss in self.lost.items() if loss.below},
                 "published_ms": self.published_ms,
                 "is_start": self.is_start,
                 "prefix": self.prefix,
@@ -91,12 +93,16 @@ class LogState:
     def of_json(cls, text: str) -> LogState:
         """From the row."""
         found = json.loads(text)
+        below = {
+            topic: {int(partition): offset for partition, offset in of.items()}
+            for topic, of in found.get("lost_below", {}).items()
+        }
         return cls(
             state=state_of(found["state"]),
             epoch=found["epoch"],
             owner=found["owner"],
             named={int(shard): frozenset(topics) for shard, topics in found["named"].items()},
-            lost=found["lost"],
+            lost={t: Loss(reason, below.get(t, {})) for t, reason in found["lost"].items()},
             published_ms=found["published_ms"],
             is_start=found["is_start"],
             prefix=found["prefix"],

@@ -26,6 +26,7 @@ from tailrace_sink.delta_log import (
     files_with,
     folders,
     frame_of,
+    table_id,
     table_version,
     transaction_version,
 )
@@ -126,6 +127,10 @@ class LogTable:
             f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta PARTITIONED BY (day)"
             f" TBLPROPERTIES ({properties})"
         )
+
+    def id(self) -> str:
+        """Delta's name for this table: a log that was made again has another."""
+        return table_id(self._spark, self.path)
 
     def mark(self) -> Mark | None:
         """Who wrote last, from Delta's own state; None before the first append."""

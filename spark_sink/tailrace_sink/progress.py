@@ -116,7 +116,7 @@ def _build(
         after_lsn = _already_applied(state, group)
         for record in group.records:
             for part in data_parts([record], names):
-                if part.topic not in {*held, *stopped, *record.lost}:
+                if part.topic not in {*held, *stopped} and record.why_lost(part) is None:
                     add(applied, group.shard, part, after_lsn, up_to_lsn=cut, batch=record.batch)
 
     newest = max(

@@ -11,7 +11,7 @@ from typing import Any, cast
 import fastavro
 
 from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
 from tailrace_sink.errors import ForeignRecord
 
 SchemaById = Callable[[int], dict[str, Any]]
@@ -45,6 +45,24 @@ def _parsed(schema_by_id: SchemaById, schema_id: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What a cut of the log does not have of a topic.
+
+    Attributes:
+        reason: why.
+        below: partition to the offset from which on it has them; all are missing where there is
+            none.
+    """
+
+    reason: str
+    below: Mapping[int, int] = field(default_factory=dict)
+
+    def has(self, part: PartitionProgress) -> bool:
+        """Whether records of a range are missing."""
+        return not self.below or part.first_offset < self.below.get(part.partition, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressRecord:
     """A progress record and where it stands in the progress topic.
 
@@ -54,7 +72,7 @@ class ProgressRecord:
         progress: what it says.
         value: as it stands in the topic.
         batch: batch id of the cut in the log that has it; 0 where it does not come from the log.
-        lost: topics whose records are not in that cut, and why.
+        lost: topics of which that cut does not have all records.
     """
 
     partition: int
@@ -62,7 +80,12 @@ class ProgressRecord:
     progress: Progress
     value: bytes = b""
     batch: int = 0
-    lost: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, Loss] = field(default_factory=dict)
+
+    def why_lost(self, part: PartitionProgress) -> str | None:
+        """Why records of one of its ranges are not in the log; None when all are."""
+        loss = self.lost.get(part.topic)
+        return loss.reason if loss is not None and loss.has(part) else None
 
     @property
     def count(self) -> int:

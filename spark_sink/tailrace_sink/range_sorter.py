@@ -97,7 +97,7 @@ class RangeSorter:
             into = self._applied
         else:
             return
-        reason = record.lost.get(topic)
+        reason = record.why_lost(part)
         if reason is None and topic in into and _is_below(part, into[topic]):
             reason = str(TopicMadeAnew(topic))
         if reason is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -14,14 +15,16 @@ from tailrace_sink.apply import TableWork, append_all_gone, apply_changes
 from tailrace_sink.bad_records import Screen
 from tailrace_sink.changelog_start import start_changelog
 from tailrace_sink.config import BadRecords, SinkConfig
-from tailrace_sink.conflicts import is_conflict, is_refused, retried
+from tailrace_sink.conflicts import is_conflict, is_refused
 from tailrace_sink.ddl import LakeTables
 from tailrace_sink.dead_letters import DeadLetters
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.fence import Fence
 from tailrace_sink.finish import finish
 from tailrace_sink.hooks import Hook
+from tailrace_sink.jvm_errors import cause_classes, lacks_file
 from tailrace_sink.lake_table import Kind, LakeTable
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
@@ -37,6 +40,8 @@ _log = structlog.get_logger("tailrace.sink")
 class TableFold:
     """Applies tables, each in a session of the caller's; for any number of threads.
 
+    To be begun first (``begin``).
+
     Args:
         config: the options.
         log: where the events are.
@@ -49,12 +54,12 @@ class TableFold:
         self._log = log
         self._metrics = metrics
         self._hook = hook
-        self._tables = LakeTables(config)
         self._dead_letters = DeadLetters(config, log)
 
-    def forget(self) -> None:
-        """After a failure, look at the lake's tables anew."""
-        self._tables.forget()
+    def begin(self, fence: Fence) -> None:
+        """Look at the lake's tables from scratch, for the sink that has the log."""
+        self._fence = fence
+        self._tables = LakeTables(self._config, fence)
 
     def apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Apply one table's part of a batch.
@@ -193,24 +198,39 @@ class TableFold:
         changes_table = None
         if kind is Kind.MIRROR and self._config.changelog.selects(source.table):
             changes_table = self._tables.follow(session, versions, Kind.CHANGES)
-        if changes_table is not None and source.changelog_after is not None:
-            after = source.changelog_after
-            start_changelog(session, self._config, table, changes_table, after, cut.batch)
-            _log.info("changelog_started", table=str(source.table), lsn=after.lsn)
-        if source.values is None or source.values.num_rows:
-            work = TableWork(
-                table,
-                changes_table,
-                source.writers,
-                source.other_writers,
-                source.topic_range,
-                values,
-                is_counted,
-            )
-            apply_changes(session, self._config, work, cut)
+        work = TableWork(
+            table,
+            changes_table,
+            source.writers,
+            source.other_writers,
+            source.topic_range,
+            values,
+            is_counted,
+            self._fence,
+        )
+        try:
+            self._carry_out(session, source, work, cut)
+        except (PySparkException, Py4JError) as error:
+            if not may_replace or not lacks_file(cause_classes(error)):
+                raise
+            # The changes were counted: the files are the lake table's.
+            table = self._tables.replaced(session, versions, "files of it are missing")
+            self._carry_out(session, source, replace(work, table=table), cut)
         written = [table] if changes_table is None else [table, changes_table]
         self._hook("merged", table.path)
         return self._versions(session, written)
+
+    def _carry_out(
+        self, session: SparkSession, source: TableBatch, work: TableWork, cut: CutPoint
+    ) -> None:
+        """Write a table's part of a batch, after what its companion lacks."""
+        config, after = self._config, source.changelog_after
+        if work.changes_table is not None and after is not None:
+            table, companion = work.table, work.changes_table
+            start_changelog(session, config, self._fence, table, companion, after, cut.batch)
+            _log.info("changelog_started", table=str(source.table), lsn=after.lsn)
+        if source.values is None or source.values.num_rows:
+            apply_changes(session, config, work, cut)
 
     def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Take away what a snapshot that was applied in parts did not bring."""
@@ -221,7 +241,7 @@ class TableFold:
         changes_table = None
         if self._config.changelog.selects(source.table):
             changes_table = self._tables.follow(session, versions, Kind.CHANGES)
-        finish(session, self._config, self._log, source, table, changes_table, cut)
+        finish(session, self._config, self._fence, self._log, source, table, changes_table, cut)
         self._hook("finished", table.path)
         return self._versions(session, [table] if changes_table is None else [table, changes_table])
 
@@ -242,11 +262,13 @@ class TableFold:
             ]
         for table in tables:
             if table.kind is Kind.MIRROR and table.key and not table.is_new:
+                config, fence = self._config, self._fence
                 for changes_table in tables:
                     if changes_table.kind is Kind.CHANGES:
-                        append_all_gone(session, self._config, table, changes_table, cut)
-                statement = empty_statement(self._config, table, cut.lsn)
-                retried(f"emptying {table.path}", partial(session.sql, statement))
+                        append_all_gone(session, config, fence, table, changes_table, cut)
+                statement = empty_statement(config, table, cut.lsn)
+                location = f"{config.lake}/{table.path}"
+                fence.write(session, location, partial(session.sql, statement))
         return self._versions(session, tables)
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:

@@ -19,9 +19,17 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.delta_parts import in_parts
 from tailrace_sink.delta_transaction import DeltaTransaction
+from tailrace_sink.fence import Fence
 from tailrace_sink.key_bounds import KeyBound, conditions_of
 from tailrace_sink.key_match import FILE, ROW, listed_condition, matches
-from tailrace_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
+from tailrace_sink.lake_table import (
+    CDC_COLUMNS,
+    OPERATION,
+    OWNER_PROPERTY,
+    POSITION,
+    LakeTable,
+    quote,
+)
 from tailrace_sink.mirror_statements import same_key
 from tailrace_sink.writes import files_within
 
@@ -69,6 +77,7 @@ def upsert(
     latest: Latest,
     delete_mode: DeleteMode,
     rewrite_below: int,
+    fence: Fence | None = None,
 ) -> bool:
     """Bring the last change of each key into a Delta table.
 
@@ -80,6 +89,7 @@ def upsert(
         delete_mode: what becomes of the rows of deleted keys.
         rewrite_below: bytes of a table up to which files with rows that changed are written anew,
             and of a larger table's smallest files; 0: of none.
+        fence: refuses a sink that was replaced.
 
     Returns:
         False where it takes a MERGE: rows that are newer than their change stay, values that a
@@ -87,13 +97,14 @@ def upsert(
         Delta want to know more.
 
     Raises:
+        LakeTaken: a newer sink has the table.
         PySparkException, Py4JError: as a MERGE; after a conflict it may be carried out again.
     """
-    if table.foreign:
-        return False
 
     def committed() -> bool:
         transaction = DeltaTransaction(spark, location)
+        if fence is not None:
+            fence.require(location, transaction.property_of(OWNER_PROPERTY))
         return _committed(transaction, table, latest, delete_mode, rewrite_below)
 
     return in_parts(spark, f"upsert into {location}", committed) or False
@@ -107,6 +118,9 @@ def _committed(
     rewrite_below: int,
 ) -> bool:
     """Whether the changes are in the table by one commit."""
+    names = [*(c.name for c in table.columns), *CDC_COLUMNS]
+    if set(transaction.columns) != set(names):
+        return False
     size = transaction.bytes
     rewrites = 0 < rewrite_below >= size
     if not transaction.can_upsert or not (rewrites or transaction.has_deletion_vectors):
@@ -123,14 +137,13 @@ def _committed(
     if files is None:
         return False
     anew = set(files) if rewrites else _small(files, latest, rewrite_below)
-    names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
-    new = latest.rows
+    new, ours = latest.rows, list(map(quote, names))
     if delete_mode is DeleteMode.HARD:
         new = new.where(f"{OPERATION} <> 'd'")
-    new = new.select(*names)
+    new = new.select(*ours)
     if anew:
         there = transaction.rows_of(files[name] for name in anew)
-        new = _others(there, table, latest, listed).select(*names).unionByName(new)
+        new = _others(there, table, latest, listed).select(*ours).unionByName(new)
         transaction.remove(files[name] for name in anew)
     left = {name: rows for name, rows in found.rows.items() if name not in anew}
     if left:

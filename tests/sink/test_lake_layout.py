@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.delta_log import table_metadata
 from tailrace_sink.identity import COLUMNS_PROPERTY, PENDING_PROPERTY
@@ -127,6 +127,33 @@ def test_comments_and_columns_of_others_do_not_stop_the_sink(source: Source, lak
         {"id": 2, "label": "b", "segment": None, "added": 1},
     ]
     assert comments(lake, "t")["label"] == "What the customer goes by"
+
+
+def test_columns_that_others_add_while_the_sink_runs_keep_their_values(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    """The sink knows the table, and its file is small enough to be written again."""
+    table = source.table("t", KEY, column(2, "v", "int"))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(4)))
+    source.publish()
+    sink = lake.sink()
+    stream = ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
+    try:
+        sink.open()
+        stream.catch_up(threading.Event())
+        sink.fold_tables(threading.Event())
+        alter(lake, "t", "ADD COLUMNS (segment STRING)")
+        lake.spark.sql(f"UPDATE delta.`{lake.location('t')}` SET segment = 'mine'")
+        source.commit(lambda t: t.update(table, (1,), v=11), lambda t: t.delete(table, (2,)))
+        source.publish()
+        source.commit(lambda t: t.insert(table, id=4, v=4))
+        source.publish()
+        stream.catch_up(threading.Event())
+        sink.fold_tables(threading.Event())
+    finally:
+        sink.close()
+    found = {row["id"]: (row["v"], row["segment"]) for row in lake.rows("t")}
+    assert found == {0: (0, "mine"), 1: (11, "mine"), 3: (3, "mine"), 4: (4, None)}
 
 
 def test_an_alter_that_breaks_the_sink_stops_that_table_alone(source: Source, lake: Lake):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -56,41 +56,6 @@ def check(lake: Lake, keyed: SourceTable, lines: int) -> None:
     assert lake.logged_twice() == []
     batches = [row["batch"] for row in lake.commits()]
     assert len(batches) == len(set(batches)), "a cut has one row"
-
-
-@pytest.mark.parametrize("at", ["appending", "logged", "planned", "merged", "committed"])
-def test_a_sink_that_starts_takes_over_from_one_that_runs(
-    source: Source, lake: Lake, spark: SparkSession, at: str
-):
-    """Wherever the older one is: it ends with a clear word, and nothing is doubled."""
-    keyed, lines = tables_of(source)
-    change(source, keyed, lines, 0)
-
-    def start_another(step: str, _path: str) -> None:
-        if step == at and lake.catch_up not in started:
-            started.append(lake.catch_up)
-            change(source, keyed, lines, 1)
-            lake.catch_up(merge_pool=1)
-
-    def go_on_for_ever() -> None:
-        stream = stream_of(spark, source, older)
-        while True:
-            stream.catch_up(GO_ON)
-            older.fold_tables(GO_ON)
-            change(source, keyed, lines, len(keyed.rows))
-
-    started: list[Callable[..., int]] = []
-    older = lake.sink(start_another, merge_pool=1)
-    try:
-        older.open()
-        with pytest.raises(LakeTaken, match="stop one of the two"):
-            go_on_for_ever()
-    finally:
-        older.close()
-    change(source, keyed, lines, len(keyed.rows))
-
-    lake.catch_up(merge_pool=1)
-    check(lake, keyed, len(keyed.rows))
 
 
 def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSession):

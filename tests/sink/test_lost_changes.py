@@ -46,6 +46,16 @@ def test_changes_that_retention_removed_stop_their_table_alone(source: Source, l
     brought_back(source, lake, loses)
 
 
+def test_a_snapshot_that_follows_lost_changes_in_the_same_cut_is_applied(
+    source: Source, lake: Lake
+):
+    """The sink stood still: what it lost and what the operator did about it come at once."""
+    _, loses = two_tables(source)
+    delete_records(source, loses)
+
+    brought_back(source, lake, loses)
+
+
 def test_the_same_in_a_batch_that_is_read_table_by_table(source: Source, lake: Lake):
     _, loses = two_tables(source)
     delete_records(source, loses)

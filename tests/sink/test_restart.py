@@ -74,7 +74,7 @@ def test_a_batch_that_broke_off_is_applied_again(
     source: Source, lake: Lake, rewrite_below_bytes: int
 ):
     """First between its two tables, then before its commit row: with deletion vectors the finished
-    tables' MERGEs are no-ops that write no Delta commit; otherwise the same rows once more."""
+    tables' MERGEs change no row; otherwise the same rows once more."""
     a, b = fill(source)
     lake.catch_up()
     change(source, a, b)
@@ -94,11 +94,11 @@ def test_a_batch_that_broke_off_is_applied_again(
     with pytest.raises(Interrupted):
         lake.catch_up(interrupt_after(2), merge_pool=1, rewrite_below_bytes=rewrite_below_bytes)
     assert len(lake.commits()) == 1
-    begun = lake.version("a"), lake.version("b")
+    begun = [sorted(lake.raw(name), key=lambda row: row["id"]) for name in "ab"]
 
     assert lake.catch_up(merge_pool=1, rewrite_below_bytes=rewrite_below_bytes) == 1
     versions = lake.version("a"), lake.version("b")
-    assert versions == begun or rewrite_below_bytes
+    assert [sorted(lake.raw(name), key=lambda row: row["id"]) for name in "ab"] == begun
     assert lake.cut() == source.cut()
     assert lake.commits()[-1]["tables"] == {"shop/dbo/a": versions[0], "shop/dbo/b": versions[1]}
 

@@ -170,9 +170,17 @@ def test_rows_that_are_newer_and_columns_of_others_are_for_a_merge(
     old = latest(frame(small, changes(4, keys[:1], "u")), 1, few=True)
     for again in (new, old):
         assert not upsert(small, location, TABLE, again, DeleteMode.HARD, 0)
-    for feature in ("delta.enableChangeDataFeed", "delta.enableRowTracking"):
-        kept = create(small, tmp_path / feature, {**VECTORS, feature: "true"})
+    keeps_more = (("delta.enableChangeDataFeed", "TRUE"), ("delta.enableRowTracking", "true"))
+    for feature, value in keeps_more:
+        kept = create(small, tmp_path / feature, {**VECTORS, feature: value})
         assert not upsert(small, kept, TABLE, new, DeleteMode.HARD, 0)
+    foreign = create(small, tmp_path / "foreign", VECTORS)
+    small.sql(f"ALTER TABLE delta.`{foreign}` ADD COLUMNS (segment STRING)")
+    assert not upsert(small, foreign, TABLE, new, DeleteMode.HARD, ALWAYS)
+    spelled = {**NO_VECTORS, "delta.enableDeletionVectors": "TRUE"}
+    assert upsert(
+        small, create(small, tmp_path / "spelled", spelled), TABLE, new, DeleteMode.HARD, 0
+    )
     plain = create(small, tmp_path / "plain", NO_VECTORS)
     assert not upsert(small, plain, TABLE, new, DeleteMode.HARD, 0)
     assert table_version(small, location) == version

@@ -9,7 +9,7 @@ from tailrace_sink.log_plan import LogCut, Named, plan_cut
 from tailrace_sink.log_state import LogState, Mark
 from tailrace_sink.progress import plan_batch
 from tailrace_sink.progress_groups import Backlog, Bound
-from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.progress_record import Loss, ProgressRecord
 from tailrace_sink.sink_state import SinkState
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
@@ -117,7 +117,7 @@ def test_the_state_row_is_read_as_it_was_written():
         epoch=3,
         owner="me",
         named={0: frozenset({OTHER})},
-        lost={TOPIC: "gone"},
+        lost={TOPIC: Loss("gone"), OTHER: Loss("some", {2: 5})},
         published_ms=5,
         is_start=True,
         prefix="p",
@@ -128,7 +128,7 @@ def test_the_state_row_is_read_as_it_was_written():
 
 def test_the_fold_stops_what_the_log_lacks():
     """In the middle of changes, and in the middle of a snapshot, which then is of no use."""
-    lost = {TOPIC: "gone", OTHER: "gone, too"}
+    lost = {TOPIC: Loss("gone"), OTHER: Loss("gone, too")}
     records = [
         record(0, 0, 1, (TOPIC, 0, 3), (OTHER, 0, 2), snapshotting=[OTHER]),
         replace(
@@ -139,7 +139,7 @@ def test_the_fold_stops_what_the_log_lacks():
     found = plan_batch(SinkState(), Backlog.of(SinkState(), records), NAMES, Bound(10**6))
     assert found is not None
     assert {of.topic: dict(of.partitions) for of in found.topics} == {TOPIC: {0: (0, 3)}}
-    assert found.following.stopped == lost
+    assert found.following.stopped == {TOPIC: "gone", OTHER: "gone, too"}
     assert found.following.held == {}
 
     again = [

@@ -17,7 +17,7 @@ from tailrace_sink.intent import plan_json, plan_of
 from tailrace_sink.late_beginning import begin_at
 from tailrace_sink.progress import plan_batch
 from tailrace_sink.progress_groups import Backlog, Bound
-from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.progress_record import Loss, ProgressRecord
 from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.state_json import state_json, state_of
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
@@ -268,7 +268,7 @@ def test_what_is_left_of_a_snapshot_that_lost_some_is_not_the_whole(is_made_anew
     """A later batch meets the rest of it, which is named until it is over."""
     lost = record(1, 1, 2, (OTHER, 0 if is_made_anew else 10, 20), snapshotting=[OTHER])
     if not is_made_anew:
-        lost = replace(lost, lost={OTHER: "retention took it"})
+        lost = replace(lost, lost={OTHER: Loss("retention took it")})
     first = [record(0, 0, 1, (OTHER, 0, 9), snapshotting=[OTHER]), lost]
 
     state = planned(SinkState(), first).following
@@ -287,6 +287,28 @@ def test_what_is_left_of_a_snapshot_that_lost_some_is_not_the_whole(is_made_anew
     assert ranges(anew) == {OTHER: {0: (31, 33)}}
     assert anew.topics[0].is_whole
     assert anew.following.stopped == {}
+
+
+def test_a_snapshot_after_lost_changes_in_the_same_cut_is_applied():
+    """The operator did what the message about the loss asks for, while the sink stood still."""
+    loss = {OTHER: Loss("retention took it", {0: 100, 1: 7})}
+    records = [
+        record(0, 0, 1, (OTHER, 0, 100)),
+        record(1, 1, 2, (OTHER, 100, 150), snapshotting=[OTHER]),
+        record(2, 2, 3, (OTHER, 150, 200), snapshotting=[OTHER]),
+        record(3, 3, 4),
+    ]
+    logged = [replace(of, batch=4, lost=loss) for of in records]
+
+    found = planned(SinkState(), logged)
+    assert ranges(found) == {OTHER: {0: (100, 200)}}
+    assert found.topics[0].is_only_whole
+    assert found.following.stopped == {}
+
+    before = planned(SinkState(), logged[:1])
+    assert (before.topics, before.following.stopped) == ((), {OTHER: "retention took it"})
+    torn = [replace(of, lost={OTHER: Loss("gone", {0: 120})}) for of in logged]
+    assert planned(SinkState(), torn).following.stopped == {OTHER: "gone"}
 
 
 def test_a_snapshot_of_more_than_a_batch_takes_is_applied_in_parts():

@@ -33,6 +33,7 @@ from tailrace_sink.errors.lake import (
     ApplyFailed,
     ClassArchiveFailed,
     LakeTableChanged,
+    LakeTableUnreadable,
     LakeTaken,
     UnsupportedSchemaChange,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "ForeignRecord",
     "KafkaUnavailable",
     "LakeTableChanged",
+    "LakeTableUnreadable",
     "LakeTaken",
     "LedgerMismatch",
     "LsnWentBackwards",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
 
 
@@ -19,10 +21,14 @@ class ChangesLost(SinkError):
     """Kafka no longer holds offsets that the lake still needs: retention overtook the sink.
 
     The table stops alone and leaves the lake's cuts; a new snapshot brings it back.
+
+    Attributes:
+        starts: partition to the first offset that Kafka has, where the brokers were asked.
     """
 
-    def __init__(self, step: str, reason: str) -> None:
+    def __init__(self, step: str, reason: str, starts: Mapping[int, int] | None = None) -> None:
         self.step = step
+        self.starts = dict(starts or {})
         super().__init__(
             f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
             f" retention, and take a new snapshot of the table {SNAPSHOT_HELPS}"

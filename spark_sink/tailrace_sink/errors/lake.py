@@ -60,6 +60,25 @@ class LakeTableChanged(TableError):
         )
 
 
+class LakeTableUnreadable(TableError):
+    """A lake table failed in every attempt at a batch, by itself: files of it are missing, say.
+
+    The table stops alone; a new snapshot replaces it.
+
+    Attributes:
+        table: database.schema.table.
+    """
+
+    def __init__(self, table: str, attempts: int, reason: str) -> None:
+        self.table = table
+        super().__init__(
+            f"table {table} of the lake failed in {attempts} attempts at one batch, and no other"
+            f" table did: {reason}. Fix: take a new snapshot of the source table (tailrace"
+            " snapshot), which replaces what the lake has; if its _delta_log is damaged, move the"
+            " table's folder away first"
+        )
+
+
 class AppendSkipped(TableError):
     """A lake table has a later batch than the one that was to be appended: nothing was written.
 

@@ -1,0 +1,101 @@
+"""Random changes of two shards, and sinks that break off at random steps: no cut is ever wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from itertools import count
+
+import pytest
+
+from tailrace_sink import read
+from tests.fix_envelopes import Source, Transaction, column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+ROUNDS = 5
+STEPS = 7
+"""Of a sink that has something to do: two of the log, and the fold's with its two tables."""
+
+
+class Interrupted(Exception):
+    """What ends a sink at a step."""
+
+
+class Shards:
+    """Two tables, each of a shard of its own; one of the shards may be ahead of the other."""
+
+    def __init__(self, source: Source, chance: random.Random) -> None:
+        key, value = column(1, "id", "int", key=1), column(2, "v", "int")
+        self._source, self._chance = source, chance
+        self.tables = [source.table(name, key, value) for name in "ab"]
+        self._through = [source.through] * len(self.tables)
+        self.closed: list[str] = []
+        self._number = 0
+
+    def change(self) -> None:
+        """A transaction over both tables: rows come, change and go."""
+        self._number += 1
+
+        def changes(transaction: Transaction) -> None:
+            for table in self.tables:
+                free = [n for n in range(8) if (n,) not in table.rows]
+                there = sorted(table.rows)
+                if free:
+                    transaction.insert(table, id=self._chance.choice(free), v=self._number)
+                if there:
+                    transaction.update(table, self._chance.choice(there), v=-self._number)
+                if len(there) > 3:
+                    transaction.delete(table, self._chance.choice(there))
+
+        self._source.commit(changes)
+
+    def publish(self, *, all_of_them: bool) -> None:
+        """Publish what waits, or of one shard only."""
+        shards = [0, 1] if all_of_them else [self._chance.randrange(2)]
+        source, waiting = self._source, self._source.pending
+        for shard in shards:
+            topic = self.tables[shard].topic
+            source.shard, source.through = shard, self._through[shard]
+            source.publish(messages=[m for m in waiting if m.topic == topic])
+            self._through[shard] = source.through
+            source.pending = [m for m in source.pending if m.topic != topic]
+        if all_of_them:
+            self.closed.append(source.through)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sinks_that_break_off_anywhere(source: Source, lake: Lake, seed: int):
+    chance = random.Random(seed)
+    shards = Shards(source, chance)
+    lake.options |= {"shards": 2, "merge_pool": 1}
+    lake.options["rewrite_below_bytes"] = chance.choice([0, 131_072])
+    for number in range(ROUNDS):
+        for _ in range(chance.randint(1, 2)):
+            shards.change()
+        shards.publish(all_of_them=number in (0, ROUNDS - 1) or chance.random() < 0.6)
+        break_off(lake, at=chance.randrange(STEPS))
+
+    lake.catch_up()
+    assert lake.cut() == source.cut()
+    assert lake.logged_twice() == []
+    for lsn in {shards.closed[-1], chance.choice(shards.closed)}:
+        cut = read(lake.spark, f"{lake.path}/lake").as_of(lsn=lsn)
+        assert cut.closed_lsn == lsn
+        for table in shards.tables:
+            found = {(row["id"],): row["v"] for row in cut.read(table.name).collect()}
+            expected = source.cuts[lsn][table.name.table]
+            assert found == {key: row["v"] for key, row in expected.items()}, (seed, lsn)
+
+
+def break_off(lake: Lake, at: int) -> None:
+    """Run a sink up to its n-th step; it ends by itself where it has fewer."""
+    steps = count()
+
+    def interrupt(_step: str, _path: str) -> None:
+        if next(steps) == at:
+            raise Interrupted
+
+    with contextlib.suppress(Interrupted):
+        lake.catch_up(interrupt)

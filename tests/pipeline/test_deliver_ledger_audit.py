@@ -193,6 +193,9 @@ def test_progress_larger_than_its_topic_allows_is_split_within_the_transaction(
     assert not any(record["closed"] for record in records[:-2])
     parts = [(p["topic"], p["partition"]) for r in records[:-1] for p in r["partitions"]]
     assert len(parts) == len(set(parts)) == 60
+    touched = records[-1]["partitions"]  # by ten rows of one table
+    assert {entry["topic"] for entry in touched} == {tables[0].topic}
+    assert sum(entry["count"] for entry in touched) == 10 >= len(touched)
     assert found.problems.texts == []
     assert sum(topic.events for topic in found.topics.values()) == 1210
 

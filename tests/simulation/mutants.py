@@ -210,6 +210,11 @@ def _sent_once() -> AbstractContextManager[None]:
     return _closing(stack)
 
 
+def _divided_unseen() -> AbstractContextManager[None]:
+    """Of shards: no start looks at the map once it has its transactional id."""
+    return replaced(opened, "check_map", lambda *_: None)
+
+
 @contextmanager
 def _closing(stack: ExitStack) -> Iterator[None]:
     with stack:
@@ -231,6 +236,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "never-too-old": _old_transactions_wait,
     "one-stray-counts": _one_stray_counts,
     "sent-once": _sent_once,
+    "divided-unseen": _divided_unseen,
     "declined-passed-over": _declined_pages_are_passed_over,
 }
 SIGNS: Final = {
@@ -248,6 +254,7 @@ SIGNS: Final = {
     "never-too-old": ("does not catch up",),
     "one-stray-counts": ("does not catch up",),
     "sent-once": ("began again for one statement",),
+    "divided-unseen": ("published twice", "after the tables were divided"),
     "declined-passed-over": ("missing [", ": at "),
 }
 """What a finding says that is of the fault: of these words, one."""

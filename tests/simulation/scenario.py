@@ -174,7 +174,7 @@ _TROUBLE: Final = {
     "busy_statement": 0.2,
 }
 """Actions, and the share of the seeds that have them."""
-AWAITED: Final[frozenset[str]] = frozenset({"divide", "rename_divided"})
+AWAITED: Final[frozenset[str]] = frozenset({"rename_divided"})
 """Actions that find what is known and not fixed yet; take one out to have it drawn."""
 _DIVIDED: Final = 0.08
 """Share of the seeds in which the tables are divided among two shards."""

@@ -450,8 +450,9 @@ class Simulation:
     def _has_caught_up(self) -> bool:
         if self.told.starts and self.told.starts[-1] >= self._life_began:
             self._started.add(self.shard.number)
-        if not {t for t in self.told.gaps if self._is_captured(t)} <= self.published.named:
-            return False  # what was stopped is named by the next record
+        stopped = {t for t in self.told.gaps if self.told.stopped[t] >= self._life_began}
+        if not {t for t in stopped if self._is_captured(t)} <= self.published.named:
+            return False  # what this life has stopped is named by its next record
         if self.switches and self.world.ticks - self._life_began < _LOOK_TICKS:
             return False
         shards = range(1) if self.divided is None else range(self.divided.map.shards)

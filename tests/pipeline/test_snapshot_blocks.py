@@ -105,7 +105,8 @@ class Source:
                 reader = TableReader(table, self.encoder(table), limits, lambda: False)
                 return list(iter(lambda: reader.read(source, Lsn.ZERO), None))
 
-            return read(by_row), read(replace(by_row, blocks=lambda: blocks)), blocks.queries
+            found = read(by_row), read(replace(by_row, blocks=lambda: blocks))
+            return *found, max(0, blocks.queries - 1)  # one sets the connection up
 
 
 @pytest.fixture
@@ -225,13 +226,13 @@ def test_a_lock_is_waited_for_no_longer_than_its_bound(source: Source):
         first = lane.submit(reader, Lsn.ZERO).result()
         assert first is not None
         assert len(first) == 600
-        assert blocks[0].queries == 3  # its lock timeout, its server, its rows
+        assert blocks[0].queries == 4  # two that set it up, its server, its rows
 
         writer.execute("UPDATE dbo.t SET v = 2 WHERE id = 700")
         with pytest.raises(SourceBusy) as busy:
             lane.submit(reader, Lsn.ZERO).result()
         assert busy.value.number == LOCK_TIMEOUT
-        assert blocks[0].queries == 3 + TRIES
+        assert blocks[0].queries == 4 + TRIES
         writer.rollback()
 
         progress = replace(table.progress, resume_key=first.resume_key)
@@ -265,7 +266,7 @@ def test_rows_of_a_condition_are_read_both_ways(source: Source):
     anew, _, _ = source.chunks(limits, by_row[0].resume_key)
     assert list(map(len, anew)) == [350, 250]
     source.where = "gone = 1"
-    with pytest.raises(SourceError, match=r"gone.*read by a condition \(gone = 1\)") as refused:
+    with pytest.raises(SourceError, match=r"gone.*read by a condition \(8 characters,") as refused:
         source.chunks(limits)
     assert refused.value.number == NO_SUCH_COLUMN
 
@@ -341,7 +342,7 @@ def test_a_column_that_has_become_national_is_not_taken_for_ascii(source: Source
         ]
 
         assert chunks[0] == chunks[1]
-        assert blocks.queries == 1
+        assert blocks.queries == 2  # one sets the connection up
 
 
 def test_what_is_made_of_columns_comes_out_the_same(source: Source):

@@ -402,7 +402,7 @@ class Simulation:
                 self.kill_in = 0
                 self.told.starts.clear()
                 self._started.clear()
-                self._still_stopped = stopped & self.told.gaps
+                self._still_stopped = stopped & self._gaps()
             elif not self._still_stopped <= stopped:
                 raise Finding(f"a start read again: {sorted(self._still_stopped - stopped)}")
             elif stopped and self._askings < _ASKINGS_MAX:
@@ -450,8 +450,7 @@ class Simulation:
     def _has_caught_up(self) -> bool:
         if self.told.starts and self.told.starts[-1] >= self._life_began:
             self._started.add(self.shard.number)
-        stopped = {t for t in self.told.gaps if self.told.stopped[t] >= self._life_began}
-        if not {t for t in stopped if self._is_captured(t)} <= self.published.named:
+        if not {t for t in self._gaps() if self._is_captured(t)} <= self.published.named:
             return False  # what this life has stopped is named by its next record
         if self.switches and self.world.ticks - self._life_began < _LOOK_TICKS:
             return False
@@ -460,6 +459,10 @@ class Simulation:
             self._has_shard_caught_up(self.shard.number if self.divided is None else number)
             for number in shards
         )
+
+    def _gaps(self) -> set[str]:
+        """Topics of tables that this life has stopped for a gap; a start tells of them again."""
+        return {t for t in self.told.gaps if self.told.stopped[t] >= self._life_began}
 
     def _has_shard_caught_up(self, number: int) -> bool:
         if self.published.newest is None:

@@ -23,6 +23,7 @@ from tailrace_schemas.progress import Progress
 from tailrace_schemas.shards import Shard
 from tests.simulation.history import ExpectedEvent, Named, TableHistory, histories
 from tests.simulation.kafka.broker import Partition
+from tests.simulation.lines import lines_of
 from tests.simulation.published import (
     PREFIX,
     Delivered,
@@ -148,12 +149,9 @@ def judge(sim: Simulation) -> None:
 class _Judge:
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
-        self._records = _line(sim)
-        self._histories = histories(self._records)
-        self._by_identity: dict[str, dict[tuple[bytes, bytes, int], ExpectedEvent]] = {
-            name: {e.identity: e for _, events in history.commits for e in events}
-            for name, history in self._histories.items()
-        }
+        self._records: list[wal.Record] | None = None
+        self._histories: dict[str, TableHistory] = {}
+        self._by_identity: dict[str, dict[tuple[bytes, bytes, int], ExpectedEvent]] = {}
         self._readers: dict[str, _Reader] = {}
         self._next: dict[Partition, int] = defaultdict(int)
         self._last: dict[Partition, bytes] = {}
@@ -165,7 +163,9 @@ class _Judge:
 
     def run(self) -> None:
         closed: dict[int, str] = {}
-        for delivered in self._sim.published.delivered:
+        of_each = zip(self._sim.published.delivered, lines_of(self._sim), strict=True)
+        for delivered, records in of_each:
+            self._take_line(records)
             self._ledger(delivered)
             for progress in delivered.progress:
                 before = closed.get(progress.shard, progress.after_lsn)
@@ -185,6 +185,20 @@ class _Judge:
                     self._freshness(last)
         self._nothing_else()
         self._nothing_unnoticed()
+
+    def _take_line(self, records: list[wal.Record]) -> None:
+        """What comes from here on is of this line of recovery; readers have what they have."""
+        if records is self._records:
+            return
+        self._records = records
+        self._histories = histories(records)
+        self._by_identity = {
+            name: {e.identity: e for _, events in history.commits for e in events}
+            for name, history in self._histories.items()
+        }
+        for reader in self._readers.values():
+            reader.history = self._histories[reader.history.name]
+            reader.is_dirty = True
 
     def _divide(self, progress: Progress) -> None:
         """Once the tables are divided among more shards, no publisher of fewer goes on."""
@@ -408,14 +422,6 @@ class _Judge:
 def reader_name(topic: str) -> str:
     """The table of a topic."""
     return topic.removeprefix(f"{PREFIX}.").rpartition(".")[2]
-
-
-def _line(sim: Simulation) -> list[wal.Record]:
-    """The line of recovery that the published changes are of: the newest that has them all."""
-    if not sim.is_line_left():
-        return sim.group.log.records
-    lines = [line.records for line in sim.group.lines] + [sim.group.log.records]
-    return next((records for records in reversed(lines) if sim.has_published(records)), lines[-1])
 
 
 def _count(bag: Counter[Any], event: Event) -> None:

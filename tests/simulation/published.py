@@ -16,6 +16,8 @@ from tailrace_schemas.progress import Progress
 from tests.simulation.kafka.broker import Broker, Entry, Partition, Transaction
 from tests.simulation.kafka.registry import Schemas
 
+Position = tuple[bytes, tuple[str, str] | None]
+"""LSN of a checkpoint, and the commit there: end time and id, None where it has none."""
 PREFIX: Final = "sim"
 _FRAME: Final = 5
 
@@ -91,11 +93,13 @@ class Delivered:
         transaction: the transaction.
         progress: its progress records, in order; seldom more than one.
         parts: its records by data partition.
+        positions: of all shards behind it.
     """
 
     transaction: Transaction
     progress: tuple[Progress, ...]
     parts: tuple[tuple[Partition, list[Entry]], ...]
+    positions: tuple[Position, ...]
 
 
 @dataclass(slots=True)
@@ -150,6 +154,11 @@ class Published:
         return min((shard.position for shard in self.shards.values()), default=bytes(10))
 
     @property
+    def positions(self) -> tuple[Position, ...]:
+        """What each shard has reached."""
+        return tuple((shard.position, shard.commit) for shard in self.shards.values())
+
+    @property
     def named(self) -> set[str]:
         """Topics of tables that are not part of the cut."""
         return {topic for shard in self.shards.values() for topic in shard.named}
@@ -178,7 +187,7 @@ class Published:
             shard.closed = lsn_of_text(record.closed_lsn)
             shard.position = max(shard.position, shard.closed)
             shard.named = tuple(record.snapshotting)
-        self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts)))
+        self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts), self.positions))
 
     def _note_position(self, shard: OfShard, entries: list[Entry]) -> None:
         for entry in reversed(entries):

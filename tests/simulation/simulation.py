@@ -55,6 +55,7 @@ from tests.simulation.inline import Lane
 from tests.simulation.kafka.broker import Broker, Fate, Transaction
 from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
+from tests.simulation.lines import captured, holds
 from tests.simulation.logs import Told
 from tests.simulation.ports import few_rows, make_ports, new_stop
 from tests.simulation.published import Published
@@ -62,7 +63,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.clock import ServerClock, Zone
 from tests.simulation.sqlserver.connection import Source
-from tests.simulation.sqlserver.database import TIME_MARK, Database, as_datetime
+from tests.simulation.sqlserver.database import TIME_MARK, Database
 from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.rows import Column, Instance, Table
 from tests.simulation.sqlserver.view import Features
@@ -647,32 +648,7 @@ class Simulation:
         """Whether something of what was published is not in the database's log any more."""
         if not self.group.lines:
             return False
-        return not self.has_published(self.group.log.records)
-
-    def has_published(self, records: list[wal.Record]) -> bool:
-        """Whether the commits at the published positions are on a line: so is all before them.
-
-        LSNs come again on another line, with another transaction or time.
-        """
-        captured = _captured(records)
-        for shard in self.published.shards.values():
-            found = captured.get(shard.position)
-            if found is None or shard.commit not in {None, found}:
-                return False
-        return True
-
-
-def _captured(records: list[wal.Record]) -> dict[bytes, tuple[str, str]]:
-    """What was ever in the mapping on a line, by LSN: end time and transaction id."""
-    database = Database()
-    found: dict[bytes, tuple[str, str]] = {bytes(10): ("", "")}
-    for place, record in enumerate(records, 1):
-        database.redo(records, place)
-        if isinstance(record, wal.Capture):
-            for entry in database.mapping:
-                time = as_datetime(entry.tran_end_time).isoformat("T", "milliseconds")
-                found[entry.start_lsn] = (time, entry.tran_id.hex())
-    return found
+        return not holds(captured(self.group.log.records), self.published.positions)
 
 
 def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:

@@ -70,7 +70,8 @@ class KafkaConfig(Section):
         ge=1,
         le=10_000,
         description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
-        " gives a total order per table, many let consumers share the work.",
+        " gives a total order per table, many let consumers share the work. Partitions added later"
+        " stop a table with a key until a new snapshot is asked for.",
     )
     replication_factor: int | None = Field(
         default=None,

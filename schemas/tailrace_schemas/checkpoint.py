@@ -178,6 +178,8 @@ class TableCheckpoint:
         schema_fingerprint: of the version in force at the position; None in records of earlier
             releases.
         partitions: of the source table, by which a switch is noticed; None where nobody looked.
+        topic_partitions: number of the data topic's partitions, by which keys are placed; None in
+            records of earlier releases.
     """
 
     state: str
@@ -197,6 +199,7 @@ class TableCheckpoint:
     snapshot_where: str | None = None
     schema_fingerprint: str | None = None
     partitions: str | None = None
+    topic_partitions: int | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -218,6 +221,7 @@ class TableCheckpoint:
             "snapshot_where": self.snapshot_where,
             "schema_fingerprint": self.schema_fingerprint,
             "partitions": self.partitions,
+            "topic_partitions": self.topic_partitions,
         }
 
     @classmethod
@@ -245,6 +249,7 @@ class TableCheckpoint:
             snapshot_where=record["snapshot_where"],
             schema_fingerprint=record["schema_fingerprint"],
             partitions=record["partitions"],
+            topic_partitions=record["topic_partitions"],
         )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
 
+from tailrace.resnapshot import ask
 from tailrace.topics import consumer_of
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
@@ -100,6 +102,44 @@ def test_topics_have_the_names_of_templates(pipe: Pipe, tmp_path: Path):
         publisher.until(pipe.is_caught_up, "it is out under another name")
     assert sorted(pipe.topics.state(source.name, "Log", "id")) == [3]
     pipe.assert_exactly_once("orders")
+
+
+def test_partitions_that_were_added_stop_the_table_until_it_is_asked_for(pipe: Pipe):
+    """Of a table without a key all events are in the first one: it goes on."""
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.orders (id int PRIMARY KEY)", "CREATE TABLE dbo.log (id int)")
+    for table in ("orders", "log"):
+        source.execute(*(f"INSERT dbo.{table} VALUES ({n})" for n in range(9)))
+        source.enable(table)
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+    admin = admin_of(pipe)
+    grown = admin.create_partitions([NewPartitions(pipe.topic(t), 3) for t in ("orders", "log")])
+    for future in grown.values():
+        future.result(10)
+
+    with Running(pipe.config()) as publisher:
+        source.execute(*(f"INSERT dbo.{table} VALUES (9)" for table in ("orders", "log")))
+        publisher.until(lambda: pipe.is_caught_up(gone=["orders"]), "the other one goes on")
+        (told,) = publisher.told("table_stopped")
+        assert f"{pipe.topic('orders')} has 3 partitions" in told["reason"]
+        older = {(e.partition, e.offset) for e in pipe.topics.events(source.name, "orders")}
+        ask(pipe.config(), ["dbo.orders"], 60)
+        publisher.until(pipe.is_caught_up, "it begins with the new number")
+        source.execute(*(f"DELETE dbo.orders WHERE id = {n}" for n in range(5)))
+        publisher.until(pipe.is_caught_up, "its changes are out")
+
+    with Running(pipe.config()) as publisher:
+        source.execute("DELETE dbo.orders WHERE id = 5")
+        publisher.until(pipe.is_caught_up, "a later start finds the number that it knows")
+    newer: dict[int, set[int]] = defaultdict(set)
+    for event in pipe.topics.events(source.name, "orders"):
+        if event.key is not None and (event.partition, event.offset) not in older:
+            newer[event.key["id"]].add(event.partition)
+    assert newer.keys() == set(range(10))
+    assert all(len(partitions) == 1 for partitions in newer.values())
+    assert {2} < set.union(*newer.values()), "the one that was added is in use"
+    pipe.assert_exactly_once("log")
 
 
 def keys_of(pipe: Pipe, topic: str, count: int = 20) -> dict[bytes, int]:

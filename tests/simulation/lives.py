@@ -48,6 +48,7 @@ class Life:
         ticks_max: int = 4000,
         per_call: Callable[[], None] = lambda: None,
         on_step: Callable[[Step], None] = lambda _: None,
+        is_over: Callable[[], bool] = lambda: True,
     ) -> None:
         """Publish until everything that is captured is closed, for so many calls at most.
 
@@ -56,6 +57,7 @@ class Life:
             ticks_max: the bound.
             per_call: happens at each call of the publisher.
             on_step: happens at each of its steps.
+            is_over: what else is waited for.
 
         Raises:
             PublisherError: it ended.
@@ -68,7 +70,7 @@ class Life:
             sim.world.tick()
             per_call()
             lane.run_next()
-            if self.ticks > ticks_max or sim.published.closed >= self.captured:
+            if self.ticks > ticks_max or (self.is_out and is_over()):
                 stop.set()
 
         sim.source.tick = tick
@@ -117,7 +119,12 @@ def second_life(large_transactions: int, options: Mapping[str, Any] = {}) -> Lif
     sim.run()
     sim.is_over = sim._dead = False
     sim.world.on_tick = lambda: None
+    change_rows(sim, large_transactions)
+    return Life(sim)
+
+
+def change_rows(sim: Simulation, large_transactions: int) -> None:
+    """Large transactions at the source, which are captured."""
     for number in range(large_transactions):
         ACTIONS["large_transaction"](sim, random.Random(500 + number))
     sim.scan(marks_time=True)
-    return Life(sim)

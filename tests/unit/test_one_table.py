@@ -105,6 +105,7 @@ OF_ONE_TABLE = {
     "StillStopped",
     "TableRenamed",
     "TopicCompacted",
+    "TopicPartitionsChanged",
     "TopicRefused",
     "UnexpectedTableError",
     "ValuesConverted",

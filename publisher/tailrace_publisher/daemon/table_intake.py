@@ -24,7 +24,7 @@ from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.renames import Renames
 from tailrace_publisher.daemon.resumed import ResumedVersions
 from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import PUBLISHED, WHOLE, TableEvent, TableState
+from tailrace_publisher.daemon.table_state import PUBLISHED, UNREAD, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import (
@@ -109,8 +109,12 @@ class TableIntake:
             TableFailed: its topic is refused.
             PublisherError: as :meth:`refresh`.
         """
-        if not self.is_stopped(table):
+        record = self._state.of(table.name)
+        if record.state in UNREAD - WHOLE:
+            return table  # its snapshot goes on, so its keys stay where they are
+        if record.state is not TableState.STOPPED:
             self._topics.make_again(table.name, table.topic)
+            self._state.keep(table.name, self._with_source(table, record))
             return table
         self._stopped.forgive(table.name)
         del self.tables[table.name]
@@ -198,7 +202,12 @@ class TableIntake:
             renamed = self._renames.told_of(name, catalog.instances)
             if is_selected and renamed is None:
                 self._stopped.miss(name, _NOT_CAPTURED)
-            kept = TableRecord(record.state, record.covers_from, stopped_reason=renamed)
+            kept = TableRecord(
+                record.state,
+                record.covers_from,
+                stopped_reason=renamed,
+                topic_partitions=record.topic_partitions,
+            )
             self._state.happened(name, TableEvent.PLACE_LOST, kept)
         self._tell_left_behind(left)
 
@@ -293,12 +302,14 @@ class TableIntake:
             self._stopped.check_may_begin(
                 table.name, record.stopped_reason, has_name_again=has_name_again
             )
+        if any(instance.key for instance in table.instances):  # without one, it is partition 0
+            self._topics.check_partitions(table.name, table.topic, record.topic_partitions)
         covers = table.recognised
         if record.state in PUBLISHED:
             covers = covers_of(table, record, self._state.out)
             after = still_covered(table, record, covers, self._state.out)
             self._tell_instances(table, record, after)
-            self._state.keep(table.name, _with_source(table, after))
+            self._state.keep(table.name, self._with_source(table, after))
         elif covers:
             covers = self._begin(table, record, covers)
         table.versions.clear()
@@ -346,7 +357,7 @@ class TableIntake:
                 raise PositionExpired(oldest_of(covers), start, min(covers.values()))
             wanted, covers = held is None, held or covers
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
-        known = _with_source(table, begun(record, covers))
+        known = self._with_source(table, begun(record, covers))
         known = replace(known, partitions=record.partitions_before)
         after = self._state.happened(table.name, event, known)
         if is_new:
@@ -356,6 +367,14 @@ class TableIntake:
             self._stopped.take_up(table.name, self._state.position.commit_lsn, after.state)
             table.is_told = False
         return covers
+
+    def _with_source(self, table: PublishedTable, record: TableRecord) -> TableRecord:
+        """A record with what it is compared by later: a renamed table, a topic that grew."""
+        return replace(
+            record,
+            source_object_id=table.instances[-1].source_object_id,
+            topic_partitions=self._topics.partitions(table.topic),
+        )
 
     def _tell_instances(
         self, table: PublishedTable, before: TableRecord, after: TableRecord
@@ -417,8 +436,3 @@ class TableIntake:
         known = max(record.schema_lsn, record.snapshot_fence or Lsn.ZERO)
         for conversion in changing_conversions(table.versions[instance], known):
             raise ValuesConverted(table.name, *conversion)
-
-
-def _with_source(table: PublishedTable, record: TableRecord) -> TableRecord:
-    """A record with the object id of the source table, by which it is known when it is renamed."""
-    return replace(record, source_object_id=table.instances[-1].source_object_id)

@@ -44,6 +44,8 @@ class TableRecord:
         schema_fingerprint: of that version, by which it is known again; None by an earlier release.
         partitions: of the source table, as :class:`Partitions` writes them, after ``WAITING`` while
             the stream has not passed a switch; None until somebody looked since it began.
+        topic_partitions: number of its topic's partitions, by which its keys are placed; None by an
+            earlier release.
     """
 
     state: TableState = TableState.MISSING
@@ -61,6 +63,7 @@ class TableRecord:
     snapshot_where: str | None = None
     schema_fingerprint: str | None = None
     partitions: str | None = None
+    topic_partitions: int | None = None
 
     @property
     def knows_partitions(self) -> bool:
@@ -97,6 +100,7 @@ class TableRecord:
             snapshot_where=record.snapshot_where,
             schema_fingerprint=record.schema_fingerprint,
             partitions=record.partitions,
+            topic_partitions=record.topic_partitions,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -124,6 +128,7 @@ class TableRecord:
             snapshot_where=self.snapshot_where,
             schema_fingerprint=self.schema_fingerprint,
             partitions=self.partitions,
+            topic_partitions=self.topic_partitions,
         )
 
 

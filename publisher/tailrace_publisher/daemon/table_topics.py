@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.deliver.topics import TopicSpec, data_spec
-from tailrace_publisher.errors import DeliveryRejected, TableFailed, TopicCompacted
+from tailrace_publisher.errors import (
+    DeliveryRejected,
+    TableFailed,
+    TopicCompacted,
+    TopicPartitionsChanged,
+)
 from tailrace_schemas.topics import TableName
 
 
@@ -16,7 +21,7 @@ class TableTopics:
 
     Args:
         config: the options.
-        ensure_topics: creates topics.
+        ensure_topics: creates topics; gives how many partitions each has.
         stopped: the tables that cannot go on.
 
     Attributes:
@@ -26,12 +31,13 @@ class TableTopics:
     def __init__(
         self,
         config: PublisherConfig,
-        ensure_topics: Callable[[list[TopicSpec]], None],
+        ensure_topics: Callable[[list[TopicSpec]], Mapping[str, int]],
         stopped: StoppedTables,
     ) -> None:
         self.stopped = stopped
         self._config = config
         self._ensure_topics = ensure_topics
+        self._partitions: dict[str, int] = {}
 
     def names(self, tables: Iterable[TableName]) -> dict[TableName, str]:
         """The topic of each table that can have one; the others count as missing."""
@@ -67,15 +73,34 @@ class TableTopics:
             TableFailed: it is refused.
         """
         try:
-            self._ensure_topics([data_spec(table, topic, self._config.kafka)])
+            self._ensure([data_spec(table, topic, self._config.kafka)])
         except DeliveryRejected as error:
             raise TableFailed(table, error) from error
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic had when it was last ensured: keys are placed by this."""
+        return self._partitions[topic]
+
+    def check_partitions(self, table: TableName, topic: str, before: int | None) -> None:
+        """Check that keys stay in their partitions, unless an operator asks for a new snapshot.
+
+        They were placed by the number before; None, of an earlier release, is taken for the same.
+
+        Raises:
+            TopicPartitionsChanged: the topic has another number.
+        """
+        now = self._partitions[topic]
+        if before not in {None, now} and not self.stopped.is_asked_for(table):
+            raise TopicPartitionsChanged(table, topic, before, now)
+
+    def _ensure(self, specs: list[TopicSpec]) -> None:
+        self._partitions.update(self._ensure_topics(specs))
 
     def _make(self, new: dict[TableName, TopicSpec]) -> None:
         if not new:
             return
         try:
-            self._ensure_topics(list(new.values()))
+            self._ensure(list(new.values()))
         except TopicCompacted as error:
             of_topic = {spec.name: table for table, spec in new.items()}
             self.stopped.add(of_topic[error.topic], error)

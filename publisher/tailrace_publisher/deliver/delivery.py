@@ -99,15 +99,15 @@ class KafkaDelivery:
         producer.init_transactions(self._options.start_timeout_s)
         self._producer = producer
 
-    def ensure_topics(self, specs: Sequence[TopicSpec]) -> None:
-        """Create the topics that do not exist; one that does keeps its partitions.
+    def ensure_topics(self, specs: Sequence[TopicSpec]) -> dict[str, int]:
+        """Create the topics that do not exist; give how many partitions each has.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
             TopicCompacted: one that the ledger speaks of is compacted.
         """
-        self._topics.ensure(specs)
+        return self._topics.ensure(specs)
 
     def largest_event(self, topic: str) -> int:
         """Bytes that key and value of an event may have together, before they are compressed."""

@@ -63,8 +63,8 @@ class DeliveryTopics:
         require_partitions(self._partitions, own, self._shards)
         self._check_settings(own)
 
-    def ensure(self, specs: Sequence[TopicSpec]) -> None:
-        """Create the topics that do not exist; one that does keeps its partitions.
+    def ensure(self, specs: Sequence[TopicSpec]) -> dict[str, int]:
+        """Create the topics that do not exist; give how many partitions each has.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -80,6 +80,7 @@ class DeliveryTopics:
                 check_not_compacted(topic, settings)
             self._largest[topic] = largest_record(self._target.kafka.options, settings)
         self._partitions.update(found)
+        return found
 
     def partitions(self, topic: str) -> int:
         """How many a topic has.

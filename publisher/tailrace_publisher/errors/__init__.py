@@ -42,6 +42,7 @@ from tailrace_publisher.errors.delivery import (
     RecordTooLarge,
     TokenUnavailable,
     TopicCompacted,
+    TopicPartitionsChanged,
     TopicRefused,
 )
 from tailrace_publisher.errors.source import (
@@ -116,6 +117,7 @@ __all__ = [
     "TableRenamed",
     "TokenUnavailable",
     "TopicCompacted",
+    "TopicPartitionsChanged",
     "TopicRefused",
     "UnexpectedTableError",
     "ValuesConverted",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tailrace_publisher.errors.base import PublisherError
+from tailrace_schemas.topics import TableName
 
 
 class DeliveryError(PublisherError):
@@ -71,6 +72,30 @@ class TopicCompacted(TopicRefused):
             " follow. Keep all events: kafka-configs --alter --entity-type topics --entity-name"
             f" {topic} --add-config cleanup.policy=delete, and take a new snapshot of the table;"
             " or, for subscribers of another kind only, set publisher.kafka.allow_compaction: true",
+            topic=topic,
+            code=0,
+        )
+
+
+class TopicPartitionsChanged(TopicRefused):
+    """A data topic has another number of partitions than the published keys were placed by.
+
+    Attributes:
+        before: the number that the keys of published events were placed by.
+        now: the number that the topic has.
+    """
+
+    def __init__(self, table: TableName, topic: str, before: int, now: int) -> None:
+        self.before = before
+        self.now = now
+        super().__init__(
+            f"table {table}: topic {topic} has {now} partitions, and events of the table were"
+            f" published by {before}. With another number most keys go to another partition, and"
+            " subscribers lose the order of their events. Fix: take a new snapshot (tailrace"
+            f" snapshot '{table.schema}.{table.table}'): it publishes every key by the new number,"
+            " and subscribers that need order per key read from its beginning. To return to"
+            f" {before} partitions, set kafka.partitions or kafka.topic_rules to {before} and"
+            " delete the topic first: the snapshot creates it again",
             topic=topic,
             code=0,
         )

@@ -417,10 +417,10 @@ class Simulation:
             else:
                 self.is_over = True
                 self._stop.set()
-        elif self.divided is not None and self._has_shard_caught_up(self.shard.number):
-            self.kill_in = 0  # the next shard's turn
         elif waited > CATCH_UP_TICKS_MAX:
             raise Finding(f"it does not catch up: {self._what_is_missing()}")
+        elif self._is_next_shards_turn():
+            self.kill_in = 0
 
     def _mend(self) -> None:
         features = self.source.features
@@ -458,13 +458,22 @@ class Simulation:
             self._started.add(self.shard.number)
         if not {t for t in self._gaps() if self._is_captured(t)} <= self.published.named:
             return False  # what this life has stopped is named by its next record
-        if self.switches and self.world.ticks - self._life_began < _LOOK_TICKS:
+        if not self._has_looked():
             return False
         shards = range(1) if self.divided is None else range(self.divided.map.shards)
         return all(
             self._has_shard_caught_up(self.shard.number if self.divided is None else number)
             for number in shards
         )
+
+    def _has_looked(self) -> bool:
+        """Whether this life has had the calls in which it notices switches."""
+        return not self.switches or self.world.ticks - self._life_began >= _LOOK_TICKS
+
+    def _is_next_shards_turn(self) -> bool:
+        """Whether this shard's publisher has nothing left to do while others have."""
+        is_through = self.divided is not None and self._has_shard_caught_up(self.shard.number)
+        return is_through and self._has_looked()
 
     def _gaps(self) -> set[str]:
         """Topics of tables that this life has stopped for a gap; a start tells of them again."""

@@ -86,7 +86,7 @@ class Switches:
             return
         try:
             found = switchable_partitions(self._connection)
-            lost = self._compared(found)
+            lost = self._compared(found, finish)
         except SourceBusy as error:
             # An index rebuild locks its table's rows of the catalog as long as it takes.
             self._not_before = self._clock.monotonic() + _PAUSE_S
@@ -100,7 +100,9 @@ class Switches:
                 waiting = replace(self._state.of(name), partitions=f"{WAITING}{now}")
                 self._state.keep(name, waiting)
 
-    def _compared(self, found: dict[int, Partitions]) -> dict[TableName, Partitions]:
+    def _compared(
+        self, found: dict[int, Partitions], finish: Callable[[], None]
+    ) -> dict[TableName, Partitions]:
         """Tables whose rows were switched, as they are now; keeps the partitions of the others."""
         lost: dict[TableName, Partitions] = {}
         for table in self._tables:
@@ -112,7 +114,7 @@ class Switches:
                 if self._is_switched(name, self._known(name, record.partitions), now):
                     lost[name] = now
                     continue
-            elif not self._may_begin(name, record, now):
+            elif not self._may_begin(name, record, now, finish):
                 continue
             self._seen[name] = now
             self._state.keep(name, replace(self._state.of(name), partitions=str(now)))
@@ -136,7 +138,9 @@ class Switches:
         fence = self._fences.mark(self._state.position.commit_lsn)
         self._waiting.update({name: (fence, now) for name, now in lost.items()})
 
-    def _may_begin(self, table: TableName, record: TableRecord, now: Partitions) -> bool:
+    def _may_begin(
+        self, table: TableName, record: TableRecord, now: Partitions, finish: Callable[[], None]
+    ) -> bool:
         """Whether a table waits for no switch; one that waited begins once more."""
         if table not in self._waiting:
             if record.partitions is None:
@@ -156,7 +160,9 @@ class Switches:
             self._wait({table: now})
             return False
         del self._waiting[table]
-        # What was published of it since the switch was noticed is void.
+        # What was published of it since the switch was noticed is void, and what was sent as well:
+        # events that share a Kafka transaction with the beginning would count as after it.
+        finish()
         self._state.happened(table, TableEvent.PLACE_LOST, record)
         self._state.happened(table, TableEvent.SNAPSHOT_WANTED, record)
         return True

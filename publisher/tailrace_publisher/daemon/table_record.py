@@ -72,9 +72,13 @@ class TableRecord:
 
     @property
     def partitions_before(self) -> str | None:
-        """What is kept of the partitions when the table begins again."""
-        known = None if self.partitions is None else self.partitions.lstrip(WAITING + BEFORE)
-        return None if known is None else f"{BEFORE}{known}"
+        """What is kept of the partitions when the table begins again.
+
+        One that waits goes on waiting: another life must not begin it before the switch is passed.
+        """
+        if self.partitions is None or self.partitions.startswith((WAITING, BEFORE)):
+            return self.partitions
+        return f"{BEFORE}{self.partitions}"
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:

@@ -31,6 +31,7 @@ class Told:
         stopped: when the table of a topic was last told to be stopped, in ticks.
         renamed: tables that were renamed at the source: reading them may have failed for it.
         gaps: the topics whose tables were last told to be stopped for changes that are gone.
+        restarted: the topics whose tables this life began again, until a record names them.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
         is_verbose: whether to print every event.
@@ -42,6 +43,7 @@ class Told:
     renamed: set[str] = field(default_factory=set)
     gaps: set[str] = field(default_factory=set)
     starts: list[int] = field(default_factory=list)
+    restarted: set[str] = field(default_factory=set)
     metrics: Metrics = field(default_factory=Metrics)
 
     def take(self, _logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
@@ -63,8 +65,10 @@ class Told:
             raise Finding(f"the session began again for one statement: {event['reason']}")
         elif name == "table_restarted":
             self.gaps.discard(f"sim.{event['table']}")
+            self.restarted.add(f"sim.{event['table']}")
         elif name in {"checkpoint_found", "checkpoint_missing"}:
             self.starts.append(ticks)
+            self.restarted.clear()
         if self.is_verbose:
             facts = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
             print(f"  [{ticks}] {level} {name} {facts}")  # noqa: T201

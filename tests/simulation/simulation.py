@@ -363,6 +363,7 @@ class Simulation:
             self._since_step = 0
             ACTIONS[step.kind](self, random.Random(step.seed))
         self._let_replicas_work()
+        self.told.restarted -= self.published.named
         if self._next_step == len(steps):
             self._quiet()
 
@@ -458,8 +459,8 @@ class Simulation:
             self._started.add(self.shard.number)
         if not {t for t in self._gaps() if self._is_captured(t)} <= self.published.named:
             return False  # what this life has stopped is named by its next record
-        if not self._has_looked():
-            return False
+        if self.told.restarted or not self._has_looked():
+            return False  # what was noticed is told by the next record
         shards = range(1) if self.divided is None else range(self.divided.map.shards)
         return all(
             self._has_shard_caught_up(self.shard.number if self.divided is None else number)

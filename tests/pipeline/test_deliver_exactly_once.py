@@ -322,7 +322,7 @@ def test_a_record_too_large_is_refused_by_name_and_nothing_is_committed(
     with delivering(kafka, topics, schemas, table) as delivery:
         delivery.send(table.rows(0, 5))
         with pytest.raises(DeliveryRejected, match=r"max.message.bytes") as caught:
-            delivery.send(table.rows(5, 6, "x" * 1_100_000))
+            delivery.send(table.rows(5, 6, "x" * 17_000_000))
         assert table.topic in str(caught.value)
         assert not caught.value.retryable
     with delivering(kafka, topics, schemas, table):

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
+from tailrace.doctor.large_values import LargeValues
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
@@ -51,7 +52,9 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     kafka = kafka_of(shared_broker.oauth_bootstrap, **{"sasl.oauthbearer.config": "scope=cdc"})
     assert_carries(pipe, tmp_path, kafka)
     found = list(
-        look_at_brokers(KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities([]))
+        look_at_brokers(
+            KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities([]), LargeValues()
+        )
     )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
     assert "scope=cdc" in oauth_functions.asked
@@ -117,7 +120,7 @@ def test_a_function_that_is_of_no_use_is_told_by_name(
         config.connection()
     assert function in str(raised.value)
     assert "eyJ" not in str(raised.value)  # how a JWT begins
-    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities([]))
+    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities([]), LargeValues())
     assert (finding.level, finding.subject) == (Level.PROBLEM, "kafka.oauth_callback")
 
 

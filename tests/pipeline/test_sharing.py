@@ -38,7 +38,7 @@ from tailrace_schemas.shards import Shard, ShardMap
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_sink.log_plan import plan_cut
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Bound
+from tailrace_sink.progress_groups import Backlog, Bound
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.sink_state import SinkState
 from tests.pipeline.conftest import Pipe
@@ -288,7 +288,8 @@ def assert_cuts(pipe: Pipe, shards: int) -> None:
     for _ in range(8):
         ends = [chance.randint(0, len(records)) for _ in range(shards)]
         part = [record for record in records if record.offset < ends[record.partition]]
-        cut = plan_cut(SinkState(), {}, part, pipe.topics.names, Bound(1 << 60))
+        state, names = SinkState(), pipe.topics.names
+        cut = plan_cut(state, {}, Backlog.of(state, part), names, Bound(1 << 60))
         if cut is None:
             continue
         newest = {record.partition: record.progress for record in part}
@@ -297,7 +298,7 @@ def assert_cuts(pipe: Pipe, shards: int) -> None:
             assert cut.following.closed_lsn == ""
         else:
             assert cut.following.closed_lsn == min(of.closed_lsn for of in newest.values())
-        plan = plan_batch(SinkState(), part, pipe.topics.names, Bound(1 << 60))
+        plan = plan_batch(state, Backlog.of(state, part), names, Bound(1 << 60))
         assert ("" if plan is None else plan.following.closed_lsn) == cut.following.closed_lsn
 
 

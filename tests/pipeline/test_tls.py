@@ -14,6 +14,7 @@ import pytest
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
+from tailrace.doctor.large_values import LargeValues
 from tailrace.web.run import WebOptions, serving
 from tailrace_compose.images import health
 from tailrace_publisher.errors import ConfigError, EncryptionRefused
@@ -78,7 +79,7 @@ def test_a_broker_s_certificate_is_refused_with_its_reason(bad: tuple[int, Path,
             "start_timeout_s": 1,
         }
     )
-    (told,) = look_at_brokers(config, TopicNames("p"), [], Identities(["t"]))
+    (told,) = look_at_brokers(config, TopicNames("p"), [], Identities(["t"]), LargeValues())
     assert (told.level, words in told.text) == (Level.PROBLEM, True), told.text
     assert f"127.0.0.1:{port}" in told.text
 

@@ -73,18 +73,21 @@ def refuse_second(configs: Iterable[PublisherConfig]) -> None:
 
 
 def _check(config: PublisherConfig) -> None:
+    from tailrace_publisher.errors import PublisherError
+
     kafka, topic = config.kafka, config.topics.progress
-    consumer = consumer_of(kafka.bootstrap, kafka.librdkafka_options())
     try:
-        sign = _last_sign(consumer, TopicPartition(topic, 0), kafka.start_timeout_s)
-        if sign is None or not sign.may_live(config.heartbeat_s):
-            return
-        consumer.assign([TopicPartition(topic, 0, sign.next_offset)])
-        newer = _next_message(consumer, time.monotonic() + config.heartbeat_s + 1)
-    except KafkaException:
+        consumer = consumer_of(kafka.bootstrap, kafka.librdkafka_options())
+        try:
+            sign = _last_sign(consumer, TopicPartition(topic, 0), kafka.start_timeout_s)
+            if sign is None or not sign.may_live(config.heartbeat_s):
+                return
+            consumer.assign([TopicPartition(topic, 0, sign.next_offset)])
+            newer = _next_message(consumer, time.monotonic() + config.heartbeat_s + 1)
+        finally:
+            consumer.close()
+    except (KafkaException, PublisherError):
         return  # the publisher itself waits for brokers, and says what is wrong with them
-    finally:
-        consumer.close()
     if newer is not None:
         found = _sign_of(newer)
         raise AnotherPublisherRuns(

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from confluent_kafka import KafkaException
+
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.verdict import State, findings
+from tailrace_publisher.errors import PublisherError
 
 if TYPE_CHECKING:
     from tailrace.settings import Settings
@@ -25,7 +28,10 @@ def look_at_running(settings: Settings) -> Iterator[Finding]:
     """
     from tailrace.web.run import look_once
 
-    facts = look_once(settings).facts
+    try:
+        facts = look_once(settings).facts
+    except (KafkaException, PublisherError):
+        return
     if _PARTS & facts.problems.keys():
         return
     if facts.record_age_s is None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tailrace.cli import cli
-from tailrace_publisher.daemon import wiring
+from tailrace_publisher.daemon import opened
 from tailrace_publisher.errors import DatabaseReplaced
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
@@ -130,7 +130,7 @@ def test_another_replica_goes_on_and_the_first_line_is_not_taken_for_it(
         return replace(visible_identity(connection), **shown)
 
     with monkeypatch.context() as patch:
-        patch.setattr(wiring, "visible_identity", replica)
+        patch.setattr(opened, "visible_identity", replica)
         with Running(pipe.config()) as publisher:
             publisher.until(pipe.is_caught_up, "it goes on")
         assert publisher.told("database_moved")

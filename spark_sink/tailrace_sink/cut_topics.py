@@ -48,7 +48,8 @@ class CutTopics:
         ).items():
             starts = error.starts if isinstance(error, ChangesLost) else {}
             # What is left may hold a snapshot that was taken for just this reason.
-            rest = topics.pop(topic).from_offsets(starts) if starts else None
+            found = topics.pop(topic)
+            rest = found.from_offsets(starts) if starts else None
             if rest is not None:
                 topics[topic] = rest
             lost[topic] = Loss(str(error), starts)

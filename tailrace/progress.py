@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import fastavro
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tailrace.topics import arrived, consumer_of
 from tailrace_schemas.framing import split_frame
@@ -85,11 +85,25 @@ def last_published(config: PublisherConfig) -> Progress | None:
 
 
 def _last_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> Progress | None:
+    message = newest_message(consumer, partition, timeout_s)
+    return None if message is None else decode(cast("bytes", message.value()))
+
+
+def newest_message(
+    consumer: Consumer, partition: TopicPartition, timeout_s: float
+) -> Message | None:
+    """The newest record of a partition, None while there is none.
+
+    A transaction's marker takes an offset too, so the search steps back until a record is found.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
     low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s)
     step = 8
     while high > low:
         start = max(low, high - step)
-        found = list(_read(consumer, _at(partition, start), timeout_s))
+        found = list(_messages(consumer, _at(partition, start), timeout_s))
         if found:
             return found[-1]
         if start == low:
@@ -198,12 +212,18 @@ def _at(partition: TopicPartition, offset: int) -> TopicPartition:
 
 
 def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:
+    for message in _messages(consumer, start, timeout_s):
+        yield decode(cast("bytes", message.value()))
+
+
+def _messages(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Message]:
+    """The records of a partition from an offset to its end."""
     consumer.assign([start])
     # One by one: for several at once the client waits until the time is over, or there are as many.
     while (message := consumer.poll(timeout_s)) is not None:
         error = message.error()
         if error is None:
-            yield decode(cast("bytes", message.value()))
+            yield message
         elif error.name() == "_PARTITION_EOF":
             return
         else:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tailrace.progress import newest_message
 from tailrace.topics import consumer_of
 from tailrace_schemas.progress import PUBLISHER_HEADER
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
 
 _SILENT_HEARTBEATS = 3
-_STEPS = (8, 64, 512)
-"""How far to look back for a record: an aborted transaction leaves markers only."""
 
 
 class AnotherPublisherRuns(Exception):
@@ -102,22 +101,12 @@ def _last_sign(consumer: Consumer, where: TopicPartition, timeout_s: float) -> L
     topic = consumer.list_topics(where.topic, timeout=timeout_s).topics[where.topic]
     if topic.error is not None or not topic.partitions:
         return None
-    low, high = consumer.get_watermark_offsets(where, timeout=timeout_s)
-    for step in _STEPS:
-        start = max(low, high - step)
-        consumer.assign([TopicPartition(where.topic, where.partition, start)])
-        newest = None
-        while (message := _next_message(consumer, time.monotonic() + timeout_s, high)) is not None:
-            newest = message
-        if newest is not None:
-            return _sign_of(newest)
-        if start == low:
-            break
-    return None
+    newest = newest_message(consumer, where, timeout_s)
+    return None if newest is None else _sign_of(newest)
 
 
-def _next_message(consumer: Consumer, deadline: float, end: int | None = None) -> Any:
-    """The next record; None after the time, or with an end at the end of the partition."""
+def _next_message(consumer: Consumer, deadline: float) -> Any:
+    """The next record; None after the time. The end of the partition is not the end of the wait."""
     while (left_s := deadline - time.monotonic()) > 0:
         message = consumer.poll(left_s)
         if message is None:
@@ -127,8 +116,6 @@ def _next_message(consumer: Consumer, deadline: float, end: int | None = None) -
             return message
         if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
             raise KafkaException(error)
-        if end is not None:
-            return None
     return None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tailrace import errors_page, events_page, metrics_page
 from tailrace.configuration import document
+from tests.prose import counts, rules
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,6 +75,43 @@ def test_nothing_is_left_to_be_done_in_a_comment():
     ]
 
     assert left == []
+
+
+def test_no_file_gets_more_faults_of_english_than_it_has():
+    assert counts.grown() == [], f"rewrite these; after moving files run: {counts.RENEW}"
+
+
+def test_faults_of_english_are_found():
+    page = """# Told
+Once the topics are behind its start, drop it. The sink is 5 s behind.
+`anew` and times out.
+"""
+    found = [(fault.line, fault.text) for fault in rules.page_faults(page)]
+    assert found == [(1, "Told"), (2, "behind")]
+
+    long = " ".join(["word"] * (rules.WORDS_MAX + 1))
+    module = f'''
+def f(config):
+    """Go on.
+
+    Args:
+        config: the options.
+        wait_s: seconds, at most 60 in all.
+    """
+    fail("begun anew", "behind")
+
+
+class C:
+    """A thing. W{long}."""
+'''
+    found = [(fault.line, fault.text) for fault in rules.module_faults(module)]
+    assert sorted(found) == [
+        (3, "Go on"),
+        (6, "config: the options."),
+        (9, "anew"),
+        (9, "begun"),
+        (13, "Wword word word word word ..."),
+    ]
 
 
 # "The topics are behind the newer one's start" told an operator to disable a capture instance

@@ -73,6 +73,7 @@ def page_faults(text: str) -> Iterator[Fault]:
     """Faults of Markdown: words, sentences and lines outside code, tables and link targets."""
     # Code goes, its lines stay: a fault keeps its number.
     text = re.sub(r"```.*?```", lambda code: "\n" * code[0].count("\n"), text, flags=re.DOTALL)
+    text = re.sub(r"(?m)^(?: {4,}|\t).*$", "", text)
     plain = _LINK.sub(r"\1", text)
     for number, line in enumerate(plain.splitlines(), 1):
         yield from word_faults(line, number)

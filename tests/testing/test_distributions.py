@@ -138,7 +138,7 @@ def test_the_command_needs_no_spark_and_says_what_the_sink_needs(built, tmp_path
 def test_readmes_example_runs_with_the_extra_for_tests(built, tmp_path):
     clean = Clean(tmp_path / "clean", built, "tailrace[testing]")
     text = (ROOT / "README.md").read_text("utf-8")
-    (example,) = re.findall(r"## In your own tests\n```python\n(.*?)```", text, re.DOTALL)
+    (example,) = re.findall(r"## Test your own code\n\n```python\n(.*?)```", text, re.DOTALL)
     rows, connection_string = clean.python(example, tmp_path).splitlines()
     assert "'note': 'first'" in rows
     assert "DATABASE={Shop}" in connection_string

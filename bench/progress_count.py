@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from tailrace.progress import decode
+from tailrace.reading.progress import decode
 from tailrace_schemas.topics import TopicNames
 
 _POLL_S: Final = 0.1

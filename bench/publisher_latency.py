@@ -27,8 +27,8 @@ from bench.published_orders import (
     running_publisher,
     settings_of,
 )
-from tailrace.latency import by_closing, percentiles
-from tailrace.progress import decode
+from tailrace.demo.latency import by_closing, percentiles
+from tailrace.reading.progress import decode
 from tailrace_compose.local.stack import LocalStack
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TopicNames

@@ -1,5 +1,5 @@
 """``python -m tailrace``."""
 
-from tailrace.cli import main
+from tailrace.cli.root import main
 
 main()

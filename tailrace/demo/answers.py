@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.audit import Audit, audit
+from tailrace.audit.audit import Audit, audit
 from tailrace.demo import database
-from tailrace.explain_asked import explain_key_or_moment
-from tailrace.explain_text import explanation_lines
-from tailrace.settings import load
+from tailrace.explain.explain import explain_key_or_moment
+from tailrace.explain.report import explanation_lines
+from tailrace.settings.load import load
 from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tailrace.lake import CommitRow
+    from tailrace.reading.lake import CommitRow
 
 _CHANGES: Final = 3
 

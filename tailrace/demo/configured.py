@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from tailrace.demo.database import DATABASE
-from tailrace.stack import stack_config
+from tailrace.local.stack import stack_config
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port
 

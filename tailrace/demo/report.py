@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from tailrace.compare import TableComparison, TopicComparison
 from tailrace.demo import answers, database, flights, verify
 from tailrace.demo.answers import Answers
-from tailrace.lake import log_commits
-from tailrace.latency import Percentiles, by_closing, percentiles
-from tailrace.topics import existing_data_topics, read_all
+from tailrace.demo.compare import TableComparison, TopicComparison
+from tailrace.demo.latency import Percentiles, by_closing, percentiles
+from tailrace.reading.lake import log_commits
+from tailrace.reading.topics import existing_data_topics, read_all
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, TopicNames
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tailrace.demo.replay import ReplayProgress
-    from tailrace.lake import CommitRow
+    from tailrace.reading.lake import CommitRow
     from tailrace_schemas.progress import Progress
 
 KEYS = {

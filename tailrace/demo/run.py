@@ -25,9 +25,9 @@ from tailrace.demo.replay import Replay, plan
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
 from tailrace.demo.view import LakeState, Picture
-from tailrace.lake import CommitRows
-from tailrace.progress import ProgressFollower
-from tailrace.settings import load
+from tailrace.reading.lake import CommitRows
+from tailrace.reading.progress import ProgressFollower
+from tailrace.settings.load import load
 from tailrace.web.run import WebOptions, serving
 from tailrace_compose.local.stack import LocalStack, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.demo.flights import Figures
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyodbc
     from pyspark.sql import SparkSession
 
-    from tailrace.topics import Event
+    from tailrace.reading.topics import Event
 
 OPERATIONS = ("c", "u", "d", "r")
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from tailrace.demo.replay import ReplayProgress
-    from tailrace.progress import Published
+    from tailrace.reading.progress import Published
 
 LOG_LINES = 6
 

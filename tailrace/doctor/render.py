@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tailrace.doctor.findings import Finding, Level, Part
-from tailrace.terminal import shown, shown_json
+from tailrace.reading.terminal import shown, shown_json
 
 _MARKS: Final = {
     Level.OK: ("ok     ", "green"),

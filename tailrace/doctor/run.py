@@ -26,7 +26,7 @@ from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
 from tailrace.doctor.traces import look_at_traces
-from tailrace.progress import last_published
+from tailrace.reading.progress import last_published
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import (
     ConfigError,
@@ -40,7 +40,7 @@ from tailrace_publisher.source.queries import is_cdc_enabled
 from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 _SERVER: Final = Judge(Part.SERVER)
 

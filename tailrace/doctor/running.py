@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaException
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace.verdict import State, findings
+from tailrace.lag.verdict import State, findings
 from tailrace_publisher.errors import PublisherError
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 _JUDGE: Final = Judge(Part.RUNNING)
 _PARTS: Final = frozenset({"source", "topics", "log", "lake"})

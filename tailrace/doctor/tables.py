@@ -11,7 +11,7 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace.enable import CaptureOptions, enable_table
+from tailrace.enable.tsql import CaptureOptions, enable_table
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.preflight import check_source

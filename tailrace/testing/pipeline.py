@@ -17,10 +17,10 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 import yaml
 
-from tailrace.lake import CommitRow, CommitRows
+from tailrace.reading.lake import CommitRow, CommitRows
+from tailrace.reading.topics import Event, existing_data_topics, in_commit_order, read_all
 from tailrace.testing.errors import PipelineFailed, PipelineTimeout
 from tailrace.testing.progress import Ledger, Reached
-from tailrace.topics import Event, existing_data_topics, in_commit_order, read_all
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_compose.local.registry import SchemaRegistry as RegistryProcess

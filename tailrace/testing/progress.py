@@ -7,8 +7,8 @@ from typing import cast
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
-from tailrace.progress import decode
-from tailrace.topics import consumer_of
+from tailrace.reading.progress import decode
+from tailrace.reading.topics import consumer_of
 from tailrace_schemas.progress import Progress
 from tailrace_schemas.topics import TopicNames
 

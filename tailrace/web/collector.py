@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from confluent_kafka import KafkaException
 
-from tailrace.freshness import Freshness
-from tailrace.lake import CommitRows
+from tailrace.lag.freshness import Freshness
+from tailrace.reading.lake import CommitRows
 from tailrace.web.daemons import DaemonAddress
 from tailrace.web.model import Model
 from tailrace.web.parts import PartsReader
 from tailrace.web.strip import LedgerReader
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 _END_S: Final = 30.0
 _UNWATCHED_PAUSE_S: Final = 60.0

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
-from tailrace.change_rows import NotThere
-from tailrace.explain_asked import explain_key_or_moment
-from tailrace.explain_text import explanation_lines
-from tailrace.moments import MomentError, parse_moment
-from tailrace.table_names import TableNameError, parse_table, splits
-from tailrace.versions import Version, ddl_of, versions_of
+from tailrace.explain.explain import explain_key_or_moment
+from tailrace.explain.report import explanation_lines
+from tailrace.reading.change_rows import NotThere
+from tailrace.reading.moments import MomentError, parse_moment
+from tailrace.reading.schema_versions import Version, ddl_of, versions_of
+from tailrace.reading.table_names import TableNameError, parse_table, splits
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection
@@ -20,7 +20,7 @@ from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 _CHANGES: int = 10
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from tailrace.verdict import duration
+from tailrace.lag.verdict import duration
 
 DASH: Final = "&ndash;"
 _SLOW_S: Final = 60.0

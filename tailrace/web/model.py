@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tailrace.freshness import Freshness, TableFreshness
-from tailrace.publisher_notes import PublisherNotes, TableNote
-from tailrace.verdict import DaemonFact, Facts, StageFact, Verdict, verdict
+from tailrace.lag.freshness import Freshness, TableFreshness
+from tailrace.lag.stopped_tables import PublisherNotes, TableNote
+from tailrace.lag.verdict import DaemonFact, Facts, StageFact, Verdict, verdict
 from tailrace.web.strip import Bucket
 from tailrace_schemas.daemon_status import (
     UNREAD_STATES,

@@ -7,8 +7,8 @@ from itertools import dropwhile
 from typing import Final
 from urllib.parse import quote
 
-from tailrace.freshness import Joint
-from tailrace.verdict import duration
+from tailrace.lag.freshness import Joint
+from tailrace.lag.verdict import duration
 from tailrace.web.html import DASH, lsn, moment, seconds, tag, text
 from tailrace.web.model import Model, Row
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Bucket

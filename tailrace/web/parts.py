@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tailrace.freshness import Freshness, FreshnessReader
-from tailrace.publisher_notes import PublisherNotes, publisher_notes
+from tailrace.lag.freshness import Freshness, FreshnessReader
+from tailrace.lag.stopped_tables import PublisherNotes, publisher_notes
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
 from tailrace_publisher.errors import PublisherError
@@ -16,7 +16,7 @@ from tailrace_schemas.daemon_status import DaemonStatus, of_shards
 from tailrace_schemas.registry import RegistryError
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 _NOTES_AGE_MAX_S: Final = 30.0
 

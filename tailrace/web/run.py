@@ -21,7 +21,7 @@ from tailrace_schemas.http_tls import read_tls
 from tailrace_schemas.topics import database_path
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 
 class WebRefused(Exception):

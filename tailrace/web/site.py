@@ -8,7 +8,7 @@ from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from tailrace.resnapshot import SignalNotTaken, send
+from tailrace.signals.request import SignalNotTaken, send
 from tailrace.web.collector import Collector
 from tailrace.web.details import Details
 from tailrace.web.html import page, tag
@@ -19,7 +19,7 @@ from tailrace_schemas.http_messages import Refused, Request, Response, Route, Ro
 from tailrace_schemas.signals import SnapshotSignal
 
 if TYPE_CHECKING:
-    from tailrace.settings import Settings
+    from tailrace.settings.load import Settings
 
 _FIRST_LOOK_S: Final = 25.0
 _HEADERS: Final = {

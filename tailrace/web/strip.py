@@ -10,8 +10,8 @@ from typing import Final, cast
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from tailrace.progress import decode
-from tailrace.topics import consumer_of
+from tailrace.reading.progress import decode
+from tailrace.reading.topics import consumer_of
 from tailrace_schemas.progress import Progress
 from tailrace_schemas.topics import TopicNames
 

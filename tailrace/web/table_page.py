@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tailrace.web.html import DASH, lsn, seconds, tag, text
 
 if TYPE_CHECKING:
-    from tailrace.versions import Version
+    from tailrace.reading.schema_versions import Version
     from tailrace.web.model import Row
 
 

@@ -70,7 +70,7 @@ def test_the_delay_of_a_start_is_a_span_of_time(capsys):
 
 
 def test_the_delay_goes_on_to_the_server(tmp_path):
-    from tailrace.emulator import EmulatorOptions, arguments_of
+    from tailrace.local.emulator import EmulatorOptions, arguments_of
 
     options = EmulatorOptions(tmp_path, "127.0.0.1", 0, None, "auto", False, None, 1.5)
     assert arguments_of(options)[-2:] == ["--agent-start-delay", "1.5"]

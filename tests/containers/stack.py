@@ -17,10 +17,10 @@ import pyodbc
 import yaml
 from testcontainers.core.container import DockerContainer
 
-from tailrace.lake import CommitRow, CommitRows
+from tailrace.reading.lake import CommitRow, CommitRows
+from tailrace.reading.topics import existing_data_topics, read_all
 from tailrace.testing import SqlServerCdcContainer, engine
 from tailrace.testing.progress import Ledger, Reached
-from tailrace.topics import existing_data_topics, read_all
 from tailrace_compose.images import health
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port

@@ -17,10 +17,10 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
-from tailrace.lake import CommitRow, CommitRows
-from tailrace.settings import load
-from tailrace.topics import Event, existing_data_topics, read_all
+from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.reading.lake import CommitRow, CommitRows
+from tailrace.reading.topics import Event, existing_data_topics, read_all
+from tailrace.settings.load import load
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tailrace.audit import audit
-from tailrace.topics import Event
+from tailrace.audit.audit import audit
+from tailrace.reading.topics import Event
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyodbc
 
-from tailrace.topics import Event
+from tailrace.reading.topics import Event
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tests.pipeline.source_database import SourceDatabase

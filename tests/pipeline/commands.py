@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from tailrace.cli import cli
+from tailrace.cli.root import cli
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from tailrace.record_decoder import RecordDecoder
-from tailrace.topics import Event, consumer_of, existing_data_topics, read_all
+from tailrace.reading.record_decoder import RecordDecoder
+from tailrace.reading.topics import Event, consumer_of, existing_data_topics, read_all
 from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import kafka_at

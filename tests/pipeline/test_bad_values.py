@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.resnapshot import ask
+from tailrace.signals.request import ask
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.snapshot.table_reader import TableReader

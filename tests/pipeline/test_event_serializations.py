@@ -13,7 +13,7 @@ import httpx
 import jsonschema
 import pytest
 
-from tailrace.topics import committed_messages
+from tailrace.reading.topics import committed_messages
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics import TableName, value_subject
 from tailrace_sink.config import SinkConfig

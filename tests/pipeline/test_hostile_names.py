@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tailrace.terminal import shown
+from tailrace.reading.terminal import shown
 from tailrace.web.run import WebOptions, serving
 from tailrace_schemas.names import avro_name
 from tests.pipeline.commands import invoke

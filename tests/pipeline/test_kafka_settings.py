@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tailrace.audit import audit
+from tailrace.audit.audit import audit
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver.segments import COMPACTED
 from tailrace_publisher.deliver.topics import TopicAdmin

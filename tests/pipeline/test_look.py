@@ -13,9 +13,9 @@ from click.testing import Result
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tailrace.moments import Moment
-from tailrace.progress import decode
-from tailrace.seek import SeekRefused, cut_at
+from tailrace.reading.moments import Moment
+from tailrace.reading.progress import decode
+from tailrace.signals.seek import SeekRefused, cut_at
 from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.topics import TableName

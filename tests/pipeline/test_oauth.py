@@ -17,7 +17,7 @@ from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.doctor.large_values import LargeValues
-from tailrace.topics import existing_data_topics
+from tailrace.reading.topics import existing_data_topics
 from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig

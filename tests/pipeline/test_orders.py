@@ -11,8 +11,8 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tailrace.cli import cli
-from tailrace.resnapshot import ask
+from tailrace.cli.root import cli
+from tailrace.signals.request import ask
 from tailrace_schemas.daemon_status import DaemonStatus, TableStatus
 from tailrace_schemas.signals import TableOrder, TableSignal
 from tailrace_schemas.topics import TableName

@@ -10,7 +10,7 @@ from typing import Any
 import pyodbc
 import pytest
 
-from tailrace.enable import least_grants
+from tailrace.enable.tsql import least_grants
 from tailrace_publisher.errors import ConfigError, PreflightError
 from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.position import ChangePosition

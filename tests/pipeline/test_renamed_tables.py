@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.resnapshot import ask
+from tailrace.signals.request import ask
 from tailrace_publisher.errors import PreflightError
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running

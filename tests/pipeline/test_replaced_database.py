@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from tailrace.cli import cli
+from tailrace.cli.root import cli
 from tailrace_publisher.daemon import opened
 from tailrace_publisher.errors import DatabaseReplaced
 from tailrace_publisher.ports import Connection

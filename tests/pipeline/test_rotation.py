@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tailrace.resnapshot import ask
+from tailrace.signals.request import ask
 from tailrace_publisher.config import PublisherConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition

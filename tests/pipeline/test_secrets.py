@@ -16,7 +16,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tailrace.cli import cli
+from tailrace.cli.root import cli
 from tests.fix_certificates import KEY_PASSWORD, Chain
 from tests.fix_kafka import SharedBroker
 from tests.pipeline.conftest import Pipe

@@ -10,11 +10,11 @@ from typing import Final
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
-from tailrace.audit import audit
-from tailrace.moments import Moment
-from tailrace.progress import decode, last_record
-from tailrace.tail import EventTail
-from tailrace.topics import Event, arrived, consumer_of
+from tailrace.audit.audit import audit
+from tailrace.reading.moments import Moment
+from tailrace.reading.progress import decode, last_record
+from tailrace.reading.tail import EventTail
+from tailrace.reading.topics import Event, arrived, consumer_of
 from tailrace_publisher.daemon.agreed_map import agreed_map
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import DeliveryRejected, ShardsDiffer

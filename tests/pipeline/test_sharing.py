@@ -16,8 +16,8 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tailrace.progress import last_record
-from tailrace.settings import Settings
+from tailrace.reading.progress import last_record
+from tailrace.settings.load import Settings
 from tailrace.web.run import WebOptions, serving
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.accept import accept_database

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tailrace.cli import cli
-from tailrace.resnapshot import SignalNotTaken, ask
+from tailrace.cli.root import cli
+from tailrace.signals.request import SignalNotTaken, ask
 from tailrace_publisher.config import PublisherConfig
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_schemas.topics import TableName

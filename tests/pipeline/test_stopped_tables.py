@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tailrace.resnapshot import ask
+from tailrace.signals.request import ask
 from tailrace_publisher.errors import PreflightError, SchemaRefused
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, value_subject

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from tailrace.resnapshot import ask
-from tailrace.topics import consumer_of
+from tailrace.reading.topics import consumer_of
+from tailrace.signals.request import ask
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, wait_until

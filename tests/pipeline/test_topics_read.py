@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.topics import Event, committed_messages, in_commit_order
+from tailrace.reading.topics import Event, committed_messages, in_commit_order
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.lsn import Lsn

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tailrace.progress import last_published
-from tailrace.settings import Settings, SettingsError, load
+from tailrace.reading.progress import last_published
+from tailrace.settings.load import Settings, SettingsError, load
 from tailrace.web.collector import Collector
 from tailrace.web.daemons import DaemonAddress
 from tailrace.web.parts import PartsReader

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace.lake import dead_letters
+from tailrace.reading.lake import dead_letters
 from tailrace_schemas.registry import RegistryRejected
 from tailrace_sink.cut import CutUnknown
 from tailrace_sink.errors import BadRecordRefused

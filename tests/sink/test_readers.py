@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tailrace.change_rows import ChangeRow
-from tailrace.explain import Explanation, add_lake
-from tailrace.lake import CommitRows
+from tailrace.explain.row import Explanation, add_lake
+from tailrace.reading.change_rows import ChangeRow
+from tailrace.reading.lake import CommitRows
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace.lake import CommitRows
+from tailrace.reading.lake import CommitRows
 from tailrace_publisher.daemon.reshard import reshard
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry

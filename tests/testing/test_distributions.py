@@ -119,12 +119,14 @@ def test_a_test_that_needs_a_server_only_installs_little_and_runs(built, tmp_pat
 def test_the_command_needs_no_spark_and_says_what_the_sink_needs(built, tmp_path):
     clean = Clean(tmp_path / "clean", built, "tailrace")
     assert {"pyspark", "pandas", "pytest"} & clean.names == set()
-    clean.python("import tailrace_publisher.daemon, tailrace.audit, tailrace_compose.local.stack")
+    clean.python(
+        "import tailrace_publisher.daemon, tailrace.audit.audit, tailrace_compose.local.stack"
+    )
     (tmp_path / "tailrace.yaml").write_text(
         "prefix: shop\nkafka: {bootstrap: 'localhost:1'}\nregistry: {url: 'http://localhost:1'}\n"
         "sink: {lake: /nowhere}\n"
     )
-    script = "import tailrace.cli; tailrace.cli.main()"
+    script = "import tailrace.cli.root; tailrace.cli.root.main()"
     done = subprocess.run(
         [clean.executable, "-c", script, "sink", "--config", "tailrace.yaml"],
         cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True,

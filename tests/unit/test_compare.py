@@ -4,8 +4,8 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.compare import compare_positions, compare_rows
-from tailrace.latency import Percentiles, by_closing, percentiles
+from tailrace.demo.compare import compare_positions, compare_rows
+from tailrace.demo.latency import Percentiles, by_closing, percentiles
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tailrace.cli import cli
-from tailrace.settings import load
+from tailrace.cli.root import cli
+from tailrace.settings.load import load
 from tailrace_compose.images.base import OFFICIAL
 from tailrace_compose.images.build import IMAGES
 from tailrace_compose.local import jars

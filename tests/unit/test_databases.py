@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tailrace.cli import cli
-from tailrace.settings import Settings, SettingsError, load
+from tailrace.cli.root import cli
+from tailrace.settings.load import Settings, SettingsError, load
 from tailrace.web.run import publisher_of
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.apart import problems_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.ledger import Problems, check_chain
+from tailrace.audit.ledger import Problems, check_chain
 from tailrace_publisher.deliver.progress_records import largest_record, progress_records
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import DeliveryRejected

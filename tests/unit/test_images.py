@@ -27,8 +27,8 @@ PUBLISHER_CODE = (
     "emulator",
     "publisher",
     "compose",
-    "tailrace/cli.py",
-    "tailrace/settings.py",
+    "tailrace/cli/root.py",
+    "tailrace/settings/load.py",
 )
 SINK_CODE = ("schemas", "spark_sink", "compose/tailrace_compose/local")
 OURS = {"tailrace", "tailrace-emulator"}

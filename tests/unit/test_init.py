@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tailrace.cli import cli
-from tailrace.settings import load
+from tailrace.cli.root import cli
+from tailrace.settings.load import load
 
 ANSWERS = {
     "SQL Server": "sql1.example.com,1444",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.ledger import PROBLEMS_MAX, PartitionAudit, Problems, check_chain, ranges_by_partition
+from tailrace.audit.ledger import (
+    PROBLEMS_MAX,
+    PartitionAudit,
+    Problems,
+    check_chain,
+    ranges_by_partition,
+)
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.progress import PartitionProgress, Progress, position_hash, signed

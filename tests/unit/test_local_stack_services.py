@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tailrace.cli import cli
+from tailrace.cli.root import cli
 from tailrace_compose.local import kept
 from tailrace_compose.local.stack import LocalStack, addresses, running, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError

@@ -9,8 +9,8 @@ import sys
 import structlog
 from pydantic import SecretStr
 
-from tailrace.log_format import set_log_format
-from tailrace.terminal import escape_fields
+from tailrace.cli.log_format import set_log_format
+from tailrace.reading.terminal import escape_fields
 
 
 def test_a_json_line_has_the_event_and_its_fields_and_no_secret(capsys):

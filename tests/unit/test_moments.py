@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.moments import Moment, MomentError, parse_lsn
-from tailrace.versions import changes_between
+from tailrace.reading.moments import Moment, MomentError, parse_lsn
+from tailrace.reading.schema_versions import changes_between
 from tailrace_schemas.envelope import SchemaColumn
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import Progress

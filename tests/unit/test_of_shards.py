@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 
 from tailrace.doctor.findings import Level
 from tailrace.doctor.shards import look_at_shards
-from tailrace.progress import decode
+from tailrace.reading.progress import decode
 from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.metrics import Metrics

@@ -10,7 +10,7 @@ import pytest
 
 IN_A_PROCESS = """
 import ctypes, threading
-from tailrace.process_memory import hold_little
+from tailrace.cli.process_memory import hold_little
 hold_little()
 import pyarrow
 c = ctypes.CDLL(None)

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from tailrace.second_publisher import LastSign
+from tailrace.cli.second_publisher import LastSign
 
 
 @pytest.mark.parametrize(

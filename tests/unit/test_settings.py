@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.settings import SettingsError, load
+from tailrace.settings.load import SettingsError, load
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError as PublisherError
 from tailrace_sink.config import SinkConfig

@@ -4,8 +4,8 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from tailrace.cli import cli
-from tailrace.status import Stage, _lags, lag_s
+from tailrace.cli.root import cli
+from tailrace.lag.status import Stage, _lags, lag_s
 from tailrace_publisher.config import PublisherConfig
 from tailrace_schemas.lsn import Lsn
 

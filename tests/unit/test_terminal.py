@@ -8,8 +8,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.log_format import set_log_format
-from tailrace.terminal import shown, shown_json
+from tailrace.cli.log_format import set_log_format
+from tailrace.reading.terminal import shown, shown_json
 
 
 def test_what_a_terminal_obeys_becomes_its_escape():

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tailrace import errors_page, events_page, metrics_page
-from tailrace.configuration import document
+from tailrace.reference import errors as errors_page
+from tailrace.reference import events as events_page
+from tailrace.reference import metrics as metrics_page
+from tailrace.reference.configuration import document
 from tests.prose import counts, rules
 
 ROOT = Path(__file__).parents[2]
@@ -25,13 +27,15 @@ def tracked(pattern: str) -> list[Path]:
 def test_the_configuration_page_is_made_from_the_options_as_they_are():
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
-    assert page == document(), "run: python -m tailrace.configuration docs/configuration.md"
+    assert page == document(), (
+        "run: python -m tailrace.reference.configuration docs/configuration.md"
+    )
 
 
 def test_the_page_of_events_is_made_from_the_calls_that_log():
     page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
 
-    assert page == events_page.document(), "run: python -m tailrace.events_page docs/events.md"
+    assert page == events_page.document(), "run: python -m tailrace.reference.events docs/events.md"
 
 
 @pytest.mark.parametrize("name", ["metrics", "errors"])
@@ -39,7 +43,7 @@ def test_the_pages_of_metrics_and_errors_are_made_from_the_code(name: str):
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     made = {"metrics": metrics_page, "errors": errors_page}[name].document()
 
-    assert page == made, f"run: python -m tailrace.{name}_page docs/{name}.md"
+    assert page == made, f"run: python -m tailrace.reference.{name} docs/{name}.md"
 
 
 def test_events_are_found_however_they_are_told():

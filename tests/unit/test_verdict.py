@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.verdict import DaemonFact, Facts, StageFact, State, verdict
+from tailrace.lag.verdict import DaemonFact, Facts, StageFact, State, verdict
 
 BOTH = (DaemonFact("publisher", "running"), DaemonFact("sink", "running"))
 STAGES = tuple(StageFact(name, 0.0) for name in ("captured", "topics", "log", "lake"))

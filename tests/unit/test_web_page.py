@@ -9,9 +9,9 @@ from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
-from tailrace.freshness import Freshness, Joint, TableFreshness
-from tailrace.publisher_notes import PublisherNotes, TableNote
-from tailrace.verdict import duration
+from tailrace.lag.freshness import Freshness, Joint, TableFreshness
+from tailrace.lag.stopped_tables import PublisherNotes, TableNote
+from tailrace.lag.verdict import duration
 from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview

@@ -1,0 +1,1 @@
+"""``tailrace audit``: compare the topics with the ledger in the progress records."""

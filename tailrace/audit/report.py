@@ -1,0 +1,87 @@
+"""What ``tailrace audit`` prints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+from confluent_kafka import KafkaException
+from rich.console import Console
+from rich.table import Table
+
+from tailrace.audit.audit import Audit, audit
+from tailrace.reading.event_text import time_text
+from tailrace_publisher.errors import PublisherError
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+
+
+class AuditFailed(Exception):
+    """The topics cannot be read; names the option to look at."""
+
+
+def run(config: PublisherConfig, *, as_json: bool) -> bool:
+    """Audit and print; returns whether nothing is wrong.
+
+    Raises:
+        AuditFailed: brokers or registry do not answer or refuse.
+    """
+    try:
+        with open_registry(config.registry) as registry:
+            found = audit(
+                config.kafka.bootstrap, config.topics, registry, config.kafka.librdkafka_options()
+            )
+    except KafkaException as error:
+        raise AuditFailed(
+            f"the topics cannot be read ({error.args[0].str()}) at {config.kafka.bootstrap}; check"
+            " kafka.bootstrap, kafka.extra and prefix"
+        ) from error
+    except (TimeoutError, PublisherError, RegistryError) as error:
+        raise AuditFailed(f"the topics cannot be read: {error}") from error
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+    else:
+        _print(found)
+    return not found.problems.count
+
+
+def _print(found: Audit) -> None:
+    console = Console(highlight=False)
+    table = Table()
+    table.add_column("topic")
+    for heading in ("events", "transactions", "removed by retention"):
+        table.add_column(heading, justify="right")
+    for topic in sorted(found.topics.values(), key=lambda topic: topic.topic):
+        figures = (topic.events, topic.transactions, topic.removed)
+        table.add_row(topic.topic, *(f"{figure:,}" for figure in figures))
+    console.print(table)
+    if not found.records:
+        console.print("Nothing was published under this prefix.")
+        return
+    console.print(
+        f"{found.records:,} progress records from LSN {found.from_lsn} to {found.closed_lsn}."
+    )
+    if found.begins_ms is not None:
+        unproven = sum(topic.unproven for topic in found.topics.values())
+        console.print(
+            f"- not checked: {unproven:,} offsets from before {time_text(found.begins_ms)}."
+            " Retention has removed their progress records.",
+            markup=False,
+        )
+    for name in found.not_provable:
+        console.print(f"- not provable: topic {name} is compacted", markup=False)
+    for text in found.problems.texts:
+        console.print(f"- {text}", markup=False)
+    if found.problems.count > len(found.problems.texts):
+        console.print(f"- and {found.problems.count - len(found.problems.texts):,} more")
+    if not found.problems.count:
+        others = " in the others" if found.not_provable else ""
+        since = "" if found.begins_ms is None else " since then"
+        console.print(
+            f"Every event{since}{others} is accounted for, once and in order; no gap in the LSNs."
+        )

@@ -1,0 +1,1 @@
+"""``tailrace enable`` and ``tailrace grants``: the T-SQL that sets a source up."""

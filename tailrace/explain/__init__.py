@@ -1,0 +1,1 @@
+"""``tailrace explain``: follow one row or one commit from the source to the lake."""

@@ -1,0 +1,268 @@
+"""``tailrace explain``: one row, from the source through change table and topic to the lake.
+
+Every stage tells what it holds of the row: the source now, the change tables and the events by
+position, the lake's version of it, and the cut in which its newest change arrived there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tailrace.reading.change_rows import (
+    ChangeRow,
+    ChangesAsked,
+    NotThere,
+    change_rows,
+    hidden_columns,
+    instances_of,
+)
+from tailrace.reading.lake import CommitRow, CommitRows
+from tailrace.reading.moments import Moment
+from tailrace.reading.tail import EventTail
+from tailrace.reading.topics import Event
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import OdbcConnection, quote_name
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.names import topic_part
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.topics import TableName, TopicNames
+
+_DATA_EXCEPTION: Final = "22"
+"""Class of SQLSTATEs: a value is none of the type that it should be of."""
+
+Key = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What each stage holds of a row.
+
+    Attributes:
+        table: the table.
+        key: its key; empty where the rows of a commit are explained instead of one row.
+        now: the row at the source; None where there is none.
+        changes: its last change rows, newest first.
+        events: their events by position; those that are missing are not published (yet), or were
+            removed by retention.
+        lake: the row in the lake; None where there is none.
+        lake_problem: why the lake could not be asked; None where it was.
+        cuts: by commit LSN the first cut that has it.
+    """
+
+    table: TableName
+    key: Key
+    now: Mapping[str, Any] | None = None
+    changes: list[ChangeRow] = field(default_factory=list)
+    events: dict[ChangePosition, Event] = field(default_factory=dict)
+    lake: Mapping[str, Any] | None = None
+    lake_problem: str | None = None
+    cuts: dict[Lsn, CommitRow] = field(default_factory=dict)
+
+
+def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
+    """The key that a text means.
+
+    Args:
+        columns: the key's columns, in order.
+        text: the value of a key of one column; of several, a JSON object or array; a JSON object
+            with its name is taken of one column, too.
+
+    Raises:
+        NotThere: the text does not fit the key.
+    """
+    wanted = ", ".join(columns)
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if isinstance(given, dict):
+        by_name = {name.casefold(): value for name, value in given.items()}
+        if by_name.keys() == {column.casefold() for column in columns}:
+            return {column: by_name[column.casefold()] for column in columns}
+    if len(columns) == 1:
+        return {columns[0]: text}
+    if isinstance(given, list) and len(given) == len(columns):
+        return dict(zip(columns, given, strict=True))
+    raise NotThere(f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}")
+
+
+def explain(
+    config: PublisherConfig, tail: EventTail, table: tuple[str, str], key: str, changes_max: int
+) -> Explanation:
+    """Ask source, change tables and topic; the lake is asked by :func:`add_lake`.
+
+    Columns that the options leave out, mask, cut or hash are not shown.
+
+    Args:
+        config: says where.
+        tail: reads the topics.
+        table: schema and name.
+        key: as :func:`parse_key` takes it.
+        changes_max: how many change rows at most.
+
+    Raises:
+        NotThere: the table is not captured, has no key, or the key is none.
+        SourceError: the server did not answer.
+        KafkaException, TimeoutError, RegistryError: the topics could not be read.
+    """
+    with OdbcConnection(config.source) as connection:
+        instances = instances_of(config, connection, table)
+        newest = instances[-1]
+        columns = newest.key
+        if not columns:
+            raise NotThere(
+                f"table {'.'.join(table)} has no key: ask for a commit instead, by LSN or time, or"
+                " for its events (tailrace tail)"
+            )
+        found = Explanation(newest.table, parse_key(columns, key))
+        hidden = hidden_columns(config, instances)
+        try:
+            found.now = _now(connection, newest.table, found.key, hidden)
+        except SourceError as error:
+            if not error.sqlstate.startswith(_DATA_EXCEPTION):
+                raise
+            types = ", ".join(f"{c.name} {c.type}" for c in newest.columns if c.name in columns)
+            raise NotThere(f"{key!r} is no value of the key ({types}): {error}") from error
+        for instance in instances:
+            found.changes += _changes(connection, instance, found.key, changes_max, hidden)
+    unique = {change.position: change for change in found.changes}
+    found.changes = sorted(unique.values(), key=lambda c: c.position, reverse=True)[:changes_max]
+    if found.changes:
+        add_events(found, tail, config.topics)
+    return found
+
+
+def _where(key: Key) -> str:
+    return " AND ".join(f"{quote_name(name)} = ?" for name in key)
+
+
+def _now(
+    connection: Connection, table: TableName, key: Key, hidden: Set[str]
+) -> Mapping[str, Any] | None:
+    names = [
+        str(row[0])
+        for row in connection.query(
+            "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(?) ORDER BY column_id",
+            f"{quote_name(table.schema)}.{quote_name(table.table)}",
+        )
+        if str(row[0]) not in hidden
+    ]
+    rows = connection.query(
+        f"SELECT {', '.join(map(quote_name, names))}"
+        f" FROM {quote_name(table.schema)}.{quote_name(table.table)} WHERE {_where(key)}",
+        *key.values(),
+    )
+    return dict(zip(names, rows[0], strict=True)) if rows else None
+
+
+def _changes(
+    connection: Connection, instance: CaptureInstance, key: Key, at_most: int, hidden: Set[str]
+) -> list[ChangeRow]:
+    captured = {column.name.casefold() for column in instance.columns if column.name not in hidden}
+    if not {name.casefold() for name in key} <= captured:
+        return []  # an older instance, from before the key's columns were what they are
+    which = ChangesAsked(_where(key), tuple(key.values()), at_most, is_newest_first=True)
+    return change_rows(connection, instance, which, hidden)
+
+
+def add_events(found: Explanation, tail: EventTail, names: TopicNames) -> None:
+    """Find the events of the changes.
+
+    Args:
+        found: is added to.
+        tail: reads the topics.
+        names: of the topics.
+
+    Raises:
+        KafkaException, TimeoutError, RegistryError: the topics could not be read.
+    """
+    try:
+        topic = names.data(found.table)
+    except ValueError:  # it can have none, so there are no events
+        return
+    wanted = {change.position for change in found.changes}
+    newest = max(wanted).commit_lsn
+    for event in tail.events([topic], Moment(lsn=min(wanted).commit_lsn)):
+        position = event.position
+        if position in wanted:
+            found.events[position] = event
+            if len(found.events) == len(wanted):
+                return
+        elif position.commit_lsn > newest:
+            return
+
+
+def add_cuts(found: Explanation, commits: str) -> None:
+    """Find the cuts in which the changes came into the lake's tables.
+
+    Args:
+        found: is added to.
+        commits: folder or URI of the lake's commit table.
+    """
+    rows = CommitRows(commits).read()
+    for change in found.changes:
+        lsn = change.position.commit_lsn
+        cut = next((row for row in rows if row.closed_lsn >= str(lsn)), None)
+        if cut is not None:
+            found.cuts[lsn] = cut
+
+
+def add_lake(found: Explanation, lake: str, commits: str) -> None:
+    """Ask the lake for the row, and for the cuts in which its changes came.
+
+    Args:
+        found: is added to.
+        lake: folder or URI of the lake.
+        commits: folder or URI of its commit table.
+    """
+    from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+    from pyarrow import RecordBatchReader
+
+    add_cuts(found, commits)
+    name = found.table
+    path = "/".join([lake, *map(topic_part, (name.database, name.schema, name.table))])
+    key = _typed_key(found)
+    try:
+        table = DeltaTable(path)
+        condition = " AND ".join(f'"{_quoted(n)}" = {_literal(v)}' for n, v in key.items())
+        answer = (
+            QueryBuilder().register("lake", table).execute(f"SELECT * FROM lake WHERE {condition}")
+        )
+        held = RecordBatchReader.from_stream(answer).read_all().to_pylist()
+        found.lake = held[0] if held else None
+    except TableNotFoundError:
+        found.lake_problem = f"there is no table {path} (yet)"
+    except (DeltaError, OSError, ValueError) as error:
+        found.lake_problem = (
+            f"deltalake does not read {path} ({error}); from Spark: read(spark, lake)"
+            '.as_of("latest").read(table) of tailrace_sink does'
+        )
+
+
+def _typed_key(found: Explanation) -> Key:
+    """The key with its values as the source has them, where some stage has the row."""
+    held = [found.now, *(change.values for change in found.changes)]
+    row = next((row for row in held if row is not None), found.key)
+    by_name = {name.casefold(): value for name, value in row.items()}
+    return {name: by_name[name.casefold()] for name in found.key}
+
+
+def _quoted(name: str) -> str:
+    return name.replace('"', '""')
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,42 @@
+"""How far the lake is, read without a JVM: its log, and its tables."""
+
+from __future__ import annotations
+
+from tailrace.lag.status import Stage, StageUnavailable, tables_stage
+from tailrace.reading.lake import CommitRows, newest_logged
+from tailrace_sink.config import SinkConfig
+
+
+class LakeStages:
+    """Reads the lake's commits, again and again; what did not change is not read again.
+
+    Args:
+        config: says where the lake is.
+    """
+
+    def __init__(self, config: SinkConfig) -> None:
+        self._config = config
+        self._commits = CommitRows(config.commits_path)
+
+    def log(self) -> Stage | None:
+        """The log's newest cut; its commit time is not in the log's history.
+
+        Raises:
+            StageUnavailable: it cannot be read.
+        """
+        from deltalake.exceptions import DeltaError
+
+        path = self._config.log_path
+        try:
+            lsn = newest_logged(path)
+        except (DeltaError, OSError) as error:
+            raise StageUnavailable(f"the lake's log {path} cannot be read ({error})") from error
+        return None if lsn is None else Stage(lsn, None)
+
+    def tables(self) -> Stage | None:
+        """The tables' newest cut.
+
+        Raises:
+            StageUnavailable: it cannot be read.
+        """
+        return tables_stage(self._commits, self._config.commits_path)

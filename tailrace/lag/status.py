@@ -1,0 +1,334 @@
+"""``tailrace status``: how far each table is behind, at the topics and in the lake."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from tailrace.reading.terminal import shown
+from tailrace_schemas.lsn import lsn_text
+from tailrace_schemas.names import topic_part
+from tailrace_schemas.topics import TableName
+
+if TYPE_CHECKING:
+    from tailrace.lag.stopped_tables import PublisherNotes
+    from tailrace.reading.lake import CommitRows
+    from tailrace.settings.load import Settings
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.ports import Connection
+
+
+class StageUnavailable(Exception):
+    """Topics or lake cannot be asked; the text names the option to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far topics or lake are: a closed LSN and the source's commit time of it."""
+
+    closed_lsn: str
+    closed_commit_ms: int | None
+    left_out: frozenset[str] = frozenset()
+    """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Of those, the ones that the sink stopped, and why."""
+    tables: frozenset[str] | None = None
+    """Paths below the lake of the tables that are in its newest cut; None of the topics."""
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    """How many records of each topic the sink has put aside."""
+    published_ms: int | None = None
+    """Of the topics: when the newest progress record was written; of several shards, the oldest of
+    these times; None if a shard has no record."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLag:
+    """One table's newest captured change, and the seconds that each stage is behind it.
+
+    None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
+    not in the cut is in its snapshot, or was stopped: ``publisher_state`` and ``publisher_says``
+    tell which, where its checkpoint can be read. Why the sink stopped a table is in
+    ``lake_stopped``; ``dead_letters`` are the records that it put aside. ``publisher_paused`` is
+    the same of all tables.
+    """
+
+    table: str
+    newest_lsn: str | None
+    topic_lsn: str | None
+    topic_lag_s: float | None
+    lake_lsn: str | None
+    lake_lag_s: float | None
+    in_cut: bool = True
+    lake_stopped: str | None = None
+    dead_letters: int = 0
+    publisher_state: str | None = None
+    publisher_says: str | None = None
+    publisher_paused: bool = False
+
+
+def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
+    """Seconds by which a stage is behind a table's newest change.
+
+    Args:
+        newest_lsn: commit LSN of the newest change in the change table, None while there is none.
+        newest_ms: its commit time.
+        stage: None while nothing was published or applied.
+    """
+    if stage is None:
+        return None
+    if newest_lsn is None or stage.closed_lsn >= newest_lsn:
+        return 0.0
+    if newest_ms is None or stage.closed_commit_ms is None:
+        return None
+    return max(0.0, (newest_ms - stage.closed_commit_ms) / 1000)
+
+
+def show(settings: Settings, *, as_json: bool) -> None:
+    """Ask source, topics and lake, and print.
+
+    Raises:
+        SettingsError: the configuration is not usable.
+        PublisherError: the source cannot be asked.
+        StageUnavailable: topics or lake cannot be asked.
+    """
+    config = settings.publisher()
+    topics = published_stage(config)
+    lake = _lake(settings) if settings.has_sink else None
+    notes = _notes(config, topics)
+    lags = [_noted(lag, notes) for lag in _lags(config, topics, lake)]
+    if as_json:
+        click.echo(json.dumps([asdict(lag) for lag in lags], indent=2))
+        return
+    table = Table()
+    for heading in ("table", "newest change", "topics at", "behind", "lake at", "behind"):
+        justify: JustifyMethod = "right" if heading == "behind" else "left"
+        table.add_column(heading, justify=justify, overflow="fold")  # an LSN is of use as a whole
+    for lag in lags:
+        table.add_row(
+            Text(shown(lag.table)),
+            lag.newest_lsn or "none",
+            *_stage(lag.topic_lsn or "nothing published", lag.topic_lag_s, _why_out(lag)),
+            *_stage(lag.lake_lsn or "nothing applied", lag.lake_lag_s, _why_out_of_lake(lag)),
+        )
+    console = Console()
+    console.print(table)
+    if notes.paused_since_ms is not None:
+        since = datetime.fromtimestamp(notes.paused_since_ms / 1000, UTC).isoformat(" ", "seconds")
+        console.print(
+            f"The publisher is paused since {since}: nothing is published until tailrace resume."
+        )
+    for lag in lags:
+        if lag.publisher_says:
+            console.print(Text(shown(lag.publisher_says)))
+        if lag.lake_stopped is not None:
+            console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))
+        if lag.dead_letters:
+            path = settings.sink().dead_letters_path
+            told = (
+                f"{lag.table} lacks {lag.dead_letters} records that could not be applied: see the"
+                f" Delta table {path}; a new snapshot (tailrace snapshot) brings the rows that the"
+                " source has"
+            )
+            console.print(Text(shown(told)))
+    if topics is not None and topics.closed_commit_ms is not None:
+        age = max(0.0, time.time() - topics.closed_commit_ms / 1000)
+        console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
+
+
+def _stage(reached: str, lag: float | None, out: str | None) -> tuple[str, str]:
+    return (reached, _seconds(lag)) if out is None else (out, "")
+
+
+def _why_out(lag: TableLag) -> str | None:
+    """Why a table is not in the topics' cut; None where it is."""
+    return None if lag.in_cut else lag.publisher_state or "in snapshot or stopped"
+
+
+def _why_out_of_lake(lag: TableLag) -> str | None:
+    return _why_out(lag) if lag.lake_stopped is None else "stopped"
+
+
+def _noted(lag: TableLag, notes: PublisherNotes) -> TableLag:
+    note = None if lag.in_cut else notes.tables.get(lag.table)
+    return replace(
+        lag,
+        publisher_state=None if note is None else note.state,
+        publisher_says=None if note is None else note.told,
+        publisher_paused=notes.paused_since_ms is not None,
+    )
+
+
+def _notes(config: PublisherConfig, topics: Stage | None) -> PublisherNotes:
+    """What the checkpoints say; nothing, and why, where they cannot be read: the rest is known."""
+    from tailrace.lag.stopped_tables import PublisherNotes, publisher_notes
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.registry import RegistryError
+
+    if topics is None:
+        return PublisherNotes()
+    try:
+        return publisher_notes(config)
+    except (PublisherError, RegistryError) as error:
+        click.echo(shown(f"What is paused or stopped, and why, cannot be told: {error}"), err=True)
+        return PublisherNotes()
+
+
+def _seconds(lag: float | None) -> str:
+    if lag is None:
+        return ""
+    return "up to date" if lag == 0 else f"{lag:.1f} s"
+
+
+def published_stage(config: PublisherConfig) -> Stage | None:
+    """How far the topics are; None while nothing is published.
+
+    Raises:
+        StageUnavailable: no broker answers, or it refuses.
+    """
+    from confluent_kafka import KafkaException
+
+    from tailrace.reading.progress import last_published
+
+    kafka = config.kafka
+    try:
+        record = last_published(config)
+    except KafkaException as error:
+        raise StageUnavailable(
+            f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
+            f" {kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
+        ) from error
+    if record is None:
+        return None
+    left_out = frozenset(record.snapshotting)
+    return Stage(
+        record.closed_lsn,
+        record.closed_commit_ms,
+        left_out,
+        published_ms=record.published_ms or None,
+    )
+
+
+def tables_stage(commits: CommitRows, path: str) -> Stage | None:
+    """How far the lake's tables are; None while there is no cut.
+
+    Args:
+        commits: reads the commit table.
+        path: where it is.
+
+    Raises:
+        StageUnavailable: it cannot be read.
+    """
+    from deltalake.exceptions import DeltaError
+
+    try:
+        rows = commits.read()
+    except (DeltaError, OSError) as error:
+        raise StageUnavailable(_unreadable("commit table", path, error)) from error
+    if not rows:
+        return None
+    committed = rows[-1].closed_commit_time
+    return Stage(
+        rows[-1].closed_lsn,
+        None if committed is None else round(committed.timestamp() * 1000),
+        stopped=rows[-1].stopped,
+        tables=frozenset(rows[-1].tables),
+    )
+
+
+def _lake(settings: Settings) -> Stage | None:
+    from deltalake.exceptions import DeltaError
+
+    from tailrace.reading.lake import CommitRows, dead_letters
+
+    config = settings.sink()
+    stage = tables_stage(CommitRows(config.commits_path), config.commits_path)
+    if stage is None:
+        return None
+    path = config.dead_letters_path
+    try:
+        return replace(stage, dead_letters=dead_letters(path))
+    except (DeltaError, OSError) as error:
+        raise StageUnavailable(_unreadable("dead letters", path, error)) from error
+
+
+def _unreadable(what: str, path: str, error: Exception) -> str:
+    return (
+        f"the lake's {what} {path} cannot be read ({error}): check sink.lake and the permissions"
+        " on it"
+    )
+
+
+def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
+    from tailrace_publisher.source import catalog
+    from tailrace_publisher.source.commit_times import utc_offset_minutes
+    from tailrace_publisher.source.connection import OdbcConnection
+
+    with OdbcConnection(config.source) as connection:
+        offset = timedelta(minutes=utc_offset_minutes(connection))
+        instances: dict[TableName, list[str]] = {}
+        for row in catalog.change_tables(connection):
+            name = TableName(config.source.database, row.schema, row.table)
+            instances.setdefault(name, []).append(row.instance)
+        for name, captured_by in instances.items():
+            if not config.tables.selects(name):
+                continue
+            topic = _topic(config, name)
+            is_there = lake is None or lake.tables is None or _lake_path(name) in lake.tables
+            applied = lake if is_there else None
+            newest_lsn, committed = _newest_of(connection, captured_by)
+            newest_ms = None
+            if committed is not None:
+                newest_ms = round((committed - offset).replace(tzinfo=UTC).timestamp() * 1000)
+            yield TableLag(
+                table=f"{name.schema}.{name.table}",
+                newest_lsn=newest_lsn,
+                topic_lsn=topics.closed_lsn if topics else None,
+                topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
+                lake_lsn=applied.closed_lsn if applied else None,
+                lake_lag_s=lag_s(newest_lsn, newest_ms, applied),
+                in_cut=topics is None or topic not in topics.left_out,
+                lake_stopped=lake.stopped.get(topic) if lake else None,
+                dead_letters=lake.dead_letters.get(topic, 0) if lake else 0,
+            )
+
+
+def _lake_path(table: TableName) -> str:
+    """Where the sink puts a table; the sink need not be installed here."""
+    return "/".join(map(topic_part, (table.database, table.schema, table.table)))
+
+
+def _topic(config: PublisherConfig, table: TableName) -> str:
+    """The table's topic; empty where its name is too long for one."""
+    try:
+        return config.topics.data(table)
+    except ValueError:
+        return ""
+
+
+def _newest_of(
+    connection: Connection, instances: Iterable[str]
+) -> tuple[str | None, datetime | None]:
+    """The newest change of a table in any of its capture instances."""
+    found = [_newest(connection, instance) for instance in instances]
+    return max(found, key=lambda change: change[0] or "")
+
+
+def _newest(connection: Connection, instance: str) -> tuple[str | None, datetime | None]:
+    from tailrace_publisher.source.queries import change_table
+
+    rows = connection.query(
+        "SELECT TOP (1) ct.[__$start_lsn], ltm.tran_end_time"
+        f" FROM {change_table(instance)} AS ct"
+        " LEFT JOIN cdc.lsn_time_mapping AS ltm ON ltm.start_lsn = ct.[__$start_lsn]"
+        " ORDER BY ct.[__$start_lsn] DESC"
+    )
+    return (lsn_text(rows[0][0]), rows[0][1]) if rows else (None, None)

@@ -1,0 +1,1 @@
+"""The local stack and the embedded server, for a user's own work."""

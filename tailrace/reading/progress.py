@@ -1,0 +1,299 @@
+"""Following the progress topic: what is out, up to which LSN, since when."""
+
+from __future__ import annotations
+
+import heapq
+import io
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import fastavro
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from tailrace.reading.topics import arrived, consumer_of
+from tailrace_schemas.framing import split_frame
+from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
+from tailrace_schemas.topics import TopicNames
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+
+_WAIT_S = 0.1
+_SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
+_ONE_SHARD_SCHEMA = fastavro.parse_schema(ONE_SHARD_SCHEMA)
+
+
+def decode(framed: bytes) -> Progress:
+    """A progress record from the bytes of its message."""
+    _, payload = split_frame(framed)
+    try:
+        record = fastavro.schemaless_reader(io.BytesIO(payload), _SCHEMA, None)
+    except EOFError:  # what it lacks is the last field
+        record = fastavro.schemaless_reader(io.BytesIO(payload), _ONE_SHARD_SCHEMA, None)
+    return Progress.from_record(cast("dict[str, Any]", record))
+
+
+def last_record(
+    bootstrap_servers: str,
+    names: TopicNames,
+    *,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
+) -> Progress | None:
+    """The newest progress record, or None while there is none.
+
+    Of several shards it is that of the one that is furthest behind, with the tables that any names:
+    what is out of all tables is what it says. Its time is that of the shard silent for longest; 0
+    if one has no record: it never wrote one, or none is kept any more.
+
+    A transaction's marker takes an offset too, so the search steps back until a record is found.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    consumer = consumer_of(bootstrap_servers, extra)
+    try:
+        partitions = _partitions(consumer, names, timeout_s)
+        found = [_last_of(consumer, partition, timeout_s) for partition in partitions]
+    finally:
+        consumer.close()
+    records = [record for record in found if record is not None]
+    if not records:
+        return None
+    slowest = min(records, key=lambda record: record.closed_lsn)
+    named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
+    oldest_ms = min(0 if record is None else record.published_ms for record in found)
+    return replace(slowest, snapshotting=list(named), published_ms=oldest_ms)
+
+
+def last_published(config: PublisherConfig) -> Progress | None:
+    """The newest progress record of a publisher, as :func:`last_record`.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    kafka = config.kafka
+    return last_record(
+        kafka.bootstrap,
+        config.topics,
+        extra=kafka.librdkafka_options(),
+        timeout_s=kafka.start_timeout_s,
+    )
+
+
+def _last_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> Progress | None:
+    message = newest_message(consumer, partition, timeout_s)
+    return None if message is None else decode(cast("bytes", message.value()))
+
+
+def newest_message(
+    consumer: Consumer, partition: TopicPartition, timeout_s: float
+) -> Message | None:
+    """The newest record of a partition, None while there is none.
+
+    A transaction's marker takes an offset too, so the search steps back until a record is found.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s)
+    step = 8
+    while high > low:
+        start = max(low, high - step)
+        found = list(_messages(consumer, _at(partition, start), timeout_s))
+        if found:
+            return found[-1]
+        if start == low:
+            return None
+        step *= 4
+    return None
+
+
+def records_until_now(
+    bootstrap_servers: str,
+    names: TopicNames,
+    *,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
+) -> Iterator[Progress]:
+    """The progress records that there are, in the order in which they were committed.
+
+    Those of several shards are in the order in which they were published.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    consumer = consumer_of(bootstrap_servers, extra)
+    try:
+        yield from _until_now(consumer, _starts(consumer, names, timeout_s), timeout_s)
+    finally:
+        consumer.close()
+
+
+def records_from_now(
+    bootstrap_servers: str,
+    names: TopicNames,
+    stopped: Callable[[], bool],
+    *,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
+) -> Iterator[Progress]:
+    """The progress records that there are, then those that come, until told to stop.
+
+    Those of several shards that come are in the order in which they arrive.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    consumer = consumer_of(bootstrap_servers, extra)
+    try:
+        reached = _starts(consumer, names, timeout_s)
+        yield from _until_now(consumer, reached, timeout_s)
+        consumer.assign(reached)
+        while not stopped():
+            for message in arrived(consumer, _WAIT_S):
+                error = message.error()
+                if error is None:
+                    yield decode(cast("bytes", message.value()))
+                elif error.name() != "_PARTITION_EOF":
+                    raise KafkaException(error)
+    finally:
+        consumer.close()
+
+
+def _until_now(
+    consumer: Consumer, reached: list[TopicPartition], timeout_s: float
+) -> Iterator[Progress]:
+    """The records of all partitions; moves ``reached`` behind them."""
+    if len(reached) == 1:
+        yield from _moving(consumer, reached, 0, timeout_s)
+        return
+    shards = [list(_moving(consumer, reached, n, timeout_s)) for n in range(len(reached))]
+    yield from heapq.merge(*shards, key=lambda record: record.published_ms)
+
+
+def _moving(
+    consumer: Consumer, reached: list[TopicPartition], number: int, timeout_s: float
+) -> Iterator[Progress]:
+    yield from _read(consumer, reached[number], timeout_s)
+    (position,) = consumer.position([reached[number]])
+    if position.offset >= 0:  # nothing was there otherwise
+        reached[number] = position
+
+
+def _starts(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
+    """The beginnings of all partitions."""
+    return [
+        _at(partition, consumer.get_watermark_offsets(partition, timeout=timeout_s)[0])
+        for partition in _partitions(consumer, names, timeout_s)
+    ]
+
+
+def has_lost_records(consumer: Consumer, names: TopicNames, timeout_s: float = 10) -> bool:
+    """Whether retention has removed progress records: events before the first one have none.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    return any(partition.offset for partition in _starts(consumer, names, timeout_s))
+
+
+def _partitions(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
+    """The partitions of the progress topic: one for each shard."""
+    topic = consumer.list_topics(names.progress, timeout=timeout_s).topics[names.progress]
+    return [TopicPartition(names.progress, number) for number in sorted(topic.partitions)]
+
+
+def _at(partition: TopicPartition, offset: int) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition, offset)
+
+
+def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:
+    for message in _messages(consumer, start, timeout_s):
+        yield decode(cast("bytes", message.value()))
+
+
+def _messages(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Message]:
+    """The records of a partition from an offset to its end."""
+    consumer.assign([start])
+    # One by one: for several at once the client waits until the time is over, or there are as many.
+    while (message := consumer.poll(timeout_s)) is not None:
+        error = message.error()
+        if error is None:
+            yield message
+        elif error.name() == "_PARTITION_EOF":
+            return
+        else:
+            raise KafkaException(error)
+
+
+@dataclass(slots=True)
+class Published:
+    """What the progress topic told so far."""
+
+    closed_lsn: str = ""
+    closed_commit_ms: int | None = None
+    published_ms: int | None = None
+    transactions: int = 0
+    events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    snapshotting: tuple[str, ...] = ()
+    records: list[Progress] = field(default_factory=list)
+
+    @property
+    def events_total(self) -> int:
+        """Events of all topics."""
+        return sum(self.events.values())
+
+    def add(self, record: Progress) -> None:
+        """Take in one record."""
+        self.closed_lsn = record.closed_lsn
+        self.closed_commit_ms = record.closed_commit_ms
+        self.published_ms = record.published_ms
+        self.transactions += 1
+        self.snapshotting = tuple(record.snapshotting)
+        for partition in record.partitions:
+            self.events[partition.topic] += partition.count
+        self.records.append(record)
+
+
+class ProgressFollower:
+    """Reads the progress topic in a thread of its own until closed."""
+
+    def __init__(self, bootstrap_servers: str, names: TopicNames) -> None:
+        self.published = Published()
+        self.error: Exception | None = None
+        self._bootstrap_servers = bootstrap_servers
+        self._names = names
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin at the topic's beginning."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        consumer = consumer_of(self._bootstrap_servers)
+        try:
+            while not self._stop.is_set() and not self._exists(consumer):
+                self._stop.wait(0.2)
+            consumer.assign([TopicPartition(self._names.progress, 0, 0)])
+            while not self._stop.is_set():
+                for message in arrived(consumer, 0.1):
+                    if message.error() is None:
+                        self.published.add(decode(cast("bytes", message.value())))
+        except Exception as error:  # noqa: BLE001 - handed to the thread that shows it
+            self.error = error
+        finally:
+            consumer.close()
+
+    def _exists(self, consumer: Consumer) -> bool:
+        topic = consumer.list_topics(timeout=10).topics.get(self._names.progress)
+        return topic is not None and bool(topic.partitions)

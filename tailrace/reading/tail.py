@@ -1,0 +1,141 @@
+"""``tailrace tail``: events of any tables in commit order, over all partitions and topics.
+
+The progress topic says which offsets each Kafka transaction filled. So the transactions are read
+one behind the other, and the events of one are merged by their positions: what is shown is in
+commit order, committed, and whole. Of several shards each is so for itself: what comes of them
+while one follows is shown as it arrives.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tailrace.reading.moments import Moment
+from tailrace.reading.progress import records_from_now, records_until_now
+from tailrace.reading.record_decoder import RecordDecoder
+from tailrace.reading.topics import Event, arrived, consumer_of, event_of
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.progress import PartitionProgress, Progress
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
+
+_WAIT_S: Final = 0.1
+_SILENT_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class EventTail:
+    """Reads events in commit order.
+
+    Attributes:
+        bootstrap: comma-separated host:port of some brokers.
+        names: the topics' names.
+        registry: to decode with.
+        extra: further librdkafka options of the connection.
+        removed: events that retention has taken, of ranges that were asked for.
+    """
+
+    bootstrap: str
+    names: TopicNames
+    registry: SchemaRegistry
+    extra: Mapping[str, str] | None = None
+    removed: int = 0
+    _lows: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def events(
+        self,
+        topics: Sequence[str],
+        begin: Moment,
+        *,
+        follow: bool = False,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """Events from a moment on, without tombstones.
+
+        Args:
+            topics: data topics.
+            begin: where to begin.
+            follow: whether to wait for more at the end, until ``stopped``.
+            stopped: asked between two reads.
+
+        Raises:
+            KafkaException: the brokers do not answer or refuse.
+            TimeoutError: a range of a topic could not be read to its end.
+        """
+        wanted = set(topics)
+        decoder = RecordDecoder(self.registry)
+        reader = consumer_of(self.bootstrap, self.extra)
+        try:
+            for record in self._records(follow=follow, stopped=stopped):
+                ranges = [entry for entry in record.partitions if entry.topic in wanted]
+                if not ranges or begin.is_behind(record):
+                    continue
+                for event in self._of_transaction(reader, decoder, ranges):
+                    commit_ms = event.as_envelope["source"]["ts_ms"]
+                    if begin.has_reached(event.position.commit_lsn, commit_ms):
+                        yield event
+                    if stopped():
+                        return
+        finally:
+            reader.close()
+
+    def _records(self, *, follow: bool, stopped: Callable[[], bool]) -> Iterator[Progress]:
+        if follow:
+            return records_from_now(self.bootstrap, self.names, stopped, extra=self.extra)
+        return records_until_now(self.bootstrap, self.names, extra=self.extra)
+
+    def _of_transaction(
+        self, reader: Consumer, decoder: RecordDecoder, ranges: Sequence[PartitionProgress]
+    ) -> Iterator[Event]:
+        """Events of one Kafka transaction, its partitions merged by position."""
+        begins = {
+            (entry.topic, entry.partition): max(entry.first_offset, self._low(reader, entry))
+            for entry in ranges
+        }
+        ends = {(entry.topic, entry.partition): entry.next_offset for entry in ranges}
+        self.removed += sum(
+            min(entry.count, begins[entry.topic, entry.partition] - entry.first_offset)
+            for entry in ranges
+        )
+        unread = {where for where, end in ends.items() if begins[where] < end}
+        found: dict[tuple[str, int], list[Event]] = {where: [] for where in unread}
+        reader.assign([TopicPartition(*where, begins[where]) for where in sorted(unread)])
+        last = time.monotonic()
+        while unread:
+            messages = arrived(reader, _WAIT_S)
+            if messages:
+                last = time.monotonic()
+            elif time.monotonic() - last > _SILENT_S:
+                raise TimeoutError(f"no end of {sorted(unread)} within {_SILENT_S:.0f} s")
+            for message in messages:
+                where = (str(message.topic()), int(message.partition() or 0))
+                error = message.error()
+                if error is not None and error.name() != "_PARTITION_EOF":
+                    raise KafkaException(error)
+                offset = int(message.offset() or 0)
+                if error is None and where in unread and offset < ends[where]:
+                    event = event_of(decoder, message)
+                    if event.envelope is not None:
+                        found[where].append(event)
+                # The marker behind the last record, and the end, say that it was read, too.
+                if offset >= ends[where] - 1:
+                    unread.discard(where)
+        return heapq.merge(*found.values(), key=_position)
+
+    def _low(self, reader: Consumer, entry: PartitionProgress) -> int:
+        """The first offset that a partition still holds; asked once."""
+        where = (entry.topic, entry.partition)
+        if where not in self._lows:
+            low, _ = reader.get_watermark_offsets(TopicPartition(*where), timeout=10)
+            self._lows[where] = low
+        return self._lows[where]
+
+
+def _position(event: Event) -> ChangePosition:
+    return event.position

@@ -1,0 +1,1 @@
+"""One configuration for the whole pipeline: file, environment and flags."""

@@ -1,0 +1,87 @@
+"""``tailrace accept-checkpoint-loss``: let a publisher begin again whose checkpoint is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from confluent_kafka import KafkaException
+
+from tailrace.signals.request import SignalNotTaken, send
+from tailrace_publisher.checkpoint.published import newest_published
+from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
+from tailrace_publisher.daemon.agreed_map import all_shards
+from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
+from tailrace_publisher.errors import PublisherError
+from tailrace_publisher.runtime import database_topics, kafka_access
+from tailrace_schemas.registry import RegistryError
+
+if TYPE_CHECKING:
+    from tailrace_publisher.checkpoint.published import Published
+    from tailrace_publisher.config import PublisherConfig
+
+
+class LossNotAccepted(Exception):
+    """There is no loss to accept, or it could not be written down; says what to do."""
+
+
+def accept(config: PublisherConfig) -> None:
+    """Write the signal that lets the next start take new snapshots of all tables.
+
+    Args:
+        config: of the publisher.
+
+    Raises:
+        LossNotAccepted: the checkpoint is there, nothing was published, or Kafka or the registry do
+            not answer or refuse.
+    """
+    database, kafka = config.source.database, config.kafka
+    try:
+        lost = _lost(config)
+        access = kafka_access(config, production_ports())
+        admin = TopicAdmin(access, kafka.replication_factor, kafka.start_timeout_s)
+        admin.ensure([signals_spec(config.topics.signals)])
+        for published in lost:
+            send(config, published.accepted(config.server_name, database).to_bytes())
+    except (PublisherError, RegistryError, KafkaException, SignalNotTaken) as error:
+        raise LossNotAccepted(f"the loss cannot be accepted: {error}") from error
+    up_to = min(published.closed_lsn for published in lost)
+    click.echo(
+        f"Accepted that the checkpoint of database {database} is lost, up to {up_to} (closed LSN)."
+        " The next start of the publisher takes new snapshots of all tables, which replace the"
+        " lake's; subscribers miss the changes since then. It counts this once."
+    )
+
+
+def _lost(config: PublisherConfig) -> list[Published]:
+    """What each shard had published before its checkpoint was lost.
+
+    Raises:
+        LossNotAccepted: none is lost, or nothing was published.
+    """
+    names, server, database = config.topics, config.server_name, config.source.database
+    wait_s, ports = config.kafka.start_timeout_s, production_ports()
+    existing = existing_topics(kafka_access(config, ports), wait_s)
+    lost: list[Published] = []
+    has_one = False
+    with ports.registry(config.registry) as registry:
+        for shard in all_shards(config, ports):
+            topics = database_topics(config, ports, registry, shard)
+            if names.offsets in existing and read_checkpoints(topics, wait_s).database is not None:
+                has_one = True
+            elif names.progress in existing:
+                published = newest_published(topics, wait_s)
+                lost += [] if published is None else [published]
+    if lost:
+        return lost
+    if has_one:
+        raise LossNotAccepted(
+            f"topic {names.offsets} holds the checkpoint of database {database}: nothing is"
+            " lost; start the publisher. For new snapshots of tables: tailrace snapshot"
+        )
+    raise LossNotAccepted(
+        f"nothing of database {database} was published under prefix {config.prefix} by server"
+        f" {server}: nothing to accept. A first start takes snapshots; or check prefix,"
+        " server_name and source.database"
+    )

@@ -1,0 +1,215 @@
+"""Asking the publisher by a signal, for snapshots above all, and seeing that it takes it up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+from confluent_kafka import KafkaException
+
+from tailrace.reading.progress import last_published
+from tailrace.reading.table_names import splits
+from tailrace.reading.terminal import shown
+from tailrace.reading.topics import existing_data_topics
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.agreed_map import all_shards
+from tailrace_publisher.daemon.ask_snapshot import send_signal
+from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.errors import DeliveryError, PublisherError
+from tailrace_publisher.runtime import database_topics, kafka_access
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
+from tailrace_schemas.signals import Signal, SnapshotSignal
+from tailrace_schemas.topics import TableName, meant_by, told_apart, value_subject
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.ports import Registry
+    from tailrace_schemas.shards import Shard
+
+_PAUSE_S = 0.5
+_PAUSE = threading.Event()
+
+
+class SignalNotTaken(Exception):
+    """The signal could not be written, was refused, or nobody took it up in time."""
+
+
+def ask(
+    config: PublisherConfig,
+    names: Sequence[str],
+    wait_s: float,
+    signal_of: Callable[[tuple[str, ...]], Signal] = SnapshotSignal,
+    what: str = "a new snapshot",
+) -> None:
+    """Ask for something to become of tables: for new snapshots of them, by default.
+
+    Args:
+        config: of the publisher.
+        names: the tables, ``schema.table`` each; none where the signal is about all of them.
+        wait_s: how long to wait until they are taken up; 0 only asks.
+        signal_of: the signal, given the tables.
+        what: is asked for.
+
+    Raises:
+        SignalNotTaken: a table is not published, Kafka does not take the signal, the publisher
+            refuses it, or no publisher took it up in time.
+    """
+    with _kafka_of(config):
+        tables = _tables(config, names) if names else []
+        signal = signal_of(tuple(f"{t.schema}.{t.table}" for t in tables))
+        whose = shown(", ".join(map(str, tables))) or "all tables whose snapshot is not over"
+        _ask(config, signal, wait_s, f"{what} of {whose}")
+
+
+def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
+    """Ask for something of the publisher as a whole.
+
+    Args:
+        config: of the publisher.
+        signal: says what.
+        wait_s: as of :func:`ask`.
+        what: the same in words.
+
+    Raises:
+        SignalNotTaken: as of :func:`ask`.
+    """
+    with _kafka_of(config):
+        _ask(config, signal, wait_s, what)
+
+
+def _ask(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
+    offset = send(config, signal.to_bytes())
+    click.echo(f"Asked for {what}.")
+    if wait_s:
+        refusals = _outcome(config, offset, wait_s)
+        if refusals:
+            raise SignalNotTaken(f"The publisher refused it: {'; '.join(refusals)}")
+        click.echo("The publisher has taken it up; tailrace status shows what becomes of it.")
+
+
+@contextmanager
+def _kafka_of(config: PublisherConfig) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise SignalNotTaken(
+            f"Kafka at {config.kafka.bootstrap} does not answer or refuses"
+            f" ({error.args[0].str()}); check kafka.bootstrap and kafka.extra, and grant Write on"
+            f" topic {config.topics.signals}"
+        ) from error
+
+
+def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
+    topics = existing_data_topics(
+        config.kafka.bootstrap,
+        config.topics,
+        config.kafka.librdkafka_options(),
+        timeout_s=config.kafka.start_timeout_s,
+    )
+    published = [
+        table
+        for table in map(config.topics.table_of, topics)
+        if table is not None and table.database == config.source.database
+    ]
+    found: dict[str, TableName] = {}
+    unknown: list[str] = []
+    for name in names:
+        table = (
+            _only(name, published) or _registered(config, name) or _only(name, _left_out(config))
+        )
+        if table is None:
+            unknown.append(name)
+        else:
+            found[name] = table
+    if unknown:
+        known = ", ".join(sorted(f"{t.schema}.{t.table}" for t in published)) or "none"
+        raise SignalNotTaken(
+            f"not published under prefix {config.prefix}: {', '.join(unknown)}; name tables as"
+            f" schema.table. Published: {known}"
+        )
+    return list(dict.fromkeys(found.values()))
+
+
+def _registered(config: PublisherConfig, name: str) -> TableName | None:
+    """A table whose topic is gone: the registry still has its schemas."""
+    meant = [TableName(config.source.database, *parts) for parts in splits(name)]
+    try:
+        with open_registry(config.registry) as registry:
+            known = (t for t in meant if registry.versions(value_subject(config.topics.data(t))))
+            return next(known, None)
+    except (ValueError, RegistryError) as error:
+        raise SignalNotTaken(f"whether {name} was published cannot be asked: {error}") from error
+
+
+def _only(name: str, tables: Iterable[TableName]) -> TableName | None:
+    """The table that a name means.
+
+    Raises:
+        SignalNotTaken: it may be one of several.
+    """
+    meant = meant_by(name, tables)
+    if len(meant) > 1:
+        raise SignalNotTaken(told_apart(name, meant))
+    return meant[0] if meant else None
+
+
+def _left_out(config: PublisherConfig) -> list[TableName]:
+    """Tables that the publisher names as not part of the cut: one may have no topic."""
+    record = last_published(config)
+    named = map(config.topics.table_of, [] if record is None else record.snapshotting)
+    return [table for table in named if table is not None]
+
+
+def send(config: PublisherConfig, signal: bytes) -> int:
+    """Write a signal; returns its offset.
+
+    Raises:
+        SignalNotTaken: the topic did not take it.
+    """
+    kafka = kafka_access(config, production_ports())
+    topic, database = config.topics.signals, config.source.database
+    try:
+        return send_signal(kafka, topic, database, signal, config.kafka.start_timeout_s)
+    except DeliveryError as error:
+        raise SignalNotTaken(str(error)) from error
+
+
+def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
+    """Wait until each shard has taken the signal, or it is not theirs; why it was refused."""
+    deadline = time.monotonic() + wait_s
+    ports = production_ports()
+    refusals: dict[str, None] = {}
+    with ports.registry(config.registry) as registry:
+        waiting: list[Shard] | None = None
+        while True:
+            try:
+                waiting = all_shards(config, ports) if waiting is None else waiting
+                answers = [(s, _answer(config, registry, s, offset)) for s in waiting]
+            except (PublisherError, RegistryError) as error:
+                raise SignalNotTaken(
+                    f"asked, but the checkpoint cannot be read: {error}"
+                ) from error
+            refusals.update(dict.fromkeys(refusal for _, refusal in answers if refusal))
+            waiting = [shard for shard, refusal in answers if refusal is None]
+            if not waiting:
+                return list(refusals)
+            if time.monotonic() > deadline:
+                raise SignalNotTaken(
+                    f"no publisher took it up within {wait_s:g} s. It does so when it runs: the"
+                    " signal is kept for seven days"
+                )
+            _PAUSE.wait(_PAUSE_S)
+
+
+def _answer(config: PublisherConfig, registry: Registry, shard: Shard, offset: int) -> str | None:
+    """Why a shard refused a signal; empty where it took it, None where it has not come to it."""
+    topics = database_topics(config, production_ports(), registry, shard)
+    own = read_checkpoints(topics, config.kafka.start_timeout_s).database
+    if own is None or (own.signals_offset or 0) <= offset:
+        return None
+    return own.refused_signals.get(str(offset), "")

@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test quick consumers images lint bench check audit docs version dist clean
+.PHONY: help setup setup-python demo test test-emulator test-all quick consumers images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -9,10 +9,11 @@ BIN := .venv/bin
 # Where this is set (as in many images), every process of the tests and of the demo compiles all it
 # imports again: two of the three seconds that a publisher takes to start.
 unexport PYTHONDONTWRITEBYTECODE
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
 QUICK := not kafka and not spark and not containers and not slow
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 setup: ## virtual environment, locked packages, Java and unixODBC, jars
 	@$(require_python)
@@ -25,11 +26,16 @@ setup-python:
 demo: setup ## real flights from SQL Server change tables to Delta tables, verified (ARGS="--days 7 --rate 0")
 	@$(BIN)/tailrace demo $(ARGS)
 
-test: setup ## all tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
-	$(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: setup ## Tailrace's tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
+	$(PYTEST) tests $(ARGS)
+
+test-emulator: setup ## the embedded server's tests; when all pass, notes for .ci/run what passed
+	content=$$($(BIN)/python emulator/tests/content.py) && $(PYTEST) emulator/tests $(ARGS)$(if $(ARGS),, && echo "$$content" > emulator/tests/passed)
+
+test-all: test test-emulator ## both
 
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property tests/conformance tests/wire $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property $(ARGS)
 
 consumers: setup ## programs of others over the topics: Debezium's JDBC sink into PostgreSQL (which must be installed), Flink SQL
 	$(BIN)/python -m pytest -n 0 tests/consumers/jdbc_sink.py tests/consumers/flink_sql.py $(ARGS)

@@ -3,28 +3,21 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyodbc
 import pytest
 import structlog
-from hypothesis import HealthCheck, settings
 
-# How long an example takes says something about the machine, not about the code.
-settings.register_profile(
-    "tailrace", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.load_profile("tailrace")
+from emulator.tests.forked import PRELOADED, forked
 
 TESTS = Path(__file__).parent
 pytest_plugins = sorted(f"tests.{path.stem}" for path in TESTS.glob("fix_*.py"))
+# There is one fork server in a process, and it has not started yet.
+forked.set_forkserver_preload([*PRELOADED, "tailrace_publisher.daemon"])
 
 # Fast to slow.
 STAGES = (
     "unit",
-    "wire",
     "property",
-    "conformance",
     "testing",
-    "clients",
     "debezium",
     "pipeline",
     "sink",
@@ -32,12 +25,6 @@ STAGES = (
     "containers",
 )
 NEEDS_PROCESSES = ("kafka", "spark", "containers", "slow")
-
-
-@pytest.fixture(autouse=True)
-def uuids_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyodbc's setting belongs to the process, and a publisher in a thread changes it."""
-    monkeypatch.setattr(pyodbc, "native_uuid", False)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +42,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def stage_of(item: pytest.Item) -> tuple[bool, int]:
     """Where a test belongs: those without other processes first, then by folder."""
-    folder = item.path.relative_to(TESTS).parts[0]
+    folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
     stage = STAGES.index(folder) if folder in STAGES else len(STAGES)
     return any(item.get_closest_marker(name) for name in NEEDS_PROCESSES), stage

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyodbc
 import pytest
 
+from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_compose.local.connect import ConnectWorker, sqlserver_connector
 from tailrace_publisher.checkpoint.debezium_offsets import chosen_offset, connector_offsets
 from tailrace_publisher.checkpoint.java_map import read_map
@@ -27,7 +28,6 @@ from tests.debezium.change_rows import (
     lsn_text,
     snapshot_rows,
 )
-from tests.fix_emulator import EmulatorProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from emulator.tests.clients.jvm import jvm_with
 from tailrace_compose.local import jars
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
@@ -29,7 +30,6 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
-from tests.clients.jvm import jvm_with
 from tests.least_options import LEAST
 
 pytestmark = pytest.mark.slow

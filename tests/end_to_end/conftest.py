@@ -17,6 +17,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics, read_all
@@ -28,7 +29,6 @@ from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
 from tailrace_sink.application import serve
 from tests.fix_spark import SPARK_JAVA
-from tests.fix_sqlserver import SourceServer
 from tests.sink.reading import query_delta
 
 REACHED_WITHIN_S = 300

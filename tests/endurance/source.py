@@ -11,9 +11,9 @@ from typing import Final
 
 import pyodbc
 
+from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
-from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.chaos import TABLES, transaction
 
 DATABASE: Final = "endurance"

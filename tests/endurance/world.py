@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
+from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_compose.local.cluster import KafkaCluster
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_emulator.testing.process import ChildProcess, tail_of
 from tests.endurance.source import DATABASE
-from tests.fix_emulator import EmulatorProcess
 
 PREFIX = "endurance"
 _PAUSE_S = 0.05

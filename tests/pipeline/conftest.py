@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.reading.record_decoder import RecordDecoder
 from tailrace.reading.topics import Event, consumer_of, existing_data_topics, read_all
 from tailrace_publisher.checkpoint.partition import partition_reader
@@ -20,7 +21,6 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, TopicNames
-from tests.fix_sqlserver import SourceServer
 from tests.pipeline.source_database import SourceDatabase
 
 

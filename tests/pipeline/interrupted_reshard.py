@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from emulator.tests.forked import forked
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import ConfluentClients, production_ports
 from tailrace_publisher.daemon.reshard import reshard
-from tests.forked import forked
 from tests.pipeline.running import LIMIT_S
 
 

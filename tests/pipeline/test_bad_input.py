@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_publisher.errors import (
     DatabaseUnknown,
     EncryptionRefused,
@@ -11,7 +12,6 @@ from tailrace_publisher.errors import (
     PositionExpired,
     PreflightError,
 )
-from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.running import Running
 from tests.pipeline.source_database import SourceDatabase

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
@@ -33,7 +34,6 @@ from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
-from tests.fix_sqlserver import SourceServer
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 ROOMY = PageLimit(2000, 100_000_000)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from emulator.tests.fix_sqlserver import SourceServer
+from emulator.tests.forked import forked
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
@@ -19,8 +21,6 @@ from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.position import ChangePosition
-from tests.fix_sqlserver import SourceServer
-from tests.forked import forked
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import LIMIT_S, wait_until
 from tests.pipeline.source_database import SourceDatabase, source_options

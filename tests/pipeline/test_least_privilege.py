@@ -1,4 +1,4 @@
-"""The publisher with the login that docs/emulator.md describes, and with less than that."""
+"""The publisher with the login that docs/real-sqlserver.md describes, and with less than that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.pipeline.running import Running
 
 pytestmark = pytest.mark.kafka
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "real-sqlserver.md"
 LOGIN = "tailrace"
 PASSWORD = "Least-privilege-1"
 
@@ -21,7 +21,9 @@ PASSWORD = "Least-privilege-1"
 def documented_statements(pipe: Pipe) -> dict[str, str]:
     """The statements of the page for this pipe's database, by what each begins with."""
     (block,) = re.findall(
-        r"### A login for the publisher.*?```sql\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL
+        r"### 3. A login for the publisher.*?```sql\n(.*?)```",
+        DOCUMENT.read_text("utf-8"),
+        re.DOTALL,
     )
     text = re.sub(r"--[^\n]*", "", block)
     login = f"{LOGIN}_{pipe.source.name}"

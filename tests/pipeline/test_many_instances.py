@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Step
@@ -20,7 +21,6 @@ from tailrace_publisher.source.queries import INVALID_OBJECT
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName
-from tests.fix_sqlserver import SourceServer
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.block_reader import BlockPaths
 from tailrace_publisher.source.connection import OdbcConnection
-from tests.fix_sqlserver import SourceServer
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_publisher.errors import LeaseLost
-from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running, wait_until

@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
+from emulator.tests.fix_sqlserver import GivenServer, SourceServer
 from tailrace_publisher.daemon.protected_rows import warn_of_switches
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.partitions import are_elsewhere, switchable_partitions
-from tests.fix_sqlserver import GivenServer, SourceServer
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
@@ -29,7 +30,6 @@ from tailrace_publisher.source.tries import TRIES
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
-from tests.fix_sqlserver import SourceServer
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 from tests.pipeline.source_database import SourceDatabase, source_options

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
@@ -26,7 +27,6 @@ from tailrace_schemas.registry import RegistryUnavailable
 from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TopicNames
 from tests.fix_certificates import KEY_PASSWORD, Chain, Issued, door
-from tests.fix_emulator import EmulatorProcess
 from tests.fix_kafka import SharedBroker
 from tests.pipeline.commands import assert_carries
 from tests.pipeline.conftest import Pipe

@@ -19,7 +19,7 @@ _PACKAGES = (
     "service",
     "tailrace",
     "compose",
-    "emulator",
+    "emulator/tailrace_emulator",
     "bench",
 )
 # Generated from texts that are looked at themselves; the third is a record of what was.

@@ -9,7 +9,7 @@ from pyspark.java_gateway import launch_gateway
 
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.registry import SchemaRegistry
-from tests.fix_marks import NotMarked, mark_of, marks_of
+from tests.suite.marks import NotMarked, mark_of, marks_of
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from tests.fix_marks import NotMarked, mark_of, marks_of
         ("tests/unit/test_x.py", ["tmp_path", "emulator"], set()),
         ("tests/pipeline/test_x.py", ["pipeline", "kafka", "registry"], {"kafka"}),
         ("tests/sink/test_x.py", ["lake", "spark", "kafka"], {"spark", "kafka"}),
-        ("tests/clients/test_x.py", ["source"], {"clients"}),
+        ("emulator/tests/clients/test_x.py", ["source"], {"clients"}),
         ("tests/containers/test_x.py", ["images", "container_engine"], {"containers"}),
     ],
 )

@@ -2,20 +2,19 @@
 
 import pytest
 
-from tests.fix_workers import group_of, next_group
+from tests.suite.workers import group_of, next_group
 
 SINK = "tests/sink/test_log.py::test_sinks_that_start_together"
-WIRE = "tests/wire/test_server.py::test_one[a::b]"
+WIRE = "emulator/tests/wire/test_server.py::test_one[a::b]"
 
 
 @pytest.mark.parametrize(
     ("nodeid", "group"),
     [
-        (WIRE, "tests/wire/test_server.py"),
+        (WIRE, "emulator/tests/wire/test_server.py"),
         (SINK, f"spark {SINK}"),
         ("tests/end_to_end/test_pipeline.py::t", "spark tests/end_to_end/test_pipeline.py::t"),
-        ("tests/clients/test_spark_jdbc.py::t", "spark tests/clients/test_spark_jdbc.py::t"),
-        ("tests/clients/test_jdbc.py::t", "tests/clients/test_jdbc.py"),
+        ("emulator/tests/clients/test_jdbc.py::t", "emulator/tests/clients/test_jdbc.py"),
     ],
 )
 def test_a_file_is_a_group_and_each_test_of_the_spark_session(nodeid, group):

@@ -1,0 +1,1 @@
+"""How the tests are marked, shared out among workers and reported."""

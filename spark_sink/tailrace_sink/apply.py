@@ -42,7 +42,7 @@ from tailrace_sink.passing_count import Check, counted_in_passing
 from tailrace_sink.sink_state import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.upsert import Latest, upsert
-from tailrace_sink.writes import Write, fits_driver, way_to_write
+from tailrace_sink.writes import Write, way_to_write
 
 _VIEW = "_tailrace_latest"
 
@@ -162,7 +162,7 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
             latest = latest.where(f"{OPERATION} <> 'd'")
         append_changes(config, work.fence, table, latest, cut.batch, check)
     else:
-        is_local = fits_driver(config, ranges.count, ranges.bytes)
+        is_local = config.fits_driver(ranges.count, ranges.bytes)
         whole_at = cut.lsn if ranges.is_whole else None
         merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
 

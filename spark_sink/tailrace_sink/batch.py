@@ -43,7 +43,6 @@ from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
 from tailrace_sink.table_properties import set_retention
 from tailrace_sink.topic_reader import TopicReader
-from tailrace_sink.writes import fits_driver
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
 
@@ -132,7 +131,7 @@ class BatchApplier:
             RegistryError: a schema could not be looked up.
         """
         sources, stopped = self._batches.of(plan.topics)
-        is_small = fits_driver(self._config, plan.count, sum(t.bytes for t in plan.topics))
+        is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
         stopped |= {
             topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
         }

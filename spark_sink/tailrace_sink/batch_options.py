@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -48,3 +49,20 @@ LocalBytesMaxOption = Annotated[
         " driver holds them several times at once.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How much one cut or batch takes; at least one closed LSN, whatever it has.
+
+    Attributes:
+        changes: by the ledger.
+        bytes: of their values, as far as the ledger tells.
+    """
+
+    changes: int
+    bytes: int = 1 << 62
+
+    def allows(self, changes: int, size: int) -> bool:
+        """Whether so many changes of so many bytes are within it."""
+        return changes <= self.changes and size <= self.bytes

@@ -24,6 +24,7 @@ from tailrace_schemas.options import (
 from tailrace_schemas.topics import TopicNames
 from tailrace_schemas.tracing_options import TracingConfig
 from tailrace_sink.batch_options import (
+    Bound,
     BytesPerBatchOption,
     ChangesPerBatchOption,
     LocalBytesMaxOption,
@@ -31,7 +32,6 @@ from tailrace_sink.batch_options import (
 )
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.kafka_options import KafkaConfig
-from tailrace_sink.progress_groups import Bound
 from tailrace_sink.table_options import (
     ClusterByOption,
     PartitionByOption,
@@ -245,6 +245,15 @@ class SinkConfig(Section):
     def bound(self) -> Bound:
         """How much a cut of the log, or a batch of the tables, takes."""
         return Bound(self.changes_per_batch, self.bytes_per_batch)
+
+    def fits_driver(self, count: int, size: int) -> bool:
+        """Whether changes are few enough to pass through the driver.
+
+        Args:
+            count: number of changes.
+            size: bytes of their values, by the ledger.
+        """
+        return count <= self.local_changes_max and size <= self.local_bytes_max
 
     @property
     def commits_path(self) -> str:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Set
 from typing import Final
 
+from tailrace_sink.log_state import Logged
 from tailrace_sink.log_table import LogTable
-from tailrace_sink.log_writer import Logged
 from tailrace_sink.progress_groups import Backlog
 from tailrace_sink.progress_record import ProgressRecord, SchemaById, decode_progress
 from tailrace_sink.progress_topic import SLICE_BYTES, SliceSize, fitting

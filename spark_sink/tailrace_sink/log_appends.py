@@ -19,7 +19,6 @@ from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.recent_cuts import EVENTS
 from tailrace_sink.session import small_batch_session
-from tailrace_sink.writes import fits_driver
 
 _IN_MEMORY_BYTES: Final = 1024 * 1024
 """Of values in a cut that passes the driver, and is kept for the fold (``recent_cuts``): Spark
@@ -67,7 +66,7 @@ class LogAppends:
         """
         count = sum(of.count for of in topics.values())
         size = sum(of.bytes for of in topics.values())
-        is_small = fits_driver(self._config, count, size)
+        is_small = self._config.fits_driver(count, size)
         session = self.small_session if is_small else self._large
         # Beside the tables' jobs, not behind them; of this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace_sink.progress_record import Loss
+from tailrace_sink.progress_record import Loss, ProgressRecord
 from tailrace_sink.sink_state import SinkState
 from tailrace_sink.state_json import state_json, state_of
 
@@ -109,3 +109,18 @@ class LogState:
             deletes=found["deletes"],
             bad_records=found.get("bad_records", ""),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A cut that is in the log.
+
+    Attributes:
+        before: batch id of the cut before it.
+        batch: its batch id.
+        records: its progress records.
+    """
+
+    before: int
+    batch: int
+    records: tuple[ProgressRecord, ...]

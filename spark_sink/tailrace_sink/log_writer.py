@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -25,6 +25,7 @@ from tailrace_sink.late_beginning import LateBeginning
 from tailrace_sink.log_appends import LogAppends
 from tailrace_sink.log_owner import LogOwner
 from tailrace_sink.log_plan import LogCut, plan_cut
+from tailrace_sink.log_state import Logged
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress_groups import Backlog
 from tailrace_sink.progress_record import ProgressRecord
@@ -37,21 +38,6 @@ _OLD_MS: Final = 3_600_000
 """Records older than this may be gone: the brokers are asked before reading them fails."""
 
 _log = structlog.get_logger("tailrace.sink")
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A cut that is in the log.
-
-    Attributes:
-        before: batch id of the cut before it.
-        batch: its batch id.
-        records: its progress records.
-    """
-
-    before: int
-    batch: int
-    records: tuple[ProgressRecord, ...]
 
 
 class LogWriter:

@@ -44,23 +44,6 @@ class Group:
         return self.records[-1].progress.closed_lsn
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """How much one cut or batch takes; at least one closed LSN, whatever it has.
-
-    Attributes:
-        changes: by the ledger.
-        bytes: of their values, as far as the ledger tells.
-    """
-
-    changes: int
-    bytes: int = 1 << 62
-
-    def allows(self, changes: int, size: int) -> bool:
-        """Whether so many changes of so many bytes are within it."""
-        return changes <= self.changes and size <= self.bytes
-
-
 def in_order(groups: Mapping[int, Iterable[Group]]) -> Iterator[Group]:
     """The groups of all shards by the LSNs that they close."""
     return heapq.merge(*groups.values(), key=lambda group: (group.closed_lsn, group.shard))

@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_sink.batch_options import Bound
 from tailrace_sink.config import BadRecords
 from tailrace_sink.feed import LogSlices
 from tailrace_sink.ledger import counted_by_spark, counted_in, difference, rest_of
 from tailrace_sink.log_state import LogState
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog, Bound
+from tailrace_sink.progress_groups import Backlog
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.sink_state import BatchPlan, SinkState
 from tailrace_sink.table_batch import TableBatches

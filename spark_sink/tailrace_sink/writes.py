@@ -56,17 +56,6 @@ def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) 
     return Write.MERGE
 
 
-def fits_driver(config: SinkConfig, count: int, size: int) -> bool:
-    """Whether changes are few enough to pass the driver.
-
-    Args:
-        config: the bounds.
-        count: how many.
-        size: bytes of their values, as far as the ledger tells.
-    """
-    return count <= config.local_changes_max and size <= config.local_bytes_max
-
-
 def files_within(sizes: Sequence[int], bytes_max: int) -> int:
     """How many of some files, smallest first, are together not more than some bytes."""
     total = 0

@@ -36,9 +36,10 @@ from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import Shard, ShardMap
 from tailrace_schemas.signals import SnapshotSignal
+from tailrace_sink.batch_options import Bound
 from tailrace_sink.log_plan import plan_cut
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog, Bound
+from tailrace_sink.progress_groups import Backlog
 from tailrace_sink.progress_record import ProgressRecord
 from tailrace_sink.sink_state import SinkState
 from tests.pipeline.conftest import Pipe

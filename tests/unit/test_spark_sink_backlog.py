@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.progress import PROGRESS_SCHEMA
+from tailrace_sink.batch_options import Bound
 from tailrace_sink.feed import Feed
 from tailrace_sink.log_plan import plan_cut
-from tailrace_sink.log_writer import Logged
+from tailrace_sink.log_state import Logged
 from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog, Bound, Group
+from tailrace_sink.progress_groups import Backlog, Group
 from tailrace_sink.progress_record import ProgressRecord, decode_progress
 from tailrace_sink.progress_topic import SliceSize, fitting
 from tailrace_sink.sink_state import SinkState

@@ -20,7 +20,7 @@ from tailrace_sink.key_bounds import KeyBound, bounds_in, conditions_of, rounded
 from tailrace_sink.lake_table import Kind, LakeColumn, LakeTable, new_table
 from tailrace_sink.mirror_statements import merge_statement
 from tailrace_sink.topic_ranges import TopicRange
-from tailrace_sink.writes import Write, files_within, fits_driver, way_to_write
+from tailrace_sink.writes import Write, files_within, way_to_write
 
 CREATES, READS = OperationCounts(creates=5), OperationCounts(reads=5)
 MIXED, UPDATES = OperationCounts(creates=4, deletes=1), OperationCounts(updates=5)
@@ -94,9 +94,9 @@ def test_small_is_few_changes_and_few_bytes():
         "local_bytes_max": 100,
     }
     config = SinkConfig.load(options)
-    assert fits_driver(config, 10, 100)
-    assert not fits_driver(config, 11, 1)
-    assert not fits_driver(config, 1, 101)
+    assert config.fits_driver(10, 100)
+    assert not config.fits_driver(11, 1)
+    assert not config.fits_driver(1, 101)
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ from bench.sink_servers import running_servers
 from bench.sink_topics import Change, Topics
 from tailrace_compose.local.jars import spark_jars
 from tailrace_schemas.registry import SchemaRegistry
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.kafka_ranges import read_messages
-from tailrace_sink.session import session_with
-from tailrace_sink.sink import Sink
-from tailrace_sink.streaming import ProgressStream
-from tailrace_sink.topic_ranges import TopicRange
-from tailrace_sink.warm_up import warm_up
+from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.daemon.warm_up import warm_up
+from tailrace_sink.kafka.offset_reads import read_messages
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.spark.session import session_with
 
 PARTITIONS: Final = 4
 TABLES: Final = 3

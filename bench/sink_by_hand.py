@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_sink.delta_log import table_version
-from tailrace_sink.kafka_options import KafkaConfig
-from tailrace_sink.kafka_ranges import read_messages
-from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.delta.file_log import table_version
+from tailrace_sink.kafka.offset_reads import read_messages
+from tailrace_sink.options.kafka_options import KafkaConfig
+from tailrace_sink.plan.topic_ranges import TopicRange
 
 _FRAME_BYTES: Final = 5
 

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from bench.sink_topics import Topics
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.lake_table import quote, table_path
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.tables.lake_table import quote, table_path
 
 
 def fill(spark: SparkSession, config: SinkConfig, topics: Topics, rows: int) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from bench.sink_topics import Change, Topics
-from tailrace_sink.application import serve
-from tailrace_sink.config import SinkConfig
+from tailrace_sink.daemon.application import serve
+from tailrace_sink.options.config import SinkConfig
 
 Figures = dict[str, Any]
 

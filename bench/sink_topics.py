@@ -30,7 +30,7 @@ from tailrace_schemas.progress import (
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, TopicNames, key_subject, value_subject
 from tailrace_schemas.types import ColumnType
-from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.plan.topic_ranges import TopicRange
 
 DATABASE: Final = "bench"
 COLUMNS: Final = (

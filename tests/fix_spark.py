@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.java import SPARK_QUICK_START
-from tailrace_sink.session import session_with
+from tailrace_sink.spark.session import session_with
 
 SPARK_JAVA = (
     f"{SPARK_QUICK_START} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"

@@ -8,29 +8,29 @@ points. They load Spark when they are first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailrace_sink.application import run
-    from tailrace_sink.change_feed import changes
-    from tailrace_sink.reader import read
-    from tailrace_sink.row_history import history
+    from tailrace_sink.daemon.application import run
+    from tailrace_sink.reading.changes import changes
+    from tailrace_sink.reading.history import history
+    from tailrace_sink.reading.reader import read
 
 __all__ = ["changes", "history", "read", "run"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "run":
-        from tailrace_sink.application import run
+        from tailrace_sink.daemon.application import run
 
         return run
     if name == "changes":
-        from tailrace_sink.change_feed import changes
+        from tailrace_sink.reading.changes import changes
 
         return changes
     if name == "history":
-        from tailrace_sink.row_history import history
+        from tailrace_sink.reading.history import history
 
         return history
     if name == "read":
-        from tailrace_sink.reader import read
+        from tailrace_sink.reading.reader import read
 
         return read
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -166,7 +166,7 @@ def archive_classes() -> None:
     after an upgrade.
     """
     from tailrace_compose.local.jars import spark_jars
-    from tailrace_sink.class_recording import record
+    from tailrace_sink.daemon.class_recording import record
     from tailrace_sink.errors import SinkError
 
     with failing_with(SinkError):

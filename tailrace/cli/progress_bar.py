@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from tailrace_sink.metrics import SinkMetrics
+    from tailrace_sink.watch.metrics import SinkMetrics
 
 _EVERY_S: Final = 0.5
 _STAGES: Final = {"log": "into the log", "tables": "into the tables"}

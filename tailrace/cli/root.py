@@ -99,9 +99,9 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool, log_format: Lo
     from tailrace.cli.progress_bar import progress_bar
     from tailrace_compose.local.jars import spark_jars
     from tailrace_schemas.registry import RegistryError
-    from tailrace_sink.application import run
+    from tailrace_sink.daemon.application import run
     from tailrace_sink.errors import SinkError
-    from tailrace_sink.metrics import SinkMetrics
+    from tailrace_sink.watch.metrics import SinkMetrics
 
     set_log_format(log_format, "sink")
     metrics = SinkMetrics()

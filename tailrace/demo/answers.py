@@ -54,7 +54,7 @@ def ask(config: Path, flight: int, spark: SparkSession, commits: Sequence[Commit
     Raises:
         PublisherError, RegistryError, KafkaException, TimeoutError: a part did not answer.
     """
-    from tailrace_sink.reader import read
+    from tailrace_sink.reading.reader import read
 
     settings = load(config, {})
     publisher, sink = settings.publisher(), settings.sink()

@@ -132,7 +132,7 @@ def _a_flight(source: pyodbc.Connection) -> int:
 
 def _spark() -> SparkSession:
     from tailrace_compose.local.jars import spark_jars
-    from tailrace_sink.session import session_with
+    from tailrace_sink.spark.session import session_with
 
     return session_with({"spark.app.name": "tailrace-demo"}, spark_jars())
 

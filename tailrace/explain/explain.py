@@ -12,7 +12,7 @@ from tailrace_schemas.registry_access import open_registry
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_sink.config import SinkConfig
+    from tailrace_sink.options.config import SinkConfig
 
 
 def explain_key_or_moment(

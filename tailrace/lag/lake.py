@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.lag.status import Stage, StageUnavailable, tables_stage
 from tailrace.reading.lake import CommitRows, newest_logged
-from tailrace_sink.config import SinkConfig
+from tailrace_sink.options.config import SinkConfig
 
 
 class LakeStages:

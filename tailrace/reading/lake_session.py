@@ -19,6 +19,6 @@ def lake_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         LocalStackError: the jars cannot be had, or there is no Java 17.
     """
     from tailrace_compose.local.jars import spark_jars
-    from tailrace_sink.session import session_with
+    from tailrace_sink.spark.session import session_with
 
     return session_with(settings or {}, spark_jars())

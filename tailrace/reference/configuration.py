@@ -54,7 +54,7 @@ This page is generated: `python -m tailrace.reference.configuration docs/configu
 def document() -> str:
     """The whole page."""
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_sink.config import SinkConfig
+    from tailrace_sink.options.config import SinkConfig
 
     parts = [HEAD]
     for section, model in (("publisher", PublisherConfig), ("sink", SinkConfig)):

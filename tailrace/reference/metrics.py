@@ -27,7 +27,7 @@ _COLUMNS: Final = "| metric | kind | labels | what it says |\n|---|---|---|---|"
 def document() -> str:
     """The page's text."""
     from tailrace_publisher.metrics import Metrics
-    from tailrace_sink.metrics import SinkMetrics
+    from tailrace_sink.watch.metrics import SinkMetrics
 
     parts = [_HEAD]
     programs = (("publisher", Metrics().registry), ("sink", SinkMetrics().registry))

@@ -21,7 +21,7 @@ from tailrace.settings.databases import laid_over, lakes_that_are_one, problems_
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_sink.config import SinkConfig
+    from tailrace_sink.options.config import SinkConfig
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
@@ -119,8 +119,8 @@ class Settings:
         Raises:
             SettingsError: names every wrong option.
         """
-        from tailrace_sink.config import SinkConfig
         from tailrace_sink.errors import ConfigError
+        from tailrace_sink.options.config import SinkConfig
 
         try:
             return SinkConfig.load(self.sink_options)

@@ -16,7 +16,7 @@ from tailrace_schemas.topics import database_path
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_sink.config import SinkConfig
+    from tailrace_sink.options.config import SinkConfig
 
 _LIMIT_S: Final = 3.0
 

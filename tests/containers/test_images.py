@@ -20,7 +20,7 @@ SIZE_MAX = {
 MAPPED_ARCHIVES = """
 from pathlib import Path
 from tailrace_compose.local.jars import spark_jars
-from tailrace_sink.session import session_with
+from tailrace_sink.spark.session import session_with
 
 jvm = session_with({}, spark_jars()).sparkContext._jvm.java.lang.ProcessHandle.current()
 for line in Path(f"/proc/{jvm.pid()}/maps").read_text().splitlines():

@@ -27,7 +27,7 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.application import serve
+from tailrace_sink.daemon.application import serve
 from tests.fix_spark import SPARK_JAVA
 from tests.sink.reading import query_delta
 

@@ -10,9 +10,9 @@ import pytest
 
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics import TableName
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import EventFormUnread
+from tailrace_sink.fold.empty_tables import registered_version
+from tailrace_sink.options.config import SinkConfig
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running

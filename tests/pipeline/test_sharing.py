@@ -36,12 +36,12 @@ from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import Shard, ShardMap
 from tailrace_schemas.signals import SnapshotSignal
-from tailrace_sink.batch_options import Bound
-from tailrace_sink.log_plan import plan_cut
-from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog
-from tailrace_sink.progress_record import ProgressRecord
-from tailrace_sink.sink_state import SinkState
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.cut_plan import plan_cut
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.sink_state import SinkState
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.interrupted_reshard import kill_reshard
 from tests.pipeline.running import Running, live_until_killed, wait_until

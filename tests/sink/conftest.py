@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.lake_table import CHANGES_COLUMNS
-from tailrace_sink.session import small_batch_session
-from tailrace_sink.sink import Sink
-from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
 from tests.fix_envelopes import Cut, Source
 from tests.sink.reading import Rows, query_delta, read_delta
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.application import serve
+from tailrace_sink.daemon.application import serve
 from tailrace_sink.errors import ApplyFailed
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake

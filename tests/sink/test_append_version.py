@@ -11,11 +11,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.append_once import append_version
-from tailrace_sink.conflicts import is_conflict, is_refused
-from tailrace_sink.delta_log import table_version, transaction_version
-from tailrace_sink.delta_transaction import DeltaTransaction
-from tailrace_sink.session import small_batch_session
+from tailrace_sink.delta.append_once import append_version
+from tailrace_sink.delta.conflicts import is_conflict, is_refused
+from tailrace_sink.delta.file_log import table_version, transaction_version
+from tailrace_sink.delta.transaction import DeltaTransaction
+from tailrace_sink.spark.session import small_batch_session
 from tests.sink.reading import read_delta
 
 APPLICATION: Final = "append"

@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.lsn import Lsn
-from tailrace_sink import changes, delta_classes
-from tailrace_sink.cut import Cut, CutUnknown
-from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
-from tailrace_sink.reader import LakeReader, read
-from tailrace_sink.streaming import ProgressStream
+from tailrace_sink import changes
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.delta import classes as delta_classes
+from tailrace_sink.reading.cut import Cut, CutUnknown
+from tailrace_sink.reading.reader import LakeReader, read
+from tailrace_sink.tables.lake_table import CHANGES_COLUMNS, quote
 from tests.fix_envelopes import FIRST_COMMIT_MS, Source, SourceTable, column
 from tests.sink.conftest import Lake
 

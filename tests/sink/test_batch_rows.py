@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.batch_rows import listed_files, rows_of_batch
-from tailrace_sink.commit_table import CommitTable
-from tailrace_sink.delta_log import current_snapshot
-from tailrace_sink.session import small_batch_session
-from tailrace_sink.sink_state import SinkState
+from tailrace_sink.delta.batch_rows import listed_files, rows_of_batch
+from tailrace_sink.delta.file_log import current_snapshot
+from tailrace_sink.log.commit_table import CommitTable
+from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.spark.session import small_batch_session
 
 MANY = 60
 """More files than a checksum file lists (Delta 4: 50)."""

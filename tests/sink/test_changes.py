@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_sink import changes
-from tailrace_sink.change_feed import ChangesUnknown
-from tailrace_sink.cut import CutUnknown
-from tailrace_sink.reader import read
-from tailrace_sink.row_history import history
+from tailrace_sink.reading.changes import ChangesUnknown
+from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.history import history
+from tailrace_sink.reading.reader import read
 from tests.fix_envelopes import FIRST_COMMIT_MS, Source, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import log_only

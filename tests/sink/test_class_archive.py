@@ -21,7 +21,7 @@ CLASSES = (
 STARTED = """
 import sys
 from tailrace_compose.local.jars import spark_jars
-from tailrace_sink.session import session_with
+from tailrace_sink.spark.session import session_with
 
 loaded = f"-Xlog:class+load:file={sys.argv[1]}"
 spark = session_with({"spark.driver.extraJavaOptions": loaded, **MASTER}, spark_jars())

@@ -21,7 +21,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace_compose.local.jars import spark_jars
-from tailrace_sink.lake_table import CHANGES_COLUMNS
+from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.fix_spark import SPARK_JAVA
 
@@ -34,8 +34,8 @@ ROWS = 1_000
 PROGRAM = """
 import json, os, pathlib, signal, sys, threading
 
-from tailrace_sink.application import run
-from tailrace_sink.config import SinkConfig
+from tailrace_sink.daemon.application import run
+from tailrace_sink.options.config import SinkConfig
 
 workers = json.loads(sys.argv[2])
 killed = []

@@ -14,11 +14,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tailrace_schemas.topics import TableName
-from tailrace_sink.commit_table import CommitTable
-from tailrace_sink.cut import CutUnknown
-from tailrace_sink.delta_log import table_metadata
-from tailrace_sink.lake_table import CDC_COLUMNS
-from tailrace_sink.reader import read_cut
+from tailrace_sink.delta.file_log import table_metadata
+from tailrace_sink.log.commit_table import CommitTable
+from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.reader import read_cut
+from tailrace_sink.tables.lake_table import CDC_COLUMNS
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
 

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 from tailrace.reading.lake import dead_letters
 from tailrace_schemas.registry import RegistryRejected
-from tailrace_sink.cut import CutUnknown
+from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import BadRecordRefused
-from tailrace_sink.lake_table import DELETES_PROPERTY
-from tailrace_sink.reader import read
-from tailrace_sink.sink import Sink
+from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.reader import read
+from tailrace_sink.tables.lake_table import DELETES_PROPERTY
 from tests.fix_envelopes import Message, Source, SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import log_only, rows

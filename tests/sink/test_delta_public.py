@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta_public import PropertiesUnknown, properties_of, text_of, version_of
+from tailrace_sink.delta.public_reads import PropertiesUnknown, properties_of, text_of, version_of
 from tests.sink.test_upsert import VECTORS, create
 
 pytestmark = pytest.mark.spark

@@ -11,14 +11,14 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_sink.append_once import append_version
-from tailrace_sink.conflicts import is_conflict
-from tailrace_sink.delta_log import table_metadata, table_version
-from tailrace_sink.delta_transaction import DeltaTransaction
+from tailrace_sink.delta.append_once import append_version
+from tailrace_sink.delta.conflicts import is_conflict
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import table_metadata, table_version
+from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed, LakeTaken
-from tailrace_sink.fence import Fence
-from tailrace_sink.lake_table import OWNER_PROPERTY
-from tailrace_sink.session import small_batch_session
+from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 from tests.sink.reading import read_delta
 
 pytestmark = pytest.mark.spark

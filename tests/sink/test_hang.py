@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.steps import Part, Steps, look_at_tasks
+from tailrace_sink.watch.hang_detector import Part, Steps, look_at_tasks
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.jvm_names import _NAMES, items_of, keep_names
+from tailrace_sink.spark.jvm_names import _NAMES, items_of, keep_names
 
 
 @pytest.mark.spark

@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.delta_log import table_metadata
-from tailrace_sink.identity import COLUMNS_PROPERTY, PENDING_PROPERTY
-from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.delta.file_log import table_metadata
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, PENDING_PROPERTY
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 

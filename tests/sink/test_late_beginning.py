@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.signals import SnapshotSignal
-from tailrace_sink.reader import read
+from tailrace_sink.reading.reader import read
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import rows

@@ -14,15 +14,16 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.registry import RegistryRejected
 from tailrace_schemas.signals import SnapshotSignal
-from tailrace_sink import feed, schema_store
-from tailrace_sink.application import serve
+from tailrace_sink.daemon.application import serve
+from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
-from tailrace_sink.log_state import LogState
-from tailrace_sink.log_table import LogTable
-from tailrace_sink.schema_store import SchemaStore
-from tailrace_sink.sink import Sink
-from tailrace_sink.sink_state import SinkState
-from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.log import progress_feed as feed
+from tailrace_sink.log import schema_store
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.schema_store import SchemaStore
+from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.plan.sink_state import SinkState
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.reading import query_delta

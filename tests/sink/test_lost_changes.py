@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import position_hash
-from tailrace_sink.decode import writer_schema
 from tailrace_sink.errors import TopicUnknown
-from tailrace_sink.ledger import counted_by_spark, counted_in
-from tailrace_sink.topic_ranges import Counted
+from tailrace_sink.fold.ledger import counted_by_spark, counted_in
+from tailrace_sink.plan.topic_ranges import Counted
+from tailrace_sink.rows.decode import writer_schema
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 
@@ -88,7 +88,7 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     with pytest.raises(TopicUnknown, match="loses"):  # perhaps a broker has just started
         lake.catch_up()
     assert lake.commits() == []
-    monkeypatch.setattr("tailrace_sink.kafka_bounds.TOPIC_GONE_AFTER_S", 0)
+    monkeypatch.setattr("tailrace_sink.kafka.offset_bounds.TOPIC_GONE_AFTER_S", 0)
     lake.catch_up()
 
     stopped_alone(lake, loses, "was deleted")

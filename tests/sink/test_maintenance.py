@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.delta_log import file_sizes, table_version
-from tailrace_sink.maintenance import Maintenance, compact_small_files
-from tailrace_sink.session import small_batch_session
+from tailrace_sink.delta.file_log import file_sizes, table_version
+from tailrace_sink.fold.table_maintenance import Maintenance, compact_small_files
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.spark.session import small_batch_session
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import position_hash, signed
-from tailrace_sink import delta_parts, table_fold
-from tailrace_sink.append_once import append_version
-from tailrace_sink.delta_log import table_version
-from tailrace_sink.passing_count import NotAsCounted, counted_in_passing
-from tailrace_sink.topic_ranges import Counted, TopicRange
+from tailrace_sink.delta import commits as delta_parts
+from tailrace_sink.delta.append_once import append_version
+from tailrace_sink.delta.file_log import table_version
+from tailrace_sink.fold import table_fold
+from tailrace_sink.fold.passing_count import NotAsCounted, counted_in_passing
+from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 from tests.sink.reading import read_delta

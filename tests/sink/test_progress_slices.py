@@ -7,12 +7,13 @@ import threading
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink import feed, progress_topic
+from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import ProgressTruncated
-from tailrace_sink.feed import LogSlices
-from tailrace_sink.log_table import LogTable
-from tailrace_sink.progress_topic import ProgressTopic
-from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.kafka import progress_topic
+from tailrace_sink.kafka.progress_topic import ProgressTopic
+from tailrace_sink.log import progress_feed as feed
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.progress_feed import LogSlices
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 from tests.sink.test_late_beginning import fill, forget_progress, progress_end

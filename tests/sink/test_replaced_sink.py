@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_sink import read
+from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import LakeTaken
-from tailrace_sink.sink import Sink
-from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 

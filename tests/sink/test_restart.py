@@ -26,10 +26,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port
 from tailrace_schemas.daemon_status import DaemonStatus
-from tailrace_sink.application import serve
+from tailrace_sink.daemon.application import serve
+from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import LakeTaken
-from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.watch.metrics import SinkMetrics
 from tests.fix_certificates import Chain
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.fix_kafka import SharedBroker
@@ -106,8 +106,8 @@ def test_a_batch_that_broke_off_is_applied_again(
 KILLED_SINK = """
 import os, signal, sys, threading
 from tailrace_compose.local.jars import spark_jars
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.application import run
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.daemon.application import run
 
 def kill(step, path):
     if step == "merged":

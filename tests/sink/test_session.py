@@ -18,8 +18,8 @@ SECRET = "Marked-of-the-store"
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.session import build_session
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.spark.session import build_session
 
 options = json.loads(sys.argv[1])
 spark = build_session(SinkConfig.load(options), sys.argv[2].split(","))

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
-from tailrace_sink.reader import CutUnknown, read
+from tailrace_sink.reading.reader import CutUnknown, read
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import log_only, rows

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_sink.decode import POSITION_SQL
-from tailrace_sink.row_history import history
+from tailrace_sink.reading.history import history
+from tailrace_sink.rows.decode import POSITION_SQL
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_compose.local.registry import SchemaRegistry
-from tailrace_sink.reader import read_cut
+from tailrace_sink.reading.reader import read_cut
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 from tests.sink.old_lake import OPTIONS, PREFIX, publish_first_half

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.application import serve
+from tailrace_sink.daemon.application import serve
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 

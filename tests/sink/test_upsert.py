@@ -16,24 +16,24 @@ from structlog.testing import capture_logs
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName
-from tailrace_sink import delta_classes
-from tailrace_sink.append_once import append_version
-from tailrace_sink.config import DeleteMode
-from tailrace_sink.conflicts import is_conflict
-from tailrace_sink.delta_log import table_bytes, table_version
-from tailrace_sink.delta_transaction import DeltaTransaction
-from tailrace_sink.key_bounds import KeyBound, conditions_of
-from tailrace_sink.lake_table import (
+from tailrace_sink.daemon.warm_up import check_upsert
+from tailrace_sink.delta import classes as delta_classes
+from tailrace_sink.delta.append_once import append_version
+from tailrace_sink.delta.conflicts import is_conflict
+from tailrace_sink.delta.file_log import table_bytes, table_version
+from tailrace_sink.delta.transaction import DeltaTransaction
+from tailrace_sink.fold.upsert import Latest, upsert
+from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.rows.mirror_statements import merge_statement
+from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.tables.key_bounds import KeyBound, conditions_of
+from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,
     Kind,
     LakeColumn,
     LakeTable,
     create_statement,
 )
-from tailrace_sink.mirror_statements import merge_statement
-from tailrace_sink.session import small_batch_session
-from tailrace_sink.upsert import Latest, upsert
-from tailrace_sink.warm_up import check_upsert
 from tests.sink.reading import Rows, read_delta
 
 TABLE: Final = LakeTable(

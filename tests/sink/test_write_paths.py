@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from tailrace_sink.session import small_batch_session
+from tailrace_sink.spark.session import small_batch_session
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.progress_record import ProgressRecord
+from tailrace_sink.plan.progress_record import ProgressRecord
 
 NAMES = TopicNames("p")
 TOPIC = "p.shop.dbo.flights"

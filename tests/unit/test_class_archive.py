@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace_sink.class_archive import (
+from tailrace_sink.spark.class_archive import (
     CLASS_PATH,
     JAVA_OPTIONS,
     archive_in,

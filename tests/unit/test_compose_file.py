@@ -17,7 +17,7 @@ from tailrace_compose.images.base import OFFICIAL
 from tailrace_compose.images.build import IMAGES
 from tailrace_compose.local import jars
 from tailrace_publisher.metrics import Metrics
-from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.watch.metrics import SinkMetrics
 
 FOLDER = Path(__file__).parents[2] / "compose"
 OURS = ("emulator", "provision", "publisher", "sink", "web")

@@ -3,7 +3,7 @@ from io import StringIO
 from rich.console import Console
 
 from tailrace.cli.progress_bar import progress_bar
-from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.watch.metrics import SinkMetrics
 
 
 def test_the_bar_ends_with_what_was_carried():

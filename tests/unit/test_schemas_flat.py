@@ -19,10 +19,10 @@ from tailrace_schemas.event_forms import EventForm, form_of
 from tailrace_schemas.flat import FLAT_FIELDS, flat_schema, value_schema
 from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_schemas.types import ColumnType, UnsupportedType
-from tailrace_sink.decode import writer_schema
 from tailrace_sink.errors import SNAPSHOT_HELPS, EventFormUnread
-from tailrace_sink.table_batch import TableBatches
-from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.fold.table_batch import TableBatches
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.rows.decode import writer_schema
 from tests.unit.test_schemas_contract import SCHEMA
 
 NAMES = TopicNames("p")

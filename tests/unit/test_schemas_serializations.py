@@ -15,8 +15,8 @@ from tailrace_schemas.flat import value_schema
 from tailrace_schemas.json_schema import json_schema
 from tailrace_schemas.serializations import JsonDecimals, Serialization
 from tailrace_schemas.types import ColumnType
-from tailrace_sink.decode import writer_schema
 from tailrace_sink.errors import SNAPSHOT_HELPS, EventFormUnread
+from tailrace_sink.rows.decode import writer_schema
 from tests.unit.test_schemas_contract import SCHEMA, TABLE
 
 JSONS = [Serialization.JSON, Serialization.CONNECT_JSON, Serialization.JSON_SCHEMA]

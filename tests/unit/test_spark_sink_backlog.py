@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.progress import PROGRESS_SCHEMA
-from tailrace_sink.batch_options import Bound
-from tailrace_sink.feed import Feed
-from tailrace_sink.log_plan import plan_cut
-from tailrace_sink.log_state import Logged
-from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog, Group
-from tailrace_sink.progress_record import ProgressRecord, decode_progress
-from tailrace_sink.progress_topic import SliceSize, fitting
-from tailrace_sink.sink_state import SinkState
+from tailrace_sink.kafka.progress_topic import SliceSize, fitting
+from tailrace_sink.log.progress_feed import Feed
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.cut_plan import plan_cut
+from tailrace_sink.plan.log_state import Logged
+from tailrace_sink.plan.progress_groups import Backlog, Group
+from tailrace_sink.plan.progress_record import ProgressRecord, decode_progress
+from tailrace_sink.plan.sink_state import SinkState
 from tests.unit.progress_records import NAMES, lsn, record
 from tests.unit.test_spark_sink_progress import histories
 

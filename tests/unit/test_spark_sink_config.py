@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tailrace_schemas.topics import TableName
-from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import ConfigError
+from tailrace_sink.options.config import SinkConfig
 
 MINIMAL: dict[str, Any] = {
     "kafka": {"bootstrap": "localhost:9092"},

@@ -10,8 +10,8 @@ import pytest
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
-from tailrace_sink.key_match import FILE, ROW, listed_condition, matches
-from tailrace_sink.lake_table import POSITION, Kind, LakeColumn, LakeTable
+from tailrace_sink.fold.key_match import FILE, ROW, listed_condition, matches
+from tailrace_sink.tables.lake_table import POSITION, Kind, LakeColumn, LakeTable
 
 
 def table(*types: str) -> LakeTable:

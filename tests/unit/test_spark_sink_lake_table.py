@@ -12,10 +12,16 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.types import ColumnType
-from tailrace_sink.config import DeleteMode
 from tailrace_sink.errors import UnsupportedSchemaChange
-from tailrace_sink.identity import Identity, known_identities, parse_comment, parse_identities
-from tailrace_sink.lake_table import (
+from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.rows.mirror_statements import merge_statement
+from tailrace_sink.tables.column_identity import (
+    Identity,
+    known_identities,
+    parse_comment,
+    parse_identities,
+)
+from tailrace_sink.tables.lake_table import (
     Feature,
     Kind,
     LakeColumn,
@@ -26,9 +32,8 @@ from tailrace_sink.lake_table import (
     quote,
     table_path,
 )
-from tailrace_sink.mirror_statements import merge_statement
-from tailrace_sink.schema_changes import evolve, require_plain
-from tailrace_sink.type_widening import Widening, widening
+from tailrace_sink.tables.schema_changes import evolve, require_plain
+from tailrace_sink.tables.type_widening import Widening, widening
 
 TABLE = TableName("shop", "dbo", "orders")
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_sink.intent import plan_json, plan_of
-from tailrace_sink.ledger import difference
-from tailrace_sink.sink_state import BatchPlan, ShardPosition, SinkState
-from tailrace_sink.state_json import held_of, range_json, range_of
-from tailrace_sink.topic_ranges import Counted, TopicRange
+from tailrace_sink.fold.ledger import difference
+from tailrace_sink.log.intent import plan_json, plan_of
+from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.plan.state_json import held_of, range_json, range_of
+from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 
 RANGE = TopicRange(
     topic="p.shop.dbo.t",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tailrace_sink.batch_options import Bound
-from tailrace_sink.log_plan import LogCut, Named, plan_cut
-from tailrace_sink.log_state import LogState, Mark
-from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog
-from tailrace_sink.progress_record import Loss, ProgressRecord
-from tailrace_sink.sink_state import SinkState
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.cut_plan import LogCut, Named, plan_cut
+from tailrace_sink.plan.log_state import LogState, Mark
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import Loss, ProgressRecord
+from tailrace_sink.plan.sink_state import SinkState
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.watch.metrics import SinkMetrics
 
 
 def test_the_lags_grow_though_nothing_comes():

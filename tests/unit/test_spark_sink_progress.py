@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
-from tailrace_sink.intent import plan_json, plan_of
-from tailrace_sink.late_beginning import begin_at
-from tailrace_sink.progress import plan_batch
-from tailrace_sink.progress_groups import Backlog, Bound
-from tailrace_sink.progress_record import Loss, ProgressRecord
-from tailrace_sink.sink_state import BatchPlan, SinkState
-from tailrace_sink.state_json import state_json, state_of
+from tailrace_sink.intake.expired_progress import begin_at
+from tailrace_sink.log.intent import plan_json, plan_of
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import Loss, ProgressRecord
+from tailrace_sink.plan.sink_state import BatchPlan, SinkState
+from tailrace_sink.plan.state_json import state_json, state_of
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_sink.recent_cuts import EVENTS, RecentCuts
-from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.log.recent_cuts import EVENTS, RecentCuts
+from tailrace_sink.plan.topic_ranges import TopicRange
 
 ALL = 1 << 20
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tailrace_sink.session import all_jars, merged_settings, spark_settings
+from tailrace_sink.spark.session import all_jars, merged_settings, spark_settings
 
 
 def test_jars_come_together_and_everything_else_is_overridden():

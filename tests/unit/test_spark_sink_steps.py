@@ -1,11 +1,11 @@
 import httpx
 import structlog
 
-from tailrace_sink.board import SinkBoard
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.endpoint import endpoint
-from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.steps import Part, Steps
+from tailrace_sink.daemon.endpoint import endpoint
+from tailrace_sink.daemon.status_board import SinkBoard
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.watch.hang_detector import Part, Steps
+from tailrace_sink.watch.metrics import SinkMetrics
 
 
 class Clock:

@@ -15,12 +15,12 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import OperationCounts
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
-from tailrace_sink.config import DeleteMode, SinkConfig
-from tailrace_sink.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
-from tailrace_sink.lake_table import Kind, LakeColumn, LakeTable, new_table
-from tailrace_sink.mirror_statements import merge_statement
-from tailrace_sink.topic_ranges import TopicRange
-from tailrace_sink.writes import Write, files_within, way_to_write
+from tailrace_sink.fold.write_choice import Write, files_within, way_to_write
+from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.rows.mirror_statements import merge_statement
+from tailrace_sink.tables.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
+from tailrace_sink.tables.lake_table import Kind, LakeColumn, LakeTable, new_table
 
 CREATES, READS = OperationCounts(creates=5), OperationCounts(reads=5)
 MIXED, UPDATES = OperationCounts(creates=4, deletes=1), OperationCounts(updates=5)

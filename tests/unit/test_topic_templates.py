@@ -13,8 +13,8 @@ from tailrace_schemas.topic_templates import TopicTemplate
 from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_schemas.types import ColumnType
 from tailrace_sink.errors import SNAPSHOT_HELPS, TopicNameUnread
-from tailrace_sink.table_batch import TableBatches
-from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.fold.table_batch import TableBatches
+from tailrace_sink.plan.topic_ranges import TopicRange
 from tests.least_options import LEAST
 from tests.property.test_names_property import IDENTIFIERS
 

@@ -10,9 +10,9 @@ from tailrace.doctor.traces import look_at_traces
 from tailrace_schemas.options import problems
 from tailrace_schemas.traces import ROOT, Span, TraceKey, TracingUnavailable, open_traces
 from tailrace_schemas.tracing_options import TracingConfig
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.sink_state import ShardPosition, SinkState
-from tailrace_sink.traces import SinkTraces
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.watch.traces import SinkTraces
 from tests.unit.progress_records import NAMES, TOPIC, lsn, record
 
 KEY = TraceKey("p", "shop", 0, lsn(7))

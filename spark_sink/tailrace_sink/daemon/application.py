@@ -1,0 +1,171 @@
+"""Running the sink: session, log, fold, and the loop that retries."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
+from tailrace_sink.daemon.endpoint import endpoint
+from tailrace_sink.daemon.fold_thread import FoldThread
+from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.daemon.status_board import SinkBoard
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.daemon.warm_up import warm_up
+from tailrace_sink.errors import SinkError
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.spark.class_archive import JAVA_OPTIONS, archive_in
+from tailrace_sink.spark.session import build_session
+from tailrace_sink.watch.hang_detector import Part, watched_tasks
+from tailrace_sink.watch.hooks import LOG_STEPS, Hook, no_hook
+from tailrace_sink.watch.metrics import SinkMetrics
+from tailrace_sink.watch.retries import Retries
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+def run(
+    config: SinkConfig,
+    jars: Iterable[str | Path],
+    stop: threading.Event,
+    *,
+    once: bool = False,
+    on_ready: Callable[[], None] | None = None,
+    hook: Hook | None = None,
+    metrics: SinkMetrics | None = None,
+) -> None:
+    """Run the sink until ``stop`` is set.
+
+    Args:
+        config: the options.
+        jars: files for Spark: the Kafka connector, spark-avro and Delta with what they need.
+        stop: set it to stop between two batches; it is set when the sink ends.
+        once: carry what there is, and end.
+        on_ready: called once, when the lake is open.
+        hook: called after each table and each commit row.
+        metrics: Prometheus figures; new ones when None.
+
+    Raises:
+        SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
+        RegistryError: the registry refuses.
+    """
+    begun = time.monotonic()
+    spark = build_session(config, jars)
+    _log.info(
+        "spark_started",
+        seconds=round(time.monotonic() - begun, 1),
+        class_archive=archive_in(spark.sparkContext.getConf().get(JAVA_OPTIONS, "")),
+    )
+    try:
+        serve(spark, config, stop, once=once, on_ready=on_ready, hook=hook, metrics=metrics)
+    finally:
+        spark.stop()
+
+
+def serve(
+    spark: SparkSession,
+    config: SinkConfig,
+    stop: threading.Event,
+    *,
+    once: bool = False,
+    on_ready: Callable[[], None] | None = None,
+    hook: Hook | None = None,
+    metrics: SinkMetrics | None = None,
+) -> None:
+    """:func:`run` in a session that is there already, and is left running."""
+    metrics = metrics or SinkMetrics()
+    board = SinkBoard(config, metrics)
+    with (
+        endpoint(config, metrics, board),
+        open_registry(config.registry) as registry,
+        watched_tasks(spark, board.steps),
+    ):
+
+        def stepped(step: str, path: str) -> None:
+            board.steps.stepped(Part.LOG if step in LOG_STEPS else Part.FOLD)
+            (hook or no_hook)(step, path)
+
+        sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=stepped)
+        board.open(sink)
+
+        def ready() -> None:
+            board.enter("running")
+            (on_ready or _nothing)()
+
+        stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink, board.steps)
+        try:
+            if once:
+                _carry_once(sink, stream, stop, ready)
+            else:
+                fold = FoldThread(sink, stop, lambda: warm_up(spark, config), board.steps)
+                _log_until(sink, stream, fold, stop, board, ready)
+        finally:
+            sink.close()
+
+
+def _carry_once(
+    sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
+) -> None:
+    """Everything up to the present end of the progress topic, into log and tables."""
+    retries = Retries(sink.config, sink.metrics)
+    is_told = False
+    while not stop.is_set():
+        try:
+            sink.open()
+            if not is_told:
+                is_told = True
+                on_ready()
+            cuts = stream.catch_up(stop)
+            batches = sink.fold_tables(stop)
+            sink.fold.tidy(stop.is_set)
+        except (SinkError, RegistryError) as error:
+            retries.wait_after(error, sink.fold.state.batch, stop)
+        else:
+            _log.info("carried_once", cuts=cuts, batches=batches)
+            return
+
+
+def _log_until(
+    sink: Sink,
+    stream: ProgressStream,
+    fold: FoldThread,
+    stop: threading.Event,
+    board: SinkBoard,
+    on_ready: Callable[[], None],
+) -> None:
+    """Catch up and stream; on an error that waiting may heal, open the log again and go on."""
+    retries = Retries(sink.config, sink.metrics)
+    is_folding = False
+    try:
+        while not stop.is_set():
+            try:
+                with board.steps.working(Part.LOG):
+                    sink.open_log()
+                if not is_folding:
+                    is_folding = True
+                    fold.start()
+                    on_ready()
+                board.enter("running")
+                stream.catch_up(stop)
+                fold.log_is_caught_up.set()
+                if not stop.is_set():
+                    stream.run(stop)
+            except (SinkError, RegistryError) as error:
+                board.enter("retrying")
+                retries.wait_after(error, sink.log.state.batch, stop)
+    finally:
+        stop.set()
+        if is_folding:
+            fold.join()
+    if fold.failure is not None:
+        raise fold.failure
+
+
+def _nothing() -> None:
+    """Nobody waits for the sink to be ready."""

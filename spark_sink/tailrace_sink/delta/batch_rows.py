@@ -1,0 +1,51 @@
+"""The rows of one batch in a table of ours, read from the files that may have them.
+
+Delta makes a table's whole state for a read with a condition, a job of its own, and the tables that
+a start reads one row of have been written a moment before: together they were two fifths of opening
+a lake (ADR 0052). Where the version's checksum file lists the files, as it does for a few, their
+statistics tell which to read.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.delta.classes import log_of
+from tailrace_sink.delta.file_log import current_snapshot, frame_of
+from tailrace_sink.spark.jvm_names import items_of
+
+
+def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
+    """Rows with one value of the column ``batch``.
+
+    Args:
+        spark: whose settings hold.
+        path: of a Delta table with statistics of that column.
+        batch: the value.
+    """
+    snapshot = current_snapshot(spark, path)
+    files = listed_files(spark, path, snapshot)
+    if files is None:
+        rows = spark.read.format("delta").load(path)
+    else:
+        classes, _ = log_of(spark, path)
+        chosen = classes.python.toSeq([file for file in files if _may_have(file, batch)])
+        rows = frame_of(spark, path, (snapshot, chosen))
+    return rows.where(f"batch = {batch}")
+
+
+def listed_files(spark: SparkSession, path: str, snapshot: Any) -> list[Any] | None:
+    """All files of a version of a table, where its checksum file lists them; else None."""
+    classes, _ = log_of(spark, path)
+    checksum = snapshot.checksumOpt()
+    known = checksum.get().allFiles() if checksum.isDefined() else classes.none
+    return items_of(classes.collections.asJava(known.get())) if known.isDefined() else None
+
+
+def _may_have(file: Any, batch: int) -> bool:
+    statistics = json.loads(file.stats() or "{}")
+    lowest, highest = (statistics.get(of, {}).get("batch") for of in ("minValues", "maxValues"))
+    return lowest is None or highest is None or lowest <= batch <= highest

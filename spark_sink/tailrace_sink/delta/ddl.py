@@ -1,0 +1,295 @@
+"""Creating lake tables and altering them, with our own "already there?" check.
+
+ALTER TABLE is not guarded by Delta's transaction versions. So this sink takes a table when it first
+meets it (``fence``), and reads from the table itself what it looks like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.topics import TableName
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import TableMetadata, table_bytes, table_metadata
+from tailrace_sink.delta.table_properties import new_table_properties, set_properties
+from tailrace_sink.errors import ApplyFailed, LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.options.table_options import Profile
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, known_identities
+from tailrace_sink.tables.lake_table import (
+    CHANGES_COLUMNS,
+    DELETES_PROPERTY,
+    DELETES_UNKNOWN,
+    NO_ZONE,
+    OWNER_PROPERTY,
+    SCHEMA_LSN_PROPERTY,
+    Feature,
+    Kind,
+    LakeColumn,
+    LakeTable,
+    columns_ddl,
+    create_statement,
+    new_table,
+    table_path,
+)
+from tailrace_sink.tables.schema_changes import evolve, require_plain
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class LakeTables:
+    """The lake tables that this sink has met, each of them taken by its fence.
+
+    Used by one thread per table at a time.
+    """
+
+    def __init__(self, config: SinkConfig, fence: Fence) -> None:
+        self._config = config
+        self._fence = fence
+        self._known: dict[str, LakeTable] = {}
+
+    def follow(
+        self,
+        spark: SparkSession,
+        versions: Sequence[TableSchema],
+        kind: Kind,
+        *,
+        may_replace: bool = False,
+    ) -> LakeTable:
+        """The lake table of a source table, created or altered to hold these schema versions.
+
+        Args:
+            spark: the session to run the statements in.
+            versions: schema versions of one source table, at least one, in any order.
+            kind: what it is to have a row for.
+            may_replace: whether the whole table is about to be written, so that a table which
+                cannot follow is made anew.
+
+        Raises:
+            UnsupportedSchemaChange: the lake cannot follow without losing values.
+            UnsupportedType: a column has a type without a lake form.
+        """
+        ordered = sorted(versions, key=lambda version: version.schema_lsn)
+        path = new_table(ordered[0], kind).path
+        location = f"{self._config.lake}/{path}"
+        try:
+            known = self._known.get(path) or self._read(spark, ordered[0].table, location, kind)
+            if known is None:
+                known = self._create(spark, ordered[0], location, kind)
+            followed, statements = self._evolve(known, ordered, location)
+        except (UnsupportedSchemaChange, LakeTableChanged) as error:
+            if not may_replace:
+                raise
+            return self.replaced(spark, versions, str(error))
+        return self._carry_out(spark, followed, statements)
+
+    def replaced(
+        self, spark: SparkSession, versions: Sequence[TableSchema], reason: str
+    ) -> LakeTable:
+        """An empty mirror of these schema versions in place of what is there.
+
+        Raises:
+            UnsupportedSchemaChange, UnsupportedType: as for :meth:`follow`.
+        """
+        ordered = sorted(versions, key=lambda version: version.schema_lsn)
+        table = ordered[0].table
+        location = f"{self._config.lake}/{table_path(table)}"
+        made = self._replace(spark, ordered[0], location)
+        _log.warning("lake_table_replaced", table=str(table), reason=reason)
+        return self._carry_out(spark, *self._evolve(made, ordered, location))
+
+    def _carry_out(
+        self, spark: SparkSession, table: LakeTable, statements: Iterable[str]
+    ) -> LakeTable:
+        """Alter a table; it is as given afterwards."""
+        location = f"{self._config.lake}/{table.path}"
+        for statement in statements:
+            _log.info("lake_table_altered", table=str(table.table), statement=statement)
+            self._fence.alter(spark, location, statement)
+        self._known[table.path] = replace(table, is_new=False)
+        return table
+
+    def _evolve(
+        self, table: LakeTable, versions: Sequence[TableSchema], location: str
+    ) -> tuple[LakeTable, list[str]]:
+        """How a table follows, with what the options say of deletes."""
+        stays_plain = self._config.profile is Profile.COMPATIBLE
+        followed, statements = evolve(table, versions, location, stays_plain=stays_plain)
+        deletes = str(self._config.delete_mode)
+        if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.kind.appends:
+            # Told before the first row of a deleted key stays: from then on a key may be there.
+            statements.append(set_properties(location, {DELETES_PROPERTY: deletes}))
+            followed = replace(followed, deletes=deletes)
+        return followed, statements
+
+    def doubt_deletes(self, spark: SparkSession, table: LakeTable) -> LakeTable:
+        """Note, before it is so, that a table may have rows of keys that the source deleted.
+
+        From then on a key that is created may be there, so that creates are merged.
+        """
+        if table.kind.appends or table.deletes != DeleteMode.HARD:
+            return table
+        location = f"{self._config.lake}/{table.path}"
+        statement = set_properties(location, {DELETES_PROPERTY: DELETES_UNKNOWN})
+        self._fence.alter(spark, location, statement)
+        doubted = replace(table, deletes=DELETES_UNKNOWN)
+        self._known[table.path] = replace(doubted, is_new=False)
+        return doubted
+
+    def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
+        """The lake table of a source table as it is, or None when there is none."""
+        path = table_path(table)
+        location = f"{self._config.lake}/{path}"
+        return self._known.get(path) or self._read(spark, table, location, Kind.MIRROR)
+
+    def forget(self, table: TableName | None = None) -> None:
+        """Read the tables anew: after a failure it is open which statements ran.
+
+        Args:
+            table: only this one; all when None.
+        """
+        if table is None:
+            self._known.clear()
+            return
+        for kind in Kind:
+            self._known.pop(table_path(table, kind), None)
+
+    def _create(
+        self, spark: SparkSession, version: TableSchema, location: str, kind: Kind
+    ) -> LakeTable:
+        table = self._new(version, kind)
+        name = f"{table.table.schema}.{table.table.table}"
+        config = self._config
+        statement = create_statement(
+            table,
+            location,
+            {**new_table_properties(config), OWNER_PROPERTY: self._fence.owner},
+            partition_by=config.partition_by.get(name, ()),
+            cluster_by=config.cluster_by.get(name, ()),
+        )
+        spark.sql(statement)
+        # An older sink may have created it at the same time, and written to it.
+        found = self._read(spark, table.table, location, kind)
+        if found is None:
+            raise ApplyFailed(f"creating table {table.table}", f"{location} became no Delta table")
+        _log.info("lake_table_created", table=str(table.table), location=location)
+        return table if found.is_new else found
+
+    def _new(self, version: TableSchema, kind: Kind) -> LakeTable:
+        table = new_table(version, kind)
+        if self._config.profile is Profile.COMPATIBLE:
+            require_plain(table)
+        features = frozenset({Feature.COLUMN_MAPPING} if table.needs_mapping else ())
+        deletes = str(self._config.delete_mode)
+        return replace(
+            table,
+            features=features,
+            recorded=table.identities,
+            deletes=deletes,
+            is_new=True,
+        )
+
+    def _replace(self, spark: SparkSession, version: TableSchema, location: str) -> LakeTable:
+        """An empty table of these columns in place of what is there; earlier versions stay.
+
+        CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
+        """
+        table = self._new(version, Kind.MIRROR)
+        found = table_metadata(spark, location)
+        features = frozenset() if found is None else _features(found)
+        needed = {feature.value: feature.on for feature in sorted(table.features - features)}
+        if any(column.type == NO_ZONE for column in table.columns):
+            needed["delta.feature.timestampNtz"] = "supported"
+        if needed:
+            self._fence.alter(spark, location, set_properties(location, needed))
+        name = f"{version.table.schema}.{version.table.table}"
+        no_rows: list[tuple[Any, ...]] = []
+        empty = spark.createDataFrame(no_rows, columns_ddl(table))
+        writer = empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        if partition_by := self._config.partition_by.get(name):
+            writer = writer.partitionBy(*partition_by)
+        elif cluster_by := self._config.cluster_by.get(name):
+            writer = writer.clusterBy(*cluster_by)
+        self._fence.write(spark, location, partial(writer.save, location))
+        # Nothing of what was there counts: the properties follow with the first statement.
+        statement = set_properties(location, {DELETES_PROPERTY: table.deletes})
+        self._fence.alter(spark, location, statement)
+        return replace(table, features=features | table.features, schema_lsn="", recorded="")
+
+    def _read(
+        self, spark: SparkSession, table: TableName, location: str, kind: Kind
+    ) -> LakeTable | None:
+        self._fence.enter(spark, location)
+        metadata = table_metadata(spark, location)
+        if metadata is None:
+            return None
+        found = lake_table_of(table, metadata, kind)
+        return replace(found, is_new=found.is_new or table_bytes(spark, location) == 0)
+
+
+def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> LakeTable:
+    """What a lake table is, by its metadata.
+
+    Raises:
+        LakeTableChanged: somebody else changed what it must have.
+    """
+    properties = metadata.properties
+    columns, foreign = _columns(table, metadata)
+    return LakeTable(
+        table=table,
+        kind=kind,
+        columns=columns,
+        schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
+        features=_features(metadata),
+        foreign=foreign,
+        recorded=properties.get(COLUMNS_PROPERTY, ""),
+        deletes=properties.get(DELETES_PROPERTY, ""),
+        is_new=metadata.version == 0,
+    )
+
+
+def _features(metadata: TableMetadata) -> frozenset[Feature]:
+    found = {feature: metadata.properties.get(feature.value, "none") for feature in Feature}
+    return frozenset(f for f, value in found.items() if value.lower() not in {"none", "false"})
+
+
+def _columns(
+    table: TableName, metadata: TableMetadata
+) -> tuple[tuple[LakeColumn, ...], frozenset[str]]:
+    """The columns that mirror the source's, and the names of those that somebody else added.
+
+    Raises:
+        LakeTableChanged: one that the table must have is gone, or nothing tells which it has.
+    """
+    schema: StructType = metadata.schema
+    fields = [field for field in schema.fields if field.name not in CHANGES_COLUMNS]
+    comments = {field.name: field.metadata.get("comment") for field in fields}
+    try:
+        identities, must_have = known_identities(metadata.properties, comments)
+    except ValueError as error:
+        raise LakeTableChanged(str(table), "", f"{COLUMNS_PROPERTY}: {error}") from error
+    columns = tuple(
+        LakeColumn(
+            field.name,
+            identities[field.name].column_id,
+            field.dataType.simpleString().upper(),
+            identities[field.name].sql_type,
+            identities[field.name].key_ordinal,
+            comments[field.name],
+        )
+        for field in fields
+        if field.name in identities
+    )
+    missing = must_have - {column.column_id for column in columns}
+    if missing or not columns:
+        gone = [name for name, identity in identities.items() if identity.column_id in missing]
+        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), "it was renamed or dropped")
+    return columns, frozenset(f.name.lower() for f in fields if f.name not in identities)

@@ -1,0 +1,63 @@
+"""Rows that leave files which stay: Delta's deletion vectors, by its own classes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tailrace_sink.delta.classes import WritingClasses
+
+_IS_BIG_ENDIAN: Final = array("H", b"\x00\x01")[0] == 1
+
+
+def actions_without_rows(
+    classes: WritingClasses,
+    log: Any,
+    rows: Mapping[str, array[int]],
+    files: Mapping[str, Any],
+) -> Iterator[Any]:
+    """Write the vectors, all into one new file, and give the actions that make them hold.
+
+    Args:
+        classes: what a commit is made of.
+        log: Delta's log of the table.
+        rows: name of a file to the row indexes in it, as ``_metadata.row_index`` tells them.
+        files: name to Delta's entry of each.
+    """
+    store = classes.vector_store(log.newDeltaHadoopConf())
+    root, number = log.dataPath(), classes.uuid.randomUUID()
+    path = classes.vector.assembleDeletionVectorPath(root, number, "")
+    writer = store.createWriter(store.pathWithFileSystem(path))
+    try:
+        for name, indexes in rows.items():
+            file = files[name]
+            bitmap = classes.bitmap.apply(_longs(classes, indexes))
+            if file.deletionVector() is not None:
+                bitmap.merge(store.read(file.deletionVector(), root))
+            bitmap.runOptimize()
+            left = bitmap.cardinality()
+            place = writer.write(bitmap.serializeAsByteArray(classes.portable))
+            total = file.numPhysicalRecords()
+            if total.isDefined() and int(total.get()) == left:
+                yield file.remove()
+                continue
+            vector = classes.vector.onDiskWithRelativePath(
+                number, "", place.length(), left, classes.some(place.offset()), classes.none
+            )
+            changed = file.removeRows(vector, True, True)
+            yield changed._1()  # noqa: SLF001 - a pair of Scala's
+            yield changed._2()  # noqa: SLF001 - as above
+    finally:
+        writer.close()
+
+
+def _longs(classes: WritingClasses, numbers: array[int]) -> Any:
+    """Numbers as a sequence of Scala's, passed in one piece."""
+    packed = array("q", numbers)
+    if _IS_BIG_ENDIAN:
+        packed.byteswap()
+    order = classes.little_endian
+    buffer = classes.byte_buffer.wrap(packed.tobytes()).order(order).asLongBuffer()
+    longs = classes.long_buffer.allocate(len(packed)).put(buffer)
+    return classes.sequence.unsafeWrapArray(longs.array())

@@ -1,0 +1,301 @@
+"""Applying one table's changes: an idempotent append, or an upsert guarded by position.
+
+Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
+only over an older position) makes a replay a MERGE (``upsert``) that changes no row; a table small
+enough to be written anew is written once more, the same.
+Appends carry the batch id as Delta's transaction version, which proves a write done only when the
+replay is the same batch (``intent``). It goes by writer options: as session settings they would
+outlive the write and silently drop the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tailrace_sink.delta.append_once import append_once
+from tailrace_sink.delta.conflicts import retried
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.transaction import has_none_between
+from tailrace_sink.fold.passing_count import Check, counted_in_passing
+from tailrace_sink.fold.upsert import Latest, upsert
+from tailrace_sink.fold.write_choice import Write, way_to_write
+from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.rows.decode import WriterSchema, change_rows, within_cut
+from tailrace_sink.rows.event_keys import key_extremes, repeats_keys
+from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
+from tailrace_sink.rows.mirror_statements import merge_statement, same_key, snapshot_position
+from tailrace_sink.tables.key_bounds import bounds_by_spark, bounds_in, conditions_of
+from tailrace_sink.tables.lake_table import (
+    CHANGED,
+    COMMIT_TIME,
+    LSN,
+    OPERATION,
+    POSITION,
+    LakeTable,
+    literal,
+    quote,
+)
+
+_VIEW = "_tailrace_latest"
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """What one batch means for one source table.
+
+    Attributes:
+        table: its lake table, columns as they are after this batch's DDL.
+        changes_table: its append-only companion, or None.
+        writers: the writer schemas of its changes.
+        other_writers: writer schemas of other tables in the same topic.
+        topic_range: the offsets to read.
+        values: the messages, as the ledger counts them.
+        is_counted: whether they have been counted; else that is done in passing.
+        fence: of the sink.
+    """
+
+    table: LakeTable
+    changes_table: LakeTable | None
+    writers: tuple[WriterSchema, ...]
+    other_writers: tuple[WriterSchema, ...]
+    topic_range: TopicRange
+    values: DataFrame
+    is_counted: bool
+    fence: Fence
+
+
+def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
+    """Bring the lake tables of one source table to the cut.
+
+    The append-only companion first: what a whole table lacks is seen in the mirror before it is
+    taken from there.
+
+    Args:
+        spark: a session of this thread's own (its temporary view and settings are its own).
+        config: the options.
+        work: what to apply.
+        cut: where it leads to.
+
+    Raises:
+        NotAsCounted: the messages are not what the ledger counts; nothing of them was committed.
+    """
+    if work.changes_table is not None:
+        changes, check = _counted(work, work.changes_table)
+        if work.topic_range.is_whole and not work.table.is_new:
+            gone = _gone(spark, config, work, cut)
+            changes = changes.unionByName(gone, allowMissingColumns=True)
+        append_changes(config, work.fence, work.changes_table, changes, cut.batch, check)
+    if work.table.key:
+        _write_mirror(spark, config, work, cut)
+    else:
+        changes, check = _counted(work, work.table)
+        append_changes(config, work.fence, work.table, changes, cut.batch, check)
+
+
+def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
+    """Deletes of the rows that the lake has and a whole table has not: nobody saw them go."""
+    there = _there(spark, config, work.table).alias("there")
+    whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
+    same = F.expr(" AND ".join(same_key(work.table, "there", "whole")))
+    left = there.join(whole, same, "left_anti")
+    return deletes_of(left, work.table, cut)
+
+
+def append_all_gone(
+    spark: SparkSession,
+    config: SinkConfig,
+    fence: Fence,
+    table: LakeTable,
+    changes_table: LakeTable,
+    cut: CutPoint,
+) -> None:
+    """Append a delete of every row of a mirror whose source was found empty, once per batch id."""
+    gone = deletes_of(_there(spark, config, table), table, cut)
+    append_changes(config, fence, changes_table, gone, cut.batch)
+
+
+def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
+    rows = spark.read.format("delta").load(f"{config.lake}/{table.path}")
+    return rows.where(f"{OPERATION} <> 'd'")
+
+
+def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+    """Deletes, at a cut, of rows that the source lost; when is not known."""
+    commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
+    return rows.selectExpr(
+        *(quote(column.name) for column in table.columns),
+        f"{snapshot_position(cut.lsn)} AS {POSITION}",
+        f"{literal(cut.lsn)} AS {LSN}",
+        f"'d' AS {OPERATION}",
+        f"CAST({commit} AS TIMESTAMP) AS {COMMIT_TIME}",
+        f"CAST(array() AS ARRAY<STRING>) AS {CHANGED}",
+    )
+
+
+def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
+    table, ranges = work.table, work.topic_range
+    # What stands before a whole table is older than it: the whole replaces it.
+    changes, check = _counted(work, table, ranges.whole_from)
+    way = way_to_write(ranges, table, config.delete_mode)
+    if way is Write.APPEND_DISTINCT:
+        repeats = repeats_keys(work.values, work.writers, table, changes)
+        way = Write.APPEND_LATEST if repeats else Write.APPEND
+    elif way is Write.APPEND_BESIDE:
+        is_beside = not repeats_keys(work.values, work.writers, table, changes)
+        if is_beside:
+            extremes = key_extremes(work.values, work.writers, table)
+            is_beside = has_none_between(spark, f"{config.lake}/{table.path}", extremes)
+        way = Write.APPEND if is_beside else Write.MERGE
+    if way is Write.APPEND:
+        append_changes(config, work.fence, table, changes, cut.batch, check)
+    elif way is Write.APPEND_LATEST:
+        latest = latest_changes(changes, table, large_columns(table))
+        if config.delete_mode is DeleteMode.HARD:
+            latest = latest.where(f"{OPERATION} <> 'd'")
+        append_changes(config, work.fence, table, latest, cut.batch, check)
+    else:
+        is_local = config.fits_driver(ranges.count, ranges.bytes)
+        whole_at = cut.lsn if ranges.is_whole else None
+        merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
+
+
+def _counted(
+    work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
+) -> tuple[DataFrame, Check | None]:
+    """The changes of the cut, and what compares them with the ledger once they have been read."""
+    changes, check = _decoded(work, table, from_offsets), None
+    if not work.is_counted:
+        changes, check = counted_in_passing(changes, work.topic_range)
+    return _within_cut(work, changes), check
+
+
+def _changes(
+    work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
+) -> DataFrame:
+    return _within_cut(work, _decoded(work, table, from_offsets))
+
+
+def _decoded(
+    work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None
+) -> DataFrame:
+    values = work.values
+    if from_offsets and not work.topic_range.is_only_whole:
+        before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
+        values = values.where(f"NOT ({' OR '.join(before)})")
+    return change_rows(values, table, work.writers, work.other_writers)
+
+
+def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
+    return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
+
+
+def merge_changes(
+    spark: SparkSession,
+    config: SinkConfig,
+    work: TableWork,
+    changes: DataFrame,
+    whole_at: str | None = None,
+    check: Check | None = None,
+    *,
+    is_local: bool = False,
+) -> None:
+    """Bring the last change of each key into the lake table: by a MERGE where it takes one.
+
+    Args:
+        spark: a session of this thread's own.
+        config: the options.
+        work: for which table, and whose.
+        changes: its changes.
+        whole_at: LSN of the cut when the changes hold every row of the source table.
+        check: called when the changes have been read, before anything is written.
+        is_local: whether they fit into the driver's memory.
+    """
+    table, fence = work.table, work.fence
+    large = large_columns(table)
+    location = f"{config.lake}/{table.path}"
+    reduced = latest_changes(changes, table, large)
+    with _kept(spark, reduced, config, table, is_local=is_local) as latest:
+        if check is not None:
+            check()
+        if whole_at is None:
+            mode, below = config.delete_mode, config.rewrite_below_bytes
+            write = partial(upsert, spark, location, table, latest, mode, below, fence)
+            if retried(f"upsert into {table.path}", write):
+                return
+        latest.rows.createOrReplaceTempView(_VIEW)
+        bounds = conditions_of(latest.bounds)
+        statement = merge_statement(
+            location, _VIEW, table, large, config.delete_mode, whole_at, bounds
+        )
+        fence.write(spark, location, partial(spark.sql, statement))
+
+
+@contextmanager
+def _kept(
+    spark: SparkSession,
+    reduced: DataFrame,
+    config: SinkConfig,
+    table: LakeTable,
+    *,
+    is_local: bool,
+) -> Iterator[Latest]:
+    """Rows that are decoded and reduced once, though they are looked at two or three times.
+
+    What is lost with an executor is decoded again, from the same offsets.
+    """
+    lacking = _lacking(table, config.delete_mode)
+    if is_local:
+        rows = reduced.toArrow()
+        latest, bounds = spark.createDataFrame(rows, reduced.schema), bounds_in(rows, table)
+        yield Latest(latest, bounds, rows.num_rows, rows, lacking)
+        return
+    reduced.persist()
+    try:
+        count, bounds = bounds_by_spark(reduced, table)
+        yield Latest(reduced, bounds, count, None, lacking)
+    finally:
+        reduced.unpersist()
+
+
+def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
+    """Condition of last changes that become rows and do not hold all values of theirs."""
+    flags = [available_flag(index) for index in range(len(large_columns(table)))]
+    if not flags:
+        return None
+    lacks = f"NOT ({' AND '.join(flags)})"
+    return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"
+
+
+def append_changes(
+    config: SinkConfig,
+    fence: Fence,
+    table: LakeTable,
+    changes: DataFrame,
+    batch: int,
+    check: Check | None = None,
+    *,
+    purpose: str = "",
+) -> None:
+    """Append every change, once per batch id and purpose.
+
+    Args:
+        config: the options.
+        fence: of the sink.
+        table: the lake table.
+        changes: its changes.
+        batch: the batch id.
+        check: called before they are committed.
+        purpose: tells several appends of one batch to one table apart.
+    """
+    names = [*(column.name for column in table.columns), *table.cdc_columns]
+    rows = changes.select(*map(quote, names))
+    application = f"tailrace-sink-{config.prefix}{purpose}"
+    append_once(rows, f"{config.lake}/{table.path}", application, batch, check, fence)

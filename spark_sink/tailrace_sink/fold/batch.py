@@ -1,0 +1,293 @@
+"""One batch: every table of a plan brought to its cut, in a pool of sessions."""
+
+from __future__ import annotations
+
+import queue
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.types import UnsupportedType
+from tailrace_sink.delta.conflicts import is_refused
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import table_bytes
+from tailrace_sink.delta.table_properties import set_retention
+from tailrace_sink.errors import (
+    ApplyFailed,
+    BadRecord,
+    BadRecordRefused,
+    ForeignRecord,
+    LakeTableChanged,
+    LakeTableUnreadable,
+    LedgerMismatch,
+    SchemaUnknown,
+    SinkError,
+    TableError,
+    TopicMadeAnew,
+    UnsupportedSchemaChange,
+)
+from tailrace_sink.fold.table_batch import TableBatch, TableBatches, without
+from tailrace_sink.fold.table_fold import TableFold
+from tailrace_sink.fold.table_maintenance import Maintenance
+from tailrace_sink.fold.topic_reader import TopicReader
+from tailrace_sink.log.sink_parts import SinkParts
+from tailrace_sink.options.config import BadRecords
+from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
+from tailrace_sink.spark.jvm_errors import lacks_file, translated
+from tailrace_sink.spark.session import TunedSession
+from tailrace_sink.tables.lake_table import Kind, table_path
+
+_SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a batch did.
+
+    Attributes:
+        versions: path below the lake to the version of each table that was touched.
+        stopped: topic to the error of each table that the lake cannot follow.
+    """
+
+    versions: dict[str, int]
+    stopped: dict[str, SinkError]
+
+
+class BatchApplier:
+    """Applies plans to the lake.
+
+    Args:
+        spark: the session for reading small batches; every worker gets a new one of its own,
+            because temporary views and settings are per session.
+        parts: of the sink.
+    """
+
+    def __init__(self, spark: SparkSession, parts: SinkParts) -> None:
+        config = parts.config
+        self._config = config
+        self._metrics = parts.metrics
+        self._batches = TableBatches(
+            config.topics, config.tables.selects, parts.schemas.schema_by_id
+        )
+        self._fold = TableFold(config, parts.log, parts.metrics, parts.hook)
+        self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
+        sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
+        self._idle: queue.SimpleQueue[TunedSession] = queue.SimpleQueue()
+        for session in sessions:
+            self._idle.put(session)
+        self._reader = TopicReader(spark, config, parts.log)
+        self._maintenance = Maintenance(spark, config)
+        self._patience = Patience(config.apply_attempts)
+
+    def close(self) -> None:
+        """Wait for running tables and end the workers."""
+        self._pool.shutdown()
+
+    def begin(self, fence: Fence) -> None:
+        """Look at the lake's tables from scratch, for the sink that has the log."""
+        self._fence = fence
+        self._fold.begin(fence)
+
+    def set_retention(self, paths: Iterable[str]) -> None:
+        """Bring known tables to the retention that the options ask for.
+
+        Args:
+            paths: below the lake, whether there is a table or not.
+
+        Raises:
+            LakeTaken: another sink has started since.
+        """
+        for future in [self._pool.submit(self._set_retention, path) for path in sorted(paths)]:
+            future.result()
+
+    def _set_retention(self, path: str) -> None:
+        session = self._idle.get()
+        try:
+            set_retention(session.spark, self._config, self._fence, path)
+        except (PySparkException, Py4JError) as error:
+            # What is wrong with the table stops it when something is to be written to it.
+            _log.warning("retention_not_set", table=path, reason=str(translated(path, error)))
+        finally:
+            self._idle.put(session)
+
+    def apply(self, plan: BatchPlan, before: SinkState) -> Applied:
+        """Apply every table of a plan; one that the lake cannot follow stops alone.
+
+        Args:
+            plan: what to apply.
+            before: the state of the tables.
+
+        Raises:
+            SinkError: the first table's that failed, after all others were finished.
+            RegistryError: a schema could not be looked up.
+        """
+        sources, stopped = self._batches.of(plan.topics)
+        is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
+        stopped |= {
+            topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
+        }
+        sources = [self._with_start(of, before) for of in without(sources, stopped)]
+        if is_small:
+            sources = self._with_values(sources)
+        futures = [
+            self._pool.submit(self._apply_table, source, plan.point, is_small=is_small)
+            for source in sources
+        ]
+        wait(futures)
+        unreadable = self._patience.over(plan.following.batch, sources, futures)
+        others: list[Future[dict[str, int]]] = []
+        for source, future in zip(sources, futures, strict=True):
+            error = unreadable.get(source.topic) or future.exception()
+            if isinstance(error, TableError):
+                stopped[source.topic] = error
+            else:
+                others.append(future)
+        self._refuse_if_asked(stopped.values())
+        versions: dict[str, int] = {}
+        for future in _failed_last(others):
+            versions |= future.result()
+        return Applied(versions, stopped)
+
+    def _with_start(self, source: TableBatch, before: SinkState) -> TableBatch:
+        """The source, with the cut that its ``.changes`` starts with."""
+        paths = [table_path(source.table, kind) for kind in (Kind.MIRROR, Kind.CHANGES)]
+        is_followed, has_changelog = (path in before.versions for path in paths)
+        is_whole = source.topic_range.is_whole  # then its own rows are a start
+        if has_changelog or is_whole or not is_followed:
+            return source
+        if not self._config.changelog.selects(source.table):
+            return source
+        return replace(source, changelog_after=before.point)
+
+    def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
+        """The sources with their events, and what the ledger says of them."""
+        ranges = {s.topic: s.topic_range for s in sources if s.topic_range.partitions}
+        writers = {s.topic: s.all_writers for s in sources}
+        values, differ = self._reader.values(ranges, writers)
+        return [
+            replace(source, values=values.get(source.topic), differs=differ.get(source.topic))
+            for source in sources
+        ]
+
+    def _refuse_if_asked(self, stopped: Iterable[SinkError]) -> None:
+        """``sink.on_bad_record: fail``.
+
+        Raises:
+            BadRecordRefused: a record cannot be applied.
+        """
+        if self._config.on_bad_record is not BadRecords.FAIL:
+            return
+        for error in stopped:
+            if isinstance(error, BadRecord | LedgerMismatch | SchemaUnknown | ForeignRecord):
+                raise BadRecordRefused(str(error)) from error
+
+    def _apply_table(self, source: TableBatch, cut: CutPoint, *, is_small: bool) -> dict[str, int]:
+        session = self._idle.get()
+        try:
+            with self._metrics.table_seconds(str(source.table)):
+                size = table_bytes(session.spark, f"{self._config.lake}/{table_path(source.table)}")
+                # A MERGE of some rows reads the table, too.
+                session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
+                session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
+                return self._fold.apply(session.spark, source, cut)
+        except (PySparkException, Py4JError) as error:
+            if is_refused(error):
+                reason = str(translated("writing", error))
+                raise LakeTableChanged(str(source.table), "", reason) from error
+            raise translated(f"table {source.table}", error) from error
+        except UnsupportedType as error:
+            raise UnsupportedSchemaChange(
+                str(source.table), "", str(error), "leave its column out of the capture instance"
+            ) from error
+        finally:
+            self._idle.put(session)
+
+    def tidy(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Upkeep between two batches, of one table at most.
+
+        Args:
+            before: path below the lake to the version of each table before the last batch.
+            after: the same after it.
+
+        Raises:
+            SinkError: it failed.
+        """
+        self._maintenance.note(before, after)
+        self._maintenance.run()
+
+    def tidy_all(self, should_stop: Callable[[], bool]) -> None:
+        """Upkeep of all tables that wait for it.
+
+        Raises:
+            SinkError: it failed.
+        """
+        while not should_stop() and self._maintenance.run() is not None:
+            pass
+
+
+class Patience:
+    """Counts a batch's attempts at each table.
+
+    Args:
+        attempts: after how many a table that fails alone is given up.
+    """
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._batch = -1
+        self._failed: Counter[str] = Counter()
+
+    def over(
+        self,
+        batch: int,
+        sources: Sequence[TableBatch],
+        futures: Sequence[Future[dict[str, int]]],
+    ) -> dict[str, SinkError]:
+        """The tables that are given up, by topic.
+
+        Where all of several tables fail, something else is wrong than the tables; of a single one
+        the commit row tells, which is written next.
+
+        Args:
+            batch: its id.
+            sources: its tables.
+            futures: of the same, done.
+        """
+        if batch != self._batch:
+            self._batch, self._failed = batch, Counter()
+        failed: dict[str, tuple[TableBatch, ApplyFailed]] = {}
+        for source, future in zip(sources, futures, strict=True):
+            error = future.exception()
+            if isinstance(error, ApplyFailed):
+                failed[source.topic] = source, error
+                self._failed[source.topic] += 1
+        is_general = len(failed) == len(sources) > 1
+        return {
+            topic: LakeTableUnreadable(str(source.table), self._attempts, error.reason)
+            for topic, (source, error) in failed.items()
+            if self._failed[topic] >= self._attempts
+            and (not is_general or lacks_file(error.cause_classes))
+        }
+
+
+def _failed_last(
+    futures: Iterable[Future[dict[str, int]]],
+) -> list[Future[dict[str, int]]]:
+    """The futures with the errors that stop the sink before those that it would try again."""
+
+    def rank(future: Future[dict[str, int]]) -> int:
+        error = future.exception()
+        if error is None:
+            return 2
+        return 1 if getattr(error, "retryable", False) else 0
+
+    return sorted(futures, key=rank)

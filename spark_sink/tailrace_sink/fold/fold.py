@@ -1,0 +1,322 @@
+"""The fold: brings the lake's tables from where they stand to where the log stands.
+
+It plans from the progress records that the log has, writes down what it is going to do, applies it
+table by table and commits: the row names the LSN and the version of every table. A batch that was
+begun and not committed comes first, exactly as it was planned. One table that cannot go on stops
+alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.errors import (
+    EXCLUDED,
+    LakeTableChanged,
+    LakeTableUnreadable,
+    LakeTaken,
+    UnsupportedSchemaChange,
+)
+from tailrace_sink.fold.batch import Applied, BatchApplier
+from tailrace_sink.fold.log_maintenance import LakeUpkeep
+from tailrace_sink.fold.snapshot_requests import SnapshotRequests
+from tailrace_sink.log.commit_table import CommitTable
+from tailrace_sink.log.intent import Intent
+from tailrace_sink.log.progress_feed import Feed, LogSlices
+from tailrace_sink.log.sink_parts import SinkParts
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.sink_state import BatchPlan, SinkState
+from tailrace_sink.plan.topic_ranges import as_one, as_torn
+from tailrace_sink.spark.jvm_errors import translated
+from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.tables.lake_table import Kind, changes_path, table_path
+
+_HEALED_BY_THE_WHOLE: Final = (UnsupportedSchemaChange, LakeTableChanged, LakeTableUnreadable)
+"""Errors of a table that the whole of it replaces."""
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Fold:
+    """Brings the tables of one lake to its log.
+
+    Args:
+        parts: of the sink.
+    """
+
+    def __init__(self, parts: SinkParts) -> None:
+        config = parts.config
+        self._config = config
+        self._log = parts.log
+        self._metrics, self._traces = parts.metrics, parts.traces
+        self._hook, self._now_s = parts.hook, parts.now_s
+        session = small_batch_session(parts.spark)
+        self._commits = CommitTable(session, config.commits_path)
+        self._intent = Intent(session, config.intent_path, config.commits_path)
+        schema_by_id = parts.schemas.schema_by_id
+        self.feed = Feed(LogSlices(parts.log, config.topics.progress, schema_by_id))
+        self._applier = BatchApplier(session, parts)
+        self._upkeep = LakeUpkeep(parts.log, self._commits, config)
+        self._requests = SnapshotRequests(session, config)
+        self._begun: BatchPlan | None = None
+        self._committed_batch = 0
+        self._epoch = 0
+        self._retention_is_set = False
+        self._is_moved = threading.Event()
+        self.state = SinkState()
+
+    def state_of_tables(self) -> SinkState:
+        """What the newest commit row tells; the empty state when there is none.
+
+        Raises:
+            SinkError: the commit table cannot be read.
+        """
+        try:
+            self._commits.ensure()
+            return self._commits.last()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+
+    def begin_late(self, state: SinkState) -> None:
+        """Go on from another state than where the tables stand; called by the log's thread.
+
+        Raises:
+            SinkError: the commit table cannot be written.
+        """
+        try:
+            self._commits.ensure()
+            self._commits.append(state, 0)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+        self._is_moved.set()
+
+    def open(self, epoch: int) -> SinkState:
+        """Read where the tables stand; call again after a failure.
+
+        Args:
+            epoch: the log's, as this sink took it.
+
+        Raises:
+            SinkError: the lake cannot be read.
+        """
+        self._is_moved.clear()
+        state = self.state_of_tables()
+        try:
+            self._begun = self._intent.open(epoch, state.batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {self._config.intent_path}", error) from error
+        self._epoch = epoch
+        self.state = state
+        self._committed_batch = state.batch
+        if self._begun is not None:
+            _log.info("batch_resumed", batch=self._begun.following.batch)
+        for topic, reason in state.stopped.items():
+            self._tell_stopped(topic, reason)
+        self.feed.open(state)
+        self._applier.begin(Fence(self._log.id(), epoch, self._check_epoch))
+        if not self._retention_is_set:
+            self._applier.set_retention(self._known_paths())
+            self._retention_is_set = True
+        _log.info("lake_opened", batch=state.batch, closed_lsn=state.closed_lsn)
+        return state
+
+    def tidy(self, should_stop: Callable[[], bool]) -> None:
+        """Tend the tables that wait for it: for a sink that ends.
+
+        Raises:
+            SinkError: it failed.
+        """
+        self._applier.tidy_all(should_stop)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._applier.close()
+
+    def catch_up(self, should_stop: Callable[[], bool], batches_max: int | None = None) -> int:
+        """Apply what the log has.
+
+        Args:
+            should_stop: asked between batches.
+            batches_max: after how many to come back; None: when there is nothing more.
+
+        Returns:
+            How many commit rows were written.
+
+        Raises:
+            SinkError: a batch failed; the lake stands at the last commit row.
+            RegistryError: a schema could not be looked up.
+        """
+        committed = 0
+        while not should_stop() and committed != batches_max:
+            if self._is_moved.is_set():
+                self.open(self._epoch)
+            plan = self._next_plan()
+            self._metrics.waiting.labels(stage="tables").set(self.feed.backlog().count)
+            if plan is None:
+                if self._has_more():
+                    continue
+                break
+            if plan.moves:
+                self._fold(plan)
+                committed += 1
+            else:
+                # A heartbeat: nothing to see for readers, and no row worth a file.
+                self.state = plan.following
+                self._report_lag(plan)
+        self._requests.ask_for(self.state.stopped, self.state.held)
+        return committed
+
+    def _next_plan(self) -> BatchPlan | None:
+        if self._begun is not None:
+            # An earlier release began it without a log: its events come first.
+            mark = self._log.mark()
+            is_there = mark is not None and mark.batch >= self._begun.following.batch
+            return self._begun if is_there else None
+        return plan_batch(
+            self.state,
+            self.feed.backlog(),
+            self._config.topics,
+            self._config.bound,
+            shards=self._config.shards,
+        )
+
+    def _has_more(self) -> bool:
+        if self._begun is not None:
+            return False
+        try:
+            return self.feed.more()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {self._log.path}", error) from error
+
+    def _fold(self, plan: BatchPlan) -> None:
+        started, began_s = time.monotonic(), self._now_s()
+        self._begin(plan)
+        self._hook("planned", "")
+        applied = self._applier.apply(plan, self.state)
+        state = self._state_after(plan, applied)
+        for topic in state.stopped.keys() - self.state.stopped.keys():
+            self._tell_stopped(topic, state.stopped[topic])
+        for topic in self.state.stopped.keys() - state.stopped.keys():
+            self._tell_goes_on(topic)
+        try:
+            self._commits.append(state, plan.count)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+        before, self.state = self.state, state
+        self._begun = None
+        self._committed_batch = state.batch
+        self._log.recent.forget(state.batch)
+        self._traces.folded(self.feed.backlog().records(), state, began_s, self._now_s())
+        self._hook("committed", "")
+        seconds = time.monotonic() - started
+        self._metrics.batches.inc()
+        self._metrics.changes.inc(plan.count)
+        self._metrics.batch_seconds.observe(seconds)
+        self._report_lag(plan)
+        _log.info(
+            "batch_committed",
+            batch=state.batch,
+            closed_lsn=state.closed_lsn,
+            rows=plan.count,
+            tables=len(applied.versions),
+            seconds=round(seconds, 3),
+            lag_ms=round(self._now_s() * 1000) - plan.published_ms,
+        )
+        self._upkeep.after_batch(self.state, dt.datetime.fromtimestamp(self._now_s(), dt.UTC))
+        self._applier.tidy(before.versions, state.versions)
+
+    def _begin(self, plan: BatchPlan) -> None:
+        """Write the plan down, before any table sees it; only the newest sink of a lake may."""
+        self._check_epoch()
+        if plan is self._begun:
+            return
+        try:
+            self._intent.write(plan, self._committed_batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"writing {self._config.intent_path}", error) from error
+        # A sink that started after this has seen the intent, and finishes the same batch.
+        self._check_epoch()
+        self._begun = plan
+
+    def _check_epoch(self) -> None:
+        mark = self._log.mark()
+        if mark is not None and mark.epoch != self._epoch:
+            raise LakeTaken(self._config.lake, self._committed_batch, mark.batch)
+
+    def _state_after(self, plan: BatchPlan, applied: Applied) -> SinkState:
+        """The state after a batch: no table is in the cut that does not stand at its LSN."""
+        stopped, held = dict(plan.following.stopped), dict(plan.following.held)
+        parts = {topic.topic: topic for topic in plan.topics if topic.is_part}
+        for topic, error in applied.stopped.items():
+            if topic in held and topic in parts:
+                waits = None
+                if isinstance(error, _HEALED_BY_THE_WHOLE):
+                    waits = as_one(held[topic], parts[topic])
+                held[topic] = waits or as_torn(held[topic], str(error))
+                if waits is not None:
+                    self._tell_waits(topic, str(error))
+                    continue
+            stopped[topic] = str(error)
+        versions = {**self.state.versions, **applied.versions}
+        for path in applied.versions:
+            if changes_path(path) not in applied.versions:
+                # Switched off: it is not of this cut, and starts again if it is switched on.
+                versions.pop(changes_path(path), None)
+        for topic in {*held, *stopped}:
+            table = self._config.topics.table_of(topic)
+            if table is not None:
+                versions.pop(table_path(table), None)
+                versions.pop(table_path(table, Kind.CHANGES), None)
+        return replace(plan.following, versions=versions, stopped=stopped, held=held)
+
+    def _known_paths(self) -> set[str]:
+        """Paths of all tables that the lake may have, those out of the cut among them."""
+        state = self.state
+        paths = set(state.versions)
+        for topic in {*state.offsets, *state.held, *state.stopped}:
+            table = self._config.topics.table_of(topic)
+            if table is not None:
+                paths |= {table_path(table), table_path(table, Kind.CHANGES)}
+        return paths
+
+    def _tell_stopped(self, topic: str, reason: str) -> None:
+        table = str(self._config.topics.table_of(topic) or topic)
+        if reason == EXCLUDED:
+            _log.info("table_excluded", table=table)
+            return
+        _log.error(
+            "table_stopped",
+            table=table,
+            reason=reason,
+            effect="the other tables go on; this one is not part of the lake's cuts until it comes"
+            " with a new snapshot",
+        )
+        self._metrics.stopped_tables.labels(table=table).set(1)
+        self._metrics.failed("TableStopped", reason, table)
+
+    def _tell_waits(self, topic: str, reason: str) -> None:
+        _log.info(
+            "snapshot_applied_at_its_end",
+            table=str(self._config.topics.table_of(topic) or topic),
+            reason=reason,
+        )
+
+    def _tell_goes_on(self, topic: str) -> None:
+        table = str(self._config.topics.table_of(topic) or topic)
+        _log.info("table_restarted", table=table)
+        self._metrics.stopped_tables.labels(table=table).set(0)
+
+    def _report_lag(self, plan: BatchPlan) -> None:
+        self._metrics.folded_through(plan.published_ms)
+        if plan.following.closed_commit_ms is not None:
+            self._metrics.closed_commit_seconds.set(plan.following.closed_commit_ms / 1000)

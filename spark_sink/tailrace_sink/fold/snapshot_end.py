@@ -1,0 +1,107 @@
+"""The end of a snapshot that was applied in parts: what it did not bring is taken away.
+
+What has come since a table was named is all of it: each row by the snapshot or by a change beside
+it, none of an LSN below the naming's. So a row of an older LSN is one that the source lost while
+nobody followed the table. On an idle database rows of the snapshot may be of the very LSN of the
+naming; of such rows the keys are compared with those that came.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.fold.apply import append_changes, deletes_of
+from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.rows.decode import change_rows
+from tailrace_sink.rows.mirror_statements import empty_statement, same_key, soft_delete
+from tailrace_sink.tables.lake_table import LSN, OPERATION, LakeTable, literal, quote
+
+_KEYS = "_tailrace_keys"
+
+
+def finish(
+    spark: SparkSession,
+    config: SinkConfig,
+    fence: Fence,
+    log: LogTable,
+    source: TableBatch,
+    table: LakeTable,
+    changes_table: LakeTable | None,
+    cut: CutPoint,
+) -> None:
+    """Take the rows of a mirror away that a snapshot in parts did not bring.
+
+    Carried out again it finds none.
+
+    Args:
+        spark: a session of this thread's own.
+        config: the options.
+        fence: of the sink.
+        log: where the events are.
+        source: the last part, already applied; it says what it finishes.
+        table: the mirror.
+        changes_table: its append-only companion, which gets a delete of each, or None.
+        cut: where the batch leads to.
+
+    Raises:
+        PySparkException, Py4JError: Spark failed.
+    """
+    whole = source.topic_range.finishes
+    if whole is None or not table.key:
+        return
+    location = f"{config.lake}/{table.path}"
+    since = literal(whole.since_lsn)
+    older = f"({LSN} IS NULL OR {LSN} < {since})"
+    there = f"{OPERATION} <> 'd'"
+    rows = spark.read.format("delta").load(location)
+    keys = None
+    if rows.where(f"{LSN} = {since} AND {there}").limit(1).collect():
+        keys = _keys(spark, log, source, table)
+    if changes_table is not None:
+        gone = rows.where(f"{older} AND {there}")
+        if keys is not None:
+            gone = gone.unionByName(
+                _without(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
+            )
+        deletes = deletes_of(gone, table, cut)
+        append_changes(config, fence, changes_table, deletes, cut.batch, purpose="-gone")
+    statement = empty_statement(config, table, cut.lsn, older)
+    fence.write(spark, location, partial(spark.sql, statement))
+    if keys is not None:
+        keys.createOrReplaceTempView(_KEYS)
+        statement = _without_keys_statement(location, config, table, cut.lsn, f"t.{LSN} = {since}")
+        fence.write(spark, location, partial(spark.sql, statement))
+
+
+def _keys(spark: SparkSession, log: LogTable, source: TableBatch, table: LakeTable) -> DataFrame:
+    """The keys of everything that came since the naming."""
+    whole = source.topic_range.finishes
+    if whole is None:
+        raise ValueError("nothing is finished here")
+    changes = change_rows(log.many(spark, whole), table, source.writers, source.other_writers)
+    return changes.select(*map(quote, table.key)).distinct()
+
+
+def _without(rows: DataFrame, keys: DataFrame, table: LakeTable) -> DataFrame:
+    same = F.expr(" AND ".join(same_key(table, "rows", "keys")))
+    return rows.alias("rows").join(keys.alias("keys"), same, "left_anti")
+
+
+def _without_keys_statement(
+    location: str, config: SinkConfig, table: LakeTable, cut: str, condition: str
+) -> str:
+    same = " AND ".join(same_key(table, "t", "s"))
+    gone = f"AND {condition} THEN DELETE"
+    if config.delete_mode is DeleteMode.SOFT:
+        gone = f"AND {condition} AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(cut)}"
+    return (
+        f"MERGE INTO delta.{quote(location)} t USING {_KEYS} s ON {same}"
+        f" WHEN NOT MATCHED BY SOURCE {gone}"
+    )

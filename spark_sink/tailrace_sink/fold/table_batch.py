@@ -1,0 +1,156 @@
+"""What one batch has for each source table, before its lake table is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_sink.errors import (
+    EventFormUnread,
+    ForeignRecord,
+    SchemaUnknown,
+    SinkError,
+    TableExcluded,
+    TopicNameUnread,
+)
+from tailrace_sink.log.schema_store import SchemaNotKept
+from tailrace_sink.plan.progress_record import SchemaById
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.rows.bad_records import Screen
+from tailrace_sink.rows.decode import WriterSchema, writer_schema
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """One source table's part of a batch.
+
+    Attributes:
+        table: the source table.
+        topic_range: the offsets to read.
+        writers: the writer schemas of its changes.
+        other_writers: writer schemas of other tables in the same topic.
+        missing: writer schemas that the ledger names and nobody has: id to why.
+        values: partition, offset and value of its events, where they are few; else None.
+        differs: what they are not, by the ledger; None where they are, or were not counted yet.
+        changelog_after: the cut that its ``.changes`` starts with; None where it follows already,
+            or is not wanted.
+    """
+
+    table: TableName
+    topic_range: TopicRange
+    writers: tuple[WriterSchema, ...]
+    other_writers: tuple[WriterSchema, ...] = ()
+    missing: Mapping[int, str] = field(default_factory=dict)
+    values: pa.Table | None = None
+    differs: SinkError | None = None
+    changelog_after: CutPoint | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.topic_range.topic
+
+    @property
+    def all_writers(self) -> tuple[WriterSchema, ...]:
+        """All writer schemas of the topic that are known."""
+        return (*self.writers, *self.other_writers)
+
+    @property
+    def versions(self) -> list[TableSchema]:
+        """Schema versions of its changes."""
+        return [writer.version for writer in self.writers]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a snapshot found no row, so that no event names a schema."""
+        return not self.writers and not self.missing
+
+    @property
+    def screen(self) -> Screen:
+        """Tells which of its records are no changes."""
+        return Screen(self.table, self.topic, self.writers, self.other_writers, self.missing)
+
+
+class TableBatches:
+    """Sorts the topics of plans by source table; keeps the writer schemas.
+
+    Args:
+        names: the topics.
+        selects: which tables the lake gets.
+        schema_by_id: looks writer schemas up.
+    """
+
+    def __init__(
+        self, names: TopicNames, selects: Callable[[TableName], bool], schema_by_id: SchemaById
+    ) -> None:
+        self._names = names
+        self._selects = selects
+        self._schema_by_id = schema_by_id
+        self._writers: dict[int, WriterSchema] = {}
+
+    def of(self, ranges: Iterable[TopicRange]) -> tuple[list[TableBatch], dict[str, SinkError]]:
+        """What to apply, and the topics of which nothing can be or is to be.
+
+        Raises:
+            RegistryError: the registry does not answer.
+        """
+        batches: list[TableBatch] = []
+        stopped: dict[str, SinkError] = {}
+        for topic_range in ranges:
+            topic = topic_range.topic
+            try:
+                writers, missing = self._known(topic_range)
+            except (ForeignRecord, EventFormUnread) as error:
+                stopped[topic] = error
+                continue
+            tables = {writer.version.table for writer in writers}
+            named = self._names.table_of(topic)
+            if tables and (named is None or named.database not in {t.database for t in tables}):
+                stopped[topic] = TopicNameUnread(topic, str(min(tables)))
+                continue
+            if not tables and (missing or topic_range.is_whole) and named is not None:
+                # No event that can be read: its table is known by the topic's name only.
+                tables = {named}
+            if missing and not tables:
+                stopped[topic] = SchemaUnknown(topic, *next(iter(missing.items())))
+                continue
+            selected = sorted(filter(self._selects, tables))
+            if tables and not selected:
+                # Logged while it was wanted: what is passed over now is missing from now on.
+                stopped[topic] = TableExcluded()
+            for table in selected:
+                own = tuple(w for w in writers if w.version.table == table)
+                other = tuple(w for w in writers if w.version.table != table)
+                batches.append(TableBatch(table, topic_range, own, other, missing))
+        return batches, stopped
+
+    def _known(self, topic_range: TopicRange) -> tuple[list[WriterSchema], dict[int, str]]:
+        """The writer schemas of a range, and why nobody has some of them."""
+        writers: list[WriterSchema] = []
+        missing: dict[int, str] = {}
+        for schema_id in sorted(topic_range.schema_ids):
+            try:
+                writers.append(self._writer(schema_id, topic_range.topic))
+            except (RegistryError, SchemaNotKept) as error:
+                if error.retryable:
+                    raise
+                missing[schema_id] = str(error)
+        return writers, missing
+
+    def _writer(self, schema_id: int, topic: str) -> WriterSchema:
+        found = self._writers.get(schema_id)
+        if found is None:
+            found = writer_schema(schema_id, self._schema_by_id(schema_id), topic)
+            self._writers[schema_id] = found
+        return found
+
+
+def without(batches: Iterable[TableBatch], topics: Container[str]) -> list[TableBatch]:
+    """The batches of other topics."""
+    return [batch for batch in batches if batch.topic not in topics]

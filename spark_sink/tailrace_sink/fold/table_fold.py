@@ -1,0 +1,297 @@
+"""Bringing one source table's lake tables to a cut: counted, screened where needed, written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.delta.conflicts import is_conflict, is_refused
+from tailrace_sink.delta.ddl import LakeTables
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import table_version
+from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.fold.apply import TableWork, append_all_gone, apply_changes
+from tailrace_sink.fold.changelog_start import start_changelog
+from tailrace_sink.fold.dead_letters import DeadLetters
+from tailrace_sink.fold.empty_tables import registered_version
+from tailrace_sink.fold.ledger import counted_by_spark, difference, rest_of
+from tailrace_sink.fold.passing_count import NotAsCounted, is_enough
+from tailrace_sink.fold.snapshot_end import finish
+from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.options.config import BadRecords, SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.rows.bad_records import Screen
+from tailrace_sink.rows.mirror_statements import empty_statement
+from tailrace_sink.spark.jvm_errors import cause_classes, lacks_file
+from tailrace_sink.tables.lake_table import Kind, LakeTable
+from tailrace_sink.watch.hooks import Hook
+from tailrace_sink.watch.metrics import SinkMetrics
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class TableFold:
+    """Applies tables, each in a session of the caller's; for any number of threads.
+
+    To be begun first (``begin``).
+
+    Args:
+        config: the options.
+        log: where the events are.
+        metrics: counts what is put aside.
+        hook: called after each table.
+    """
+
+    def __init__(self, config: SinkConfig, log: LogTable, metrics: SinkMetrics, hook: Hook) -> None:
+        self._config = config
+        self._log = log
+        self._metrics = metrics
+        self._hook = hook
+        self._dead_letters = DeadLetters(config, log)
+
+    def begin(self, fence: Fence) -> None:
+        """Look at the lake's tables from scratch, for the sink that has the log."""
+        self._fence = fence
+        self._tables = LakeTables(self._config, fence)
+
+    def apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        """Apply one table's part of a batch.
+
+        Args:
+            session: of this thread's own.
+            source: what to apply.
+            cut: where it leads to.
+
+        Returns:
+            Path below the lake to the version of each table that was written.
+
+        Raises:
+            TableError: this table cannot go on.
+            PySparkException, Py4JError: Spark failed, and no record is to blame.
+        """
+        try:
+            return self._apply(session, source, cut)
+        except AnalysisException:
+            # Somebody else may have altered the table since this process looked at it.
+            self._tables.forget(source.table)
+            return self._apply(session, source, cut)
+
+    def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        if source.is_empty:
+            return self._empty(session, source, cut)
+        written: dict[str, int] = {}
+        if source.topic_range.partitions:
+            written = self._apply_changes(session, source, cut)
+        if source.topic_range.finishes is not None:
+            written |= self._finish(session, source, cut)
+        return written
+
+    def _apply_changes(
+        self, session: SparkSession, source: TableBatch, cut: CutPoint
+    ) -> dict[str, int]:
+        values = self._messages(session, source)
+        if source.values is None and is_enough(source):
+            written = self._write_and_count(session, source, values, cut)
+            if written is not None:
+                return written
+        differs = source.differs
+        if source.values is None and source.all_writers:
+            counted = counted_by_spark(values, source.all_writers)
+            differs = difference(str(source.table), source.topic_range, counted)
+        bad: BadRecord | None = None
+        if differs is not None or source.missing:
+            bad = source.screen.first(values, None if differs is None else str(differs))
+        if bad is None and differs is not None:
+            raise differs
+        if bad is None:
+            try:
+                return self._write(session, source, values, cut)
+            except (PySparkException, Py4JError) as error:
+                bad = _to_blame(error, source.screen, values)
+                if bad is None:
+                    raise
+        if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
+            raise bad
+        return self._put_aside(session, source, values, bad, cut)
+
+    def _write_and_count(
+        self, session: SparkSession, source: TableBatch, values: DataFrame, cut: CutPoint
+    ) -> dict[str, int] | None:
+        """Write what is counted while it is read; None where it has to be looked at before."""
+        try:
+            return self._write(session, source, values, cut, is_counted=False)
+        except NotAsCounted as error:
+            _log.warning("changes_counted_anew", table=str(source.table), reason=str(error))
+        except (UnsupportedSchemaChange, LakeTableChanged):
+            # A table that is made anew loses its rows: not before others are known to be there.
+            return None
+        except (PySparkException, Py4JError) as error:
+            if not _may_be_records(error):
+                raise
+        return None
+
+    def _put_aside(
+        self,
+        session: SparkSession,
+        source: TableBatch,
+        values: DataFrame,
+        bad: BadRecord,
+        cut: CutPoint,
+    ) -> dict[str, int]:
+        """Apply what there is besides the bad records.
+
+        Raises:
+            LedgerMismatch: something else is wrong, too.
+            BadRecord: nothing else is left of a whole table.
+        """
+        good = rest_of(source, values, bad)
+        count = self._dead_letters.put(session, source.screen, source.topic_range, cut)
+        if count:
+            self._metrics.dead_letters.labels(table=str(source.table)).inc(count)
+        _log.error(
+            "records_put_aside",
+            table=str(source.table),
+            records=count,
+            first=str(bad),
+            into=self._config.dead_letters_path,
+        )
+        if not source.writers:
+            return {}
+        return self._write(session, source, good, cut, lacks_changes=True)
+
+    def _messages(self, session: SparkSession, source: TableBatch) -> DataFrame:
+        """What is counted and then written, the same each time: files of one version of the log.
+
+        It is not kept between: that takes three times as long as reading the files once more
+        (measured), and the room of the whole batch.
+        """
+        if source.values is not None:
+            # In one piece: what is reduced then is not exchanged between tasks first.
+            return session.createDataFrame(source.values).coalesce(1)
+        return self._log.many(session, source.topic_range)
+
+    def _write(
+        self,
+        session: SparkSession,
+        source: TableBatch,
+        values: DataFrame,
+        cut: CutPoint,
+        *,
+        lacks_changes: bool = False,
+        is_counted: bool = True,
+    ) -> dict[str, int]:
+        if not source.writers:
+            return {}
+        versions = source.versions
+        kind = Kind.of(versions[0])
+        may_replace = is_counted and kind is Kind.MIRROR and source.topic_range.is_only_whole
+        table = self._tables.follow(session, versions, kind, may_replace=may_replace)
+        if lacks_changes:
+            table = self._tables.doubt_deletes(session, table)
+        changes_table = None
+        if kind is Kind.MIRROR and self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
+        work = TableWork(
+            table,
+            changes_table,
+            source.writers,
+            source.other_writers,
+            source.topic_range,
+            values,
+            is_counted,
+            self._fence,
+        )
+        try:
+            self._carry_out(session, source, work, cut)
+        except (PySparkException, Py4JError) as error:
+            if not may_replace or not lacks_file(cause_classes(error)):
+                raise
+            # The changes were counted: the files are the lake table's.
+            table = self._tables.replaced(session, versions, "files of it are missing")
+            self._carry_out(session, source, replace(work, table=table), cut)
+        written = [table] if changes_table is None else [table, changes_table]
+        self._hook("merged", table.path)
+        return self._versions(session, written)
+
+    def _carry_out(
+        self, session: SparkSession, source: TableBatch, work: TableWork, cut: CutPoint
+    ) -> None:
+        """Write a table's part of a batch, after what its companion lacks."""
+        config, after = self._config, source.changelog_after
+        if work.changes_table is not None and after is not None:
+            table, companion = work.table, work.changes_table
+            start_changelog(session, config, self._fence, table, companion, after, cut.batch)
+            _log.info("changelog_started", table=str(source.table), lsn=after.lsn)
+        if source.values is None or source.values.num_rows:
+            apply_changes(session, config, work, cut)
+
+    def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        """Take away what a snapshot that was applied in parts did not bring."""
+        versions = source.versions
+        if not versions or Kind.of(versions[0]) is not Kind.MIRROR:
+            return {}
+        table = self._tables.follow(session, versions, Kind.MIRROR)
+        changes_table = None
+        if self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
+        finish(session, self._config, self._fence, self._log, source, table, changes_table, cut)
+        self._hook("finished", table.path)
+        return self._versions(session, [table] if changes_table is None else [table, changes_table])
+
+    def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        """The source table was found empty: so is the lake's, with the columns that it has."""
+        name = source.table
+        version = registered_version(self._config, source.topic, name)
+        if version is None:
+            known = self._tables.known(session, name)
+            tables = [] if known is None else [known]
+        else:
+            kinds = [Kind.of(version)]
+            if kinds == [Kind.MIRROR] and self._config.changelog.selects(name):
+                kinds.append(Kind.CHANGES)
+            tables = [
+                self._tables.follow(session, [version], kind, may_replace=kind is Kind.MIRROR)
+                for kind in kinds
+            ]
+        for table in tables:
+            if table.kind is Kind.MIRROR and table.key and not table.is_new:
+                config, fence = self._config, self._fence
+                for changes_table in tables:
+                    if changes_table.kind is Kind.CHANGES:
+                        append_all_gone(session, config, fence, table, changes_table, cut)
+                statement = empty_statement(config, table, cut.lsn)
+                location = f"{config.lake}/{table.path}"
+                fence.write(session, location, partial(session.sql, statement))
+        return self._versions(session, tables)
+
+    def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
+        """Path below the lake to the newest version of each table."""
+        return {
+            table.path: table_version(session, f"{self._config.lake}/{table.path}")
+            for table in tables
+        }
+
+
+def _may_be_records(error: PySparkException | Py4JError) -> bool:
+    """Whether a write may have failed by a record."""
+    return not (isinstance(error, AnalysisException) or is_refused(error) or is_conflict(error))
+
+
+def _to_blame(
+    error: PySparkException | Py4JError, screen: Screen, values: DataFrame
+) -> BadRecord | None:
+    """The first record that cannot be written, if that is why writing failed."""
+    if not _may_be_records(error):
+        return None
+    try:
+        return screen.first(values)
+    except (PySparkException, Py4JError):
+        # Spark cannot do this either: it is not about the records.
+        return None

@@ -1,0 +1,132 @@
+"""Upkeep of lake tables between batches: every commit leaves small files, and readers pay for each.
+
+Not part of a commit, in a session of its own, and bounded: a run takes one table and up to some
+bytes of its smallest files; what is left comes with the next run. Tables with liquid clustering are
+left to whoever runs OPTIMIZE on them: it rearranges more than small files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_sink.delta.conflicts import is_conflict
+from tailrace_sink.delta.file_log import file_sizes
+from tailrace_sink.fold.write_choice import files_within
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.spark.jvm_errors import translated
+from tailrace_sink.tables.lake_table import quote
+
+COMMITS_BETWEEN: Final = 50
+"""Commits of a table after which its files are looked at."""
+FILES_MIN: Final = 50
+"""Small files that are worth a compaction."""
+SMALL_BYTES: Final = 16 * 1024 * 1024
+"""Size below which a file is small."""
+RUN_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Bytes of small files that one run rewrites."""
+
+_MIN_SIZE: Final = "spark.databricks.delta.optimize.minFileSize"
+_DELETED_RATIO: Final = "spark.databricks.delta.optimize.maxDeletedRowsRatio"
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Maintenance:
+    """Compacts lake tables, one at a time.
+
+    Args:
+        spark: any session of the application.
+        config: the options.
+    """
+
+    def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
+        self._spark = spark.newSession()
+        self._config = config
+        self._due: dict[str, None] = {}
+        self._left_alone = {name.lower() for name in config.cluster_by}
+
+    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Note which tables are due by their own versions, whichever process wrote these.
+
+        Args:
+            before: path below the lake to the version of each table before a batch.
+            after: the same after it.
+        """
+        for path, version in after.items():
+            if is_due(before.get(path, 0), version, COMMITS_BETWEEN):
+                self._due[path] = None
+
+    def run(self) -> str | None:
+        """Compact the table that waits longest, if one is due.
+
+        Returns:
+            The path of the table that was looked at, or None.
+
+        Raises:
+            SinkError: other than a conflict with a writer, which is the next run's to make good.
+        """
+        path = next(iter(self._due), None)
+        if path is None:
+            return None
+        del self._due[path]
+        if self._is_clustered(path):
+            return path
+        try:
+            files = compact_small_files(self._spark, f"{self._config.lake}/{path}")
+        except (PySparkException, Py4JError) as error:
+            if not is_conflict(error):
+                raise translated(f"compaction of table {path}", error) from error
+            _log.info("compaction_gave_way", table=path)
+            return path
+        if files:
+            _log.info("lake_table_compacted", table=path, files=files)
+        return path
+
+    def _is_clustered(self, path: str) -> bool:
+        return path.partition("/")[2].replace("/", ".").lower() in self._left_alone
+
+
+def is_due(before: int, after: int, every: int) -> bool:
+    """Whether some commits of a table took its version to another multiple of a number.
+
+    What counts is the table's, not the process's: a sink that a scheduler starts for a few commits
+    each time would never come to a number of its own.
+    """
+    return after // every > before // every
+
+
+def compact_small_files(
+    spark: SparkSession,
+    location: str,
+    *,
+    files_min: int = FILES_MIN,
+    run_bytes_max: int = RUN_BYTES_MAX,
+) -> int:
+    """Write the smallest files of a Delta table anew as few.
+
+    Rows do not change, and versions before stay readable.
+
+    Args:
+        spark: a session whose settings may be changed.
+        location: of the table.
+        files_min: small files below which nothing is done.
+        run_bytes_max: bytes that are written at most.
+
+    Returns:
+        How many files were small enough to be written anew; 0 when nothing was done.
+    """
+    sizes = sorted(file_sizes(spark, location, below=SMALL_BYTES))
+    taken = files_within(sizes, run_bytes_max)
+    if taken < max(2, files_min):
+        return 0
+    spark.conf.set(_MIN_SIZE, str(sizes[taken - 1] + 1))
+    # Files with deletion vectors are not rewritten for these alone, however large they are.
+    spark.conf.set(_DELETED_RATIO, "1.0")
+    spark.sql(f"OPTIMIZE delta.{quote(location)}")
+    return taken

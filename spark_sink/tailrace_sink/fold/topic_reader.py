@@ -1,0 +1,72 @@
+"""The events of a small batch, read from the log at once and compared with the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_sink.errors import SinkError
+from tailrace_sink.fold.ledger import counted_in, difference
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.recent_cuts import events_of
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.spark.jvm_errors import translated
+
+
+class TopicReader:
+    """Reads ranges of topics into memory.
+
+    Args:
+        spark: the session for reading small batches.
+        config: the options.
+        log: where the events are.
+    """
+
+    def __init__(self, spark: SparkSession, config: SinkConfig, log: LogTable) -> None:
+        self._spark = spark
+        self._config = config
+        self._log = log
+
+    def values(
+        self, ranges: Mapping[str, TopicRange], writers: Mapping[str, Sequence[WriterSchema]]
+    ) -> tuple[dict[str, pa.Table], dict[str, SinkError]]:
+        """The events of some topics.
+
+        Args:
+            ranges: what to read, by topic.
+            writers: all writer schemas that the ledger names, by topic.
+
+        Returns:
+            Partition, offset and value of the events by topic, and the error of each topic that
+            does not hold what it should.
+
+        Raises:
+            SinkError: reading failed.
+        """
+        lost: dict[str, SinkError] = {}
+        values = self._read(ranges)
+        for topic, found in values.items():
+            table = str(self._config.topics.table_of(topic) or topic)
+            counted = counted_in(found, writers[topic])
+            differs = difference(table, ranges[topic], counted)
+            if differs is not None:
+                lost[topic] = differs
+        return values, lost
+
+    def _read(self, ranges: Mapping[str, TopicRange]) -> dict[str, pa.Table]:
+        if not ranges:
+            return {}
+        recent = self._log.recent.values(ranges.values())
+        if recent is not None:
+            return recent
+        try:
+            read: pa.Table = self._log.values(self._spark, ranges.values()).toArrow()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
+        return {topic: events_of(topic, read) for topic in ranges}

@@ -1,0 +1,1 @@
+"""Take events from Kafka into the log, one cut per append, each ledgered and fenced."""

@@ -1,0 +1,103 @@
+"""Appends to the log: a cut's events from Kafka to Delta, a small cut's through the driver."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.kafka.offset_reads import read_messages
+from tailrace_sink.log.log_sql import schema_id_sql
+from tailrace_sink.log.recent_cuts import EVENTS
+from tailrace_sink.log.sink_parts import SinkParts
+from tailrace_sink.plan.cut_plan import LogRange
+from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.spark.jvm_errors import translated
+from tailrace_sink.spark.session import small_batch_session
+
+_IN_MEMORY_BYTES: Final = 1024 * 1024
+"""Of values in a cut that passes the driver, and is kept for the fold (``recent_cuts``): Spark
+warns of tasks that carry more."""
+_NOTHING_NEW: Final = EVENTS.empty_table()
+
+
+class LogAppends:
+    """Reads what cuts name, and writes it.
+
+    Args:
+        parts: of the sink.
+
+    Attributes:
+        small_session: handles few rows fast.
+    """
+
+    def __init__(self, parts: SinkParts) -> None:
+        self._config = parts.config
+        self._log = parts.log
+        self._now_s = parts.now_s
+        self.small_session = small_batch_session(parts.spark)
+        self._large = parts.spark.newSession()
+
+    def append(
+        self,
+        before: int,
+        state: LogState,
+        records: Iterable[ProgressRecord],
+        topics: Mapping[str, LogRange],
+    ) -> bool:
+        """Append one cut.
+
+        Args:
+            before: batch id of the cut before it.
+            state: the state after it.
+            records: its progress records.
+            topics: what is read from Kafka.
+
+        Returns:
+            Whether it was written (see ``LogTable.append``).
+
+        Raises:
+            SinkError: Kafka does not answer or lacks something, or the lake cannot be written.
+        """
+        count = sum(of.count for of in topics.values())
+        size = sum(of.bytes for of in topics.values())
+        is_small = self._config.fits_driver(count, size)
+        session = self.small_session if is_small else self._large
+        # Beside the tables' jobs, not behind them; of this thread only.
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
+        day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
+        try:
+            events = self._events(session, topics, is_small=is_small) if topics else None
+            kept = _NOTHING_NEW if events is None else None
+            if is_small and events is not None and size <= _IN_MEMORY_BYTES:
+                events = kept = events.coalesce(1).toArrow()
+            is_written = self._log.append(
+                session,
+                state,
+                list(records),
+                self._config.topics.progress,
+                events,
+                day,
+                one_file=is_small,
+            )
+        except (PySparkException, Py4JError) as error:
+            raise translated("appending to the log", error) from error
+        if is_written:
+            # A start has what an earlier release, or nobody, began: that is in the log only.
+            kept = None if state.is_start else kept
+            self._log.recent.keep(before, state.state.batch, kept)
+        return is_written
+
+    def _events(
+        self, session: SparkSession, topics: Mapping[str, LogRange], *, is_small: bool
+    ) -> DataFrame:
+        partitions = {topic: of.partitions for topic, of in topics.items()}
+        cores = None if is_small else session.sparkContext.defaultParallelism
+        known = {schema_id for of in topics.values() for schema_id in of.schema_ids}
+        messages = read_messages(session, self._config.kafka, partitions, cores)
+        return messages.selectExpr("*", f"{schema_id_sql(known)} AS schema_id")

@@ -1,0 +1,223 @@
+"""The front of the sink: progress records in, cuts of the log out.
+
+A cut is read from Kafka at the exact offsets that the ledger names and appended as it is. What
+Kafka no longer has is left out and named in the cut: the fold stops those tables. A cut that waits
+for a transaction marker, or for a broker, is tried again and never taken for lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from tailrace_schemas.framing import split_frame
+from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
+from tailrace_sink.intake.cut_topics import CutTopics
+from tailrace_sink.intake.expired_progress import LateBeginning
+from tailrace_sink.intake.log_appends import LogAppends
+from tailrace_sink.intake.log_owner import LogOwner
+from tailrace_sink.kafka.offset_bounds import TopicCheck
+from tailrace_sink.log.sink_parts import SinkParts
+from tailrace_sink.plan.cut_plan import LogCut, plan_cut
+from tailrace_sink.plan.log_state import Logged
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.spark.jvm_errors import translated
+
+_IDLE_RECORDS_MAX: Final = 500
+"""Progress records that tell nothing new are appended with the next cut, or when so many wait."""
+
+_OLD_MS: Final = 3_600_000
+"""Records older than this may be gone: the brokers are asked before reading them fails."""
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class LogWriter:
+    """Appends cuts to the log of one lake.
+
+    Args:
+        parts: of the sink.
+    """
+
+    def __init__(self, parts: SinkParts) -> None:
+        self._config = parts.config
+        self._log = parts.log
+        self._schemas = parts.schemas
+        self._metrics, self._traces = parts.metrics, parts.traces
+        self._hook, self._now_s = parts.hook, parts.now_s
+        self._topics = CutTopics(parts.config, TopicCheck(parts.spark, parts.config.kafka))
+        self._appends = LogAppends(parts)
+        small = self._appends.small_session
+        self._late = LateBeginning(small, parts.config, parts.schemas.schema_by_id)
+        self._owner = LogOwner(parts, self._appends, self._topics)
+        self._last = self._owner.nothing_yet
+        self._backlog = Backlog(self.state)
+        self.on_logged: Callable[[Logged], None] = _nothing
+        self.on_late: Callable[[SinkState], None] = _nothing
+
+    @property
+    def state(self) -> SinkState:
+        """Where the log stands."""
+        return self._last.state
+
+    @property
+    def epoch(self) -> int:
+        """The number of this sink's start; 0 before ``open``."""
+        return self._last.epoch
+
+    def open(self, of_tables: Callable[[], SinkState]) -> SinkState:
+        """Take the log over at the first call; after a failure see where it stands.
+
+        Args:
+            of_tables: the state of the newest commit row: where the log of a lake begins that has
+                none.
+
+        Raises:
+            LakeTaken: another sink has started since.
+            SinkError: the log cannot be read.
+        """
+        try:
+            self._log.ensure()
+            if self.epoch == 0:
+                self._last = self._owner.take_over(of_tables)
+            else:
+                self._last = self._owner.look_again(self._last)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"log {self._log.path}", error) from error
+        self._backlog = Backlog(self.state)
+        _log.info(
+            "log_opened", batch=self.state.batch, closed_lsn=self.state.closed_lsn, epoch=self.epoch
+        )
+        return self.state
+
+    def look_behind(self) -> None:
+        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+
+        Raises:
+            SinkError: Kafka does not answer, or the lake cannot be written.
+            RegistryError: a schema could not be looked up.
+        """
+        begun = self._late.of(self.state)
+        if begun is None:
+            return
+        state, named = begun
+        try:
+            # The tables first, then the log.
+            self.on_late(state)
+            self._last = self._owner.begin_late(self._last, state, named)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"log {self._log.path}", error) from error
+        self._backlog = Backlog(self.state)
+
+    def next_offsets(self) -> dict[int, int]:
+        """Where to read the progress topic from, by partition; empty means from its beginning."""
+        first: dict[int, int] = {}
+        for position in self.state.shards.values():
+            known = first.get(position.partition, position.next_offset)
+            first[position.partition] = min(known, position.next_offset)
+        return first
+
+    def process(self, records: Iterable[ProgressRecord], should_stop: Callable[[], bool]) -> int:
+        """Take progress records and append every cut that they close.
+
+        Args:
+            records: in any order, of each shard no older ones later; known ones are ignored.
+            should_stop: asked between cuts.
+
+        Returns:
+            How many cuts were appended.
+
+        Raises:
+            ProgressGap, LsnWentBackwards, ForeignRecord: a record is not what comes next.
+            SinkError: a cut failed; the log stands at the one before.
+            RegistryError: the registry does not answer.
+        """
+        self._backlog.add(records)
+        appended = 0
+        while not should_stop():
+            cut = plan_cut(
+                self.state,
+                self._last.named,
+                self._backlog,
+                self._config.topics,
+                self._config.bound,
+                shards=self._config.shards,
+            )
+            self._metrics.waiting.labels(stage="log").set(self._backlog.count)
+            if cut is None:
+                break
+            if not cut.moves and self._backlog.length < _IDLE_RECORDS_MAX:
+                self._metrics.logged_through(cut.published_ms)
+                break
+            self._append(cut)
+            appended += 1
+        return appended
+
+    def _append(self, cut: LogCut) -> None:
+        started, began_s = time.monotonic(), self._now_s()
+        self._hook("appending", "")
+        topics, lost = self._topics.selected(cut.topics)
+        of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
+        of_progress = {split_frame(record.value)[0] for record in cut.records}
+        self._schemas.keep(of_events | of_progress)
+        before = self.state.batch
+        if self._now_s() * 1000 - cut.published_ms > _OLD_MS:
+            lost |= self._topics.take_out_gone(topics)
+        state = replace(
+            self._last,
+            state=cut.following,
+            named=cut.named,
+            lost=lost,
+            published_ms=cut.published_ms,
+            is_start=False,
+        )
+        while True:
+            try:
+                self._appends.append(before, state, cut.records, topics)
+                break
+            except SinkError as error:
+                gone = self._topics.take_out_gone(topics)
+                if not gone:
+                    raise _as_waiting(error) from error
+                lost |= gone
+                state = replace(state, lost=lost)
+        mark = self._log.mark()
+        if mark != state.mark:
+            raise LakeTaken(
+                self._config.lake, state.state.batch, -1 if mark is None else mark.batch
+            )
+        self._last = state
+        seconds = time.monotonic() - started
+        self._metrics.logged(cut.count, seconds, cut.published_ms)
+        _log.info(
+            "cut_logged",
+            batch=state.state.batch,
+            closed_lsn=state.state.closed_lsn,
+            changes=cut.count,
+            topics=len(topics),
+            seconds=round(seconds, 3),
+            lag_ms=round(self._now_s() * 1000) - cut.published_ms,
+        )
+        records = tuple(
+            replace(record, batch=state.state.batch, lost=lost) for record in cut.records
+        )
+        self.on_logged(Logged(before, state.state.batch, records))
+        self._traces.logged(cut.records, state.state.batch, began_s, self._now_s())
+        self._hook("logged", "")
+
+
+def _as_waiting(error: SinkError) -> SinkError:
+    """Nothing is gone: whatever Spark calls it, waiting helps."""
+    return error if error.retryable else KafkaUnavailable(str(error))
+
+
+def _nothing(_of: object) -> None:
+    """Nobody listens."""

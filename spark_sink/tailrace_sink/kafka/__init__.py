@@ -1,0 +1,1 @@
+"""Kafka through Spark: offsets that exist, exact offset ranges, slices of the progress topic."""

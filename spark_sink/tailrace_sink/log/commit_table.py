@@ -1,0 +1,137 @@
+"""The commit table: one row per cut, the only source of start positions.
+
+A row is written when every table of the batch is there, so a crash before it means that the same
+batch (``intent``) is applied again, which the position guard and Delta's transaction versions make
+harmless. ``tables`` names each table's version:
+whoever reads those versions sees one LSN of the source over all tables.
+
+Plain Delta (no deletion vectors, no column mapping), so that every reader can open it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from pyspark.sql import Row, SparkSession
+
+from tailrace_sink.delta.append_once import append_version
+from tailrace_sink.delta.batch_rows import rows_of_batch
+from tailrace_sink.delta.file_log import table_version, transaction_version
+from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.plan.state_json import held_json, held_of, offsets_of, shards_json, shards_of
+from tailrace_sink.tables.lake_table import literal, quote
+
+COMPACT_EVERY: Final = 100
+"""Commit rows between compactions: each row is a file, and listing thousands costs seconds."""
+
+_APPLICATION: Final = "tailrace-commits"
+_COLUMNS: Final = (
+    ("batch", "BIGINT", "Grows with every cut: the progress offsets added up"),
+    ("through_lsn", "STRING", "The source LSN that all tables stand at"),
+    ("through_commit_time", "TIMESTAMP", "When the source committed that LSN"),
+    ("committed_at", "TIMESTAMP", "When this row was written"),
+    ("rows", "BIGINT", "Changes in this cut, by the ledger"),
+    ("tables", "MAP<STRING, BIGINT>", "Path below the lake to the version of each table"),
+    ("offsets", "STRING", "JSON: topic, partition, next offset"),
+    ("progress", "STRING", "JSON: shard, place in the progress topic, closed LSN"),
+    ("held", "STRING", "JSON: topics of unfinished snapshots with the offsets that wait"),
+    ("stopped", "STRING", "JSON: topics of tables that the lake cannot follow, and why"),
+    ("server", "STRING", "Logical name of the source server"),
+    ("database", "STRING", "The source database"),
+)
+
+
+class CommitTable:
+    """The commit table of one lake.
+
+    Args:
+        spark: any session.
+        path: where it is.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+        self._name = f"delta.{quote(path)}"
+
+    def ensure(self) -> None:
+        """Create the table when there is none, or add what it lacks from an earlier release."""
+        if self.version() < 0:
+            self._spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._name} ({_listed(_COLUMNS)}) USING delta"
+            )
+            return
+        known = self._spark.read.format("delta").load(self._path).columns
+        missing = [column for column in _COLUMNS if column[0] not in known]
+        if missing:
+            self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({_listed(missing)})")
+
+    def version(self) -> int:
+        """Delta version of the table, -1 when there is none."""
+        return table_version(self._spark, self._path)
+
+    def last(self) -> SinkState:
+        """The state after the newest cut; the empty state when there is none."""
+        batch = transaction_version(self._spark, self._path, _APPLICATION)
+        found = None if batch is None else rows_of_batch(self._spark, self._path, batch).first()
+        if found is None:  # it was made by an earlier release, or put back to an older row
+            rows = self._spark.read.format("delta").load(self._path)
+            found = rows.orderBy(rows["batch"].desc()).first()
+        return SinkState() if found is None else state_of(found)
+
+    def append(self, state: SinkState, rows: int) -> None:
+        """Write the row of a cut."""
+        # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
+        tables = literal(json.dumps(dict(state.versions)))
+        commit_ms = "NULL" if state.closed_commit_ms is None else str(state.closed_commit_ms)
+        values = {
+            "batch": f"CAST({state.batch} AS BIGINT)",
+            "through_lsn": literal(state.closed_lsn),
+            "through_commit_time": f"timestamp_millis(CAST({commit_ms} AS BIGINT))",
+            "committed_at": "current_timestamp()",
+            "rows": f"CAST({rows} AS BIGINT)",
+            "tables": f"from_json({tables}, 'MAP<STRING, BIGINT>')",
+            "offsets": literal(json.dumps(state.offsets)),
+            "progress": literal(json.dumps(shards_json(state.shards))),
+            "held": literal(json.dumps(held_json(state.held))),
+            "stopped": literal(json.dumps(dict(state.stopped))),
+            "server": literal(state.server),
+            "database": literal(state.database),
+        }
+        listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
+        row = self._spark.sql(f"SELECT {listed}")  # by name, wherever a column stands
+        # Two sinks of which the older does not know yet that it was replaced finish the same batch.
+        append_version(row, self._path, _APPLICATION, state.batch)
+
+    def compact(self, keep: timedelta, newest_batch: int) -> None:
+        """Rewrite the many one-row files as one, and forget cuts older than ``keep``."""
+        self._spark.sql(
+            f"DELETE FROM {self._name} WHERE batch < {newest_batch} AND committed_at <"
+            f" current_timestamp() - make_dt_interval(0, 0, 0, {keep.total_seconds()})"
+        )
+        self._spark.sql(f"OPTIMIZE {self._name}")
+
+
+def _listed(columns: Iterable[tuple[str, str, str]]) -> str:
+    """Columns as CREATE and ALTER TABLE have them."""
+    return ", ".join(f"{name} {type_} COMMENT '{text}'" for name, type_, text in columns)
+
+
+def state_of(row: Row) -> SinkState:
+    """The state that a commit row tells."""
+    commit_time = row["through_commit_time"]
+    return SinkState(
+        batch=row["batch"],
+        closed_lsn=row["through_lsn"],
+        closed_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
+        shards=shards_of(json.loads(row["progress"])),
+        held=held_of(json.loads(row["held"])),
+        stopped=json.loads(row["stopped"] or "{}"),
+        offsets=offsets_of(json.loads(row["offsets"])),
+        versions=dict(row["tables"]),
+        server=row["server"],
+        database=row["database"],
+    )

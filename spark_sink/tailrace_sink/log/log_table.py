@@ -1,0 +1,331 @@
+"""The log: one Delta table that takes the events of all topics first, undecoded, cut by cut.
+
+One cut is one append, and so one Delta commit: the records of every topic, the progress records
+that count them, and a row with the state of the log after it (topic ''). It appears as a whole or
+not at all, over all tables. The transaction version of the append is the epoch of the sink, then
+the batch id: Delta drops the write of a sink whose epoch is not the newest, and refuses one that
+overlaps with another, so two sinks never both write (``mark``).
+
+A plain table, that every Delta reader opens; partitioned by day, so that old days go by metadata.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.framing import split_frame
+from tailrace_sink.delta.append_once import append_version
+from tailrace_sink.delta.batch_rows import rows_of_batch
+from tailrace_sink.delta.classes import has_delta_log
+from tailrace_sink.delta.file_log import (
+    files_with,
+    folders,
+    frame_of,
+    table_id,
+    table_version,
+    transaction_version,
+)
+from tailrace_sink.log.log_sql import (
+    batches_condition,
+    exact_condition,
+    looked_up,
+    stable_condition,
+)
+from tailrace_sink.log.recent_cuts import RecentCuts
+from tailrace_sink.plan.log_state import LogState, Mark
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.tables.lake_table import literal, quote
+
+_COLUMNS: Final = (
+    ("day", "DATE", "When the cut was appended, UTC"),
+    ("batch", "BIGINT", "Grows with every cut: the progress offsets added up"),
+    ("topic", "STRING", "Topic of the record; empty for the state of the log after the cut"),
+    ("partition", "INT", "Its partition"),
+    ("offset", "BIGINT", "Its offset"),
+    ("schema_id", "INT", "Registry id of its writer schema"),
+    ("lsn", "STRING", "Source LSN that the cut closes"),
+    ("key", "BINARY", "Key of the record"),
+    ("value", "BINARY", "Value of the record: frame and Avro"),
+    ("state", "STRING", "JSON: the state of the log after the cut"),
+)
+_PROPERTIES: Final[Mapping[str, str]] = {
+    # What reads look for; statistics of the rest would cost more than the append.
+    "delta.dataSkippingStatsColumns": "batch,topic,partition,offset",
+    # Every tenth commit with a checkpoint took 1 s more (measured).
+    "delta.checkpointInterval": "100",
+    # Nobody asks for an older version of the log: it holds everything itself.
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.autoOptimize.autoCompact": "false",
+}
+_LARGE_FILE: Final = 16 * 1024 * 1024
+_RECENT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of the newest cuts, in memory: what the fold may be behind and not read them again."""
+_ROWS: Final = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("batch", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("schema_id", pa.int32()),
+        ("lsn", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("state", pa.string()),
+    ]
+)
+
+
+class LogTable:
+    """The log of one lake.
+
+    Args:
+        spark: a session for small reads.
+        path: where the table is.
+        prefix: first part of the topics' names.
+
+    Attributes:
+        recent: events of the newest cuts that this process appended.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, prefix: str) -> None:
+        self._spark = spark
+        self.recent = RecentCuts(_RECENT_BYTES_MAX)
+        self.path = path
+        self._name = f"delta.{quote(path)}"
+        self._app_id = f"tailrace-log-{prefix}"
+        self.prefix = prefix
+
+    @classmethod
+    def of_lake(cls, spark: SparkSession, path: str) -> LogTable | None:
+        """The log of a lake whose prefix is not known; None when it has none."""
+        if table_version(spark, path) < 0:
+            return None
+        row = (
+            spark.read.format("delta")
+            .load(path)
+            .where("topic = ''")
+            .selectExpr("get_json_object(state, '$.prefix') AS prefix")
+            .first()
+        )
+        return None if row is None else cls(spark, path, row["prefix"])
+
+    def ensure(self) -> None:
+        """Create the table when there is none."""
+        if table_version(self._spark, self.path) >= 0:
+            return
+        columns = ", ".join(f"{quote(n)} {type_} COMMENT '{text}'" for n, type_, text in _COLUMNS)
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta PARTITIONED BY (day)"
+            f" TBLPROPERTIES ({properties})"
+        )
+
+    def id(self) -> str:
+        """Delta's name for this table: a log that was made again has another."""
+        return table_id(self._spark, self.path)
+
+    def mark(self) -> Mark | None:
+        """Who wrote last, from Delta's own state; None before the first append."""
+        if not has_delta_log(self._spark):
+            last = self._last_by_rows()
+            return None if last is None else last.mark
+        version = transaction_version(self._spark, self.path, self._app_id)
+        return None if version is None else Mark.of_version(version)
+
+    def last(self) -> LogState | None:
+        """The newest state row, or None when there is none."""
+        if not has_delta_log(self._spark):
+            return self._last_by_rows()
+        mark = self.mark()
+        if mark is None:
+            return None
+        rows = rows_of_batch(self._spark, self.path, mark.batch).where("topic = ''").collect()
+        found = [LogState.of_json(row["state"]) for row in rows]
+        return next(state for state in found if state.epoch == mark.epoch)
+
+    def _last_by_rows(self) -> LogState | None:
+        """The same from the rows: nobody writes with an older epoch after a newer one's start."""
+        epoch = "CAST(get_json_object(state, '$.epoch') AS BIGINT)"
+        newest = f"max_by(state, struct({epoch}, batch)) AS state"
+        row = self._load().where("topic = ''").selectExpr(newest).first()
+        return None if row is None or row["state"] is None else LogState.of_json(row["state"])
+
+    def append(
+        self,
+        spark: SparkSession,
+        state: LogState,
+        records: Sequence[ProgressRecord],
+        progress_topic: str,
+        events: DataFrame | pa.Table | None,
+        day: dt.date,
+        *,
+        one_file: bool,
+    ) -> bool:
+        """Append one cut, unless its mark is not newer than the table's.
+
+        Args:
+            spark: the session to write in.
+            state: the state after it.
+            records: its progress records.
+            progress_topic: where they come from.
+            events: topic, partition, offset, schema_id (``schema_id_sql``), key and value of the
+                changes; a few of them may be in memory.
+            day: today, UTC.
+            one_file: whether all of it is small enough for one file.
+
+        Returns:
+            Whether it was written: not by a mark that another write of the table had first.
+        """
+        local = _local(state, records, progress_topic, day)
+        if isinstance(events, pa.Table):
+            local, events = pa.concat_tables([local, _of_cut(events, state, day)]), None
+        rows = spark.createDataFrame(local)
+        if events is not None:
+            of_events = events.selectExpr(
+                f"DATE'{day.isoformat()}' AS day",
+                f"{looked_up(state.state.batch)} AS batch",
+                "topic",
+                "partition",
+                "offset",
+                "schema_id",
+                f"{literal(state.state.closed_lsn)} AS lsn",
+                "key",
+                "value",
+                "CAST(NULL AS STRING) AS state",
+            )
+            rows = of_events.unionByName(rows)
+        if one_file:
+            rows = rows.coalesce(1)
+        # For whoever asks Delta's own history when a cut came: the commit has the true time.
+        metadata = state.state.closed_lsn
+        return append_version(rows, self.path, self._app_id, state.mark.version, metadata)
+
+    def states(self, after_batch: int, limit: int) -> list[LogState]:
+        """State rows of the cuts behind a batch, the oldest first."""
+        rows = (
+            self._load()
+            .where(f"topic = '' AND batch > {after_batch}")
+            .where("get_json_object(state, '$.is_start') = 'false'")
+            .orderBy("batch")
+            .limit(limit)
+            .select("state")
+            .collect()
+        )
+        return [LogState.of_json(row["state"]) for row in rows]
+
+    def progress(
+        self, topic: str, after_batch: int, up_to_batch: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        """Batch, partition, offset and value of the progress records of some cuts."""
+        found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
+        rows = found.select("batch", "partition", "offset", "value").collect()
+        return [(r["batch"], r["partition"], r["offset"], bytes(r["value"])) for r in rows]
+
+    def progress_bytes(
+        self, topic: str, after_batch: int, up_to_batch: int
+    ) -> list[tuple[int, int]]:
+        """Batch ids of some cuts with the bytes of their progress records, in their order."""
+        found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
+        rows = found.selectExpr("batch", "length(value) AS size").groupBy("batch").sum("size")
+        return sorted((row["batch"], row["sum(size)"]) for row in rows.collect())
+
+    def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
+        """The events of some ranges: topic, partition, offset and value."""
+        return self.records(spark, ranges).select("topic", "partition", "offset", "value")
+
+    def many(self, spark: SparkSession, found: TopicRange) -> DataFrame:
+        """The same and the keys, of one range, for a session that compiles what it runs.
+
+        Spark's generated code has numbers of a condition in its text: each batch would be compiled
+        anew, by Janino and by the JIT, which took most of the processor time of a fold (ADR 0033).
+        So the files are chosen by the log's own session, which compiles nothing, and the condition
+        on their rows looks its numbers up.
+        """
+        files = files_with(self._load().where(batches_condition(found)))
+        rows = frame_of(spark, self.path, files).where(stable_condition(found))
+        return rows.select("topic", "partition", "offset", "key", "value")
+
+    def records(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
+        """The same with everything that the log has of each."""
+        listed = list(ranges)
+        since = min(found.from_batch for found in listed)
+        asked = " OR ".join(exact_condition(found) for found in listed)
+        return spark.read.format("delta").load(self.path).where(f"batch >= {since} AND ({asked})")
+
+    def optimize(self) -> None:
+        """Make few large files of many small ones: each cut is a file."""
+        # What is large enough is left alone: by default the whole day would be written again.
+        self._spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(_LARGE_FILE))
+        self._spark.sql(f"OPTIMIZE {self._name}")
+
+    def expire(self, before: dt.date, needed_batch: int) -> dt.date | None:
+        """Remove the days before one, but none that has a batch which is still needed.
+
+        Returns:
+            The first day that was kept, when some were removed.
+        """
+        # Each sink's start asks: a listing tells that nothing is old, four Spark jobs the rest.
+        days = (name.partition("day=")[2] for name in folders(self._spark, self.path))
+        if all(dt.date.fromisoformat(day) >= before for day in days if day):
+            return None
+        needed = self._load().where(f"batch >= {needed_batch}")
+        oldest, first_needed = (
+            None if row is None else row["day"]
+            for row in (
+                frame.selectExpr("min(day) AS day").first() for frame in (self._load(), needed)
+            )
+        )
+        keep = before if first_needed is None else min(before, first_needed)
+        if oldest is None or oldest >= keep:
+            return None
+        self._spark.sql(f"DELETE FROM {self._name} WHERE day < DATE'{keep.isoformat()}'")
+        # It lists with ten thousand tasks otherwise: minutes for a handful of folders (measured).
+        self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
+        self._spark.sql(f"VACUUM {self._name}")
+        return keep
+
+    def _load(self) -> DataFrame:
+        return self._spark.read.format("delta").load(self.path)
+
+
+def _of_cuts(topic: str, after_batch: int, up_to_batch: int) -> str:
+    return f"topic = {literal(topic)} AND batch > {after_batch} AND batch <= {up_to_batch}"
+
+
+def _local(
+    state: LogState, records: Iterable[ProgressRecord], progress_topic: str, day: dt.date
+) -> pa.Table:
+    common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn}
+    rows: list[dict[str, Any]] = [{**common, "topic": "", "state": state.to_json()}]
+    rows += (
+        {
+            **common,
+            "topic": progress_topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "schema_id": split_frame(record.value)[0],
+            "value": record.value,
+        }
+        for record in records
+    )
+    return pa.Table.from_pylist(rows, schema=_ROWS)
+
+
+def _of_cut(events: pa.Table, state: LogState, day: dt.date) -> pa.Table:
+    """The events as rows of the log."""
+    common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn, "state": None}
+    columns = [
+        pa.repeat(pa.scalar(common[field.name], field.type), events.num_rows)
+        if field.name in common
+        else events[field.name].cast(field.type)
+        for field in _ROWS
+    ]
+    return pa.table(columns, schema=_ROWS)

@@ -1,0 +1,163 @@
+"""Progress records that are in the log and not in the tables: from memory, else from the log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Set
+from typing import Final
+
+from tailrace_sink.kafka.progress_topic import SLICE_BYTES, SliceSize, fitting
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.plan.log_state import Logged
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.plan.sink_state import SinkState
+
+_SLICE_CUTS: Final = 200
+
+
+class LogSlices:
+    """The progress records of a log, in slices of whole cuts that fit the driver.
+
+    Args:
+        log: the log's table.
+        topic: the progress topic.
+        schema_by_id: looks writer schemas up.
+    """
+
+    def __init__(self, log: LogTable, topic: str, schema_by_id: SchemaById) -> None:
+        self._log = log
+        self._topic = topic
+        self._schema_by_id = schema_by_id
+        self._size = SliceSize()
+
+    def after(self, batch: int) -> tuple[int, list[ProgressRecord]] | None:
+        """The last batch of the slice after a batch, and its records; None where there is none.
+
+        Raises:
+            ForeignRecord: the log holds what is no progress record.
+        """
+        mark = self._log.mark()
+        if mark is None or mark.batch <= batch:
+            return None
+        states = self._log.states(batch, _SLICE_CUTS)
+        if not states:
+            return None
+        # Batch ids are progress offsets added up: what lies between two is what was passed.
+        most = batch + self._size.offsets
+        within = (of.state.batch for of in states if of.state.batch <= most)
+        up_to = max(within, default=states[0].state.batch)
+        if self._size.may_be_large(up_to - batch):
+            sizes = self._log.progress_bytes(self._topic, batch, up_to)
+            up_to = fitting(sizes, SLICE_BYTES) or up_to
+        lost = {of.state.batch: of.lost for of in states}
+        found = [
+            ProgressRecord(
+                partition,
+                offset,
+                decode_progress(value, self._schema_by_id),
+                value,
+                of_batch,
+                lost.get(of_batch, {}),
+            )
+            for of_batch, partition, offset, value in self._log.progress(self._topic, batch, up_to)
+        ]
+        self._size.learn(up_to - batch, sum(len(record.value) for record in found))
+        return up_to, found
+
+
+class Feed:
+    """What the fold plans from; the log's thread offers, the fold's thread takes.
+
+    Of each shard so much is held that there is something to plan from. A shard that is far ahead of
+    the others is left out from some batch on, and read from the log once it is needed.
+
+    Args:
+        slices: reads the log.
+        bytes_max: of a shard's records, as they are in the topic.
+    """
+
+    def __init__(self, slices: LogSlices, bytes_max: int = SLICE_BYTES) -> None:
+        self._slices = slices
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+        self._offered: list[Logged] = []
+        self._offered_bytes = 0
+        self._through = 0
+        self._backlog = Backlog(SinkState())
+        self._left_out: dict[int, int] = {}
+
+    def open(self, state: SinkState) -> None:
+        """Begin after what the tables have."""
+        with self._lock:
+            self._offered, self._offered_bytes = [], 0
+            # Cuts and batches are numbered alike; of several shards one may be behind the other.
+            self._through = state.batch if len(state.shards) < 2 else 0
+        self._backlog = Backlog(state)
+        self._left_out = {}
+        self._news.set()
+
+    def offer(self, logged: Logged) -> None:
+        """Take the records of a cut that was just appended, if none before it is missing."""
+        with self._lock:
+            if logged.before == self._through and self._offered_bytes < self._bytes_max:
+                self._offered.append(logged)
+                self._offered_bytes += sum(len(record.value) for record in logged.records)
+                self._through = logged.batch
+        self._news.set()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until something was offered, or the time is over."""
+        self._news.wait(timeout_s)
+        self._news.clear()
+
+    def backlog(self) -> Backlog:
+        """What is known and not passed.
+
+        Raises:
+            SinkError: the records do not continue where the tables are.
+        """
+        with self._lock:
+            offered, self._offered, self._offered_bytes = self._offered, [], 0
+        for logged in offered:
+            self._add(logged.records, logged.before)
+        return self._backlog
+
+    def more(self) -> bool:
+        """Read the next slice from the log; False when there is nothing after what is known.
+
+        Raises:
+            SinkError: the log holds what is no progress record of this lake.
+        """
+        with self._lock:
+            through = self._through
+        for shard, batch in self._left_out.items():
+            if self._backlog.bytes_of(shard) <= self._bytes_max // 2:
+                return self._catch_up(shard, batch, through)
+        found = self._slices.after(through)
+        if found is None:
+            return False
+        up_to, records = found
+        self._add(records, through)
+        with self._lock:
+            self._through = max(self._through, up_to)
+        return True
+
+    def _catch_up(self, shard: int, batch: int, through: int) -> bool:
+        """Read what was left out of a shard."""
+        found = self._slices.after(batch)
+        up_to, records = found if found is not None else (through, [])
+        self._backlog.add(record for record in records if record.progress.shard == shard)
+        self._left_out[shard] = up_to
+        if up_to >= through:
+            del self._left_out[shard]
+        return True
+
+    def _add(self, records: Iterable[ProgressRecord], after_batch: int) -> None:
+        listed = list(records)
+        for shard in {record.progress.shard for record in listed}:
+            if self._backlog.bytes_of(shard) >= self._bytes_max:
+                self._left_out.setdefault(shard, after_batch)
+        left_out: Set[int] = self._left_out.keys()
+        self._backlog.add(record for record in listed if record.progress.shard not in left_out)

@@ -1,0 +1,118 @@
+"""The newest small cuts, kept in memory from their append until the fold wants them.
+
+Reading some hundred rows back costs Delta and Spark half a second of planning, whatever their
+number. Who has just written them has them. The log decides all the same: what is kept here is what
+was committed there, and what is not kept is read from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace_sink.plan.topic_ranges import TopicRange
+
+EVENTS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
+"""What is kept of an event."""
+
+
+class RecentCuts:
+    """Consecutive cuts up to the newest; one thread keeps, another one reads.
+
+    Args:
+        bytes_max: of all events together; the oldest cuts go first.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._cuts: deque[tuple[int, pa.Table]] = deque()
+        self._bytes = 0
+        self._since: int | None = None
+        self._newest: int | None = None
+
+    def keep(self, before: int, batch: int, events: pa.Table | None) -> None:
+        """Take a cut that is in the log.
+
+        Args:
+            before: batch id of the cut before it. Where that is not the last one that was kept,
+                what was kept ends.
+            batch: its batch id.
+            events: topic, partition, offset, value and more of its events; None: they are only in
+                the log.
+        """
+        with self._lock:
+            if events is None or before != self._newest:
+                self._cuts.clear()
+                self._bytes = 0
+                self._since = batch if events is None else before
+            self._newest = batch
+            if events is None:
+                return
+            kept = events.select(EVENTS.names).cast(EVENTS)
+            self._cuts.append((batch, kept))
+            self._bytes += kept.nbytes
+            while self._bytes > self._bytes_max:
+                self._since, dropped = self._cuts.popleft()
+                self._bytes -= dropped.nbytes
+
+    def forget(self, through: int) -> None:
+        """Let go of cuts that the tables have.
+
+        Args:
+            through: batch id of the last one.
+        """
+        with self._lock:
+            while self._cuts and self._cuts[0][0] <= through:
+                self._since, dropped = self._cuts.popleft()
+                self._bytes -= dropped.nbytes
+
+    def values(self, ranges: Iterable[TopicRange]) -> dict[str, pa.Table] | None:
+        """The events of some ranges.
+
+        Args:
+            ranges: of different topics, all of them in the log.
+
+        Returns:
+            Partition, offset and value by topic; None where a cut of theirs may not be here.
+        """
+        listed = list(ranges)
+        with self._lock:
+            since, cuts = self._since, list(self._cuts)
+        if since is None or any(found.from_batch <= since for found in listed):
+            return None
+        return {found.topic: _events(found, cuts) for found in listed}
+
+
+def _events(found: TopicRange, cuts: Iterable[tuple[int, pa.Table]]) -> pa.Table:
+    """The events of one range in some cuts."""
+    of_batches = [
+        events
+        for batch, events in cuts
+        if found.from_batch <= batch and (not found.to_batch or batch <= found.to_batch)
+    ]
+    events = events_of(found.topic, pa.concat_tables([EVENTS.empty_table(), *of_batches]))
+    wanted = pa.scalar(False)
+    for partition, (first, end) in found.partitions.items():
+        offsets = events["offset"]
+        inside = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, end))
+        wanted = pc.or_(wanted, pc.and_(inside, pc.equal(events["partition"], partition)))
+    return events.filter(wanted)
+
+
+def events_of(topic: str, events: pa.Table) -> pa.Table:
+    """Partition, offset and value of the events of one topic."""
+    found = events.filter(pc.equal(events["topic"], topic))
+    return found.select(["partition", "offset", "value"]).combine_chunks()

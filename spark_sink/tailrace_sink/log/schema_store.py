@@ -1,0 +1,87 @@
+"""Writer schemas, kept in the lake as JSON files: whoever reads the log needs no registry."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.registry import RegistryError
+from tailrace_sink.delta.file_log import read_text, write_text
+from tailrace_sink.errors import SinkError
+from tailrace_sink.plan.progress_record import SchemaById
+from tailrace_sink.spark.jvm_errors import translated
+
+
+class SchemaNotKept(SinkError):
+    """The lake does not have a writer schema that a record names."""
+
+
+class SchemaStore:
+    """The writer schemas of one lake; for any number of threads.
+
+    Args:
+        spark: any session.
+        table: path of a Delta table on the same storage.
+        folder: where the schemas are.
+        registry: looks up what is not there yet; None to only read the lake.
+    """
+
+    def __init__(
+        self, spark: SparkSession, table: str, folder: str, registry: SchemaById | None = None
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._folder = folder
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._known: dict[int, dict[str, Any]] = {}
+
+    def schema_by_id(self, schema_id: int) -> dict[str, Any]:
+        """A writer schema: from the lake, else from the registry and then into the lake.
+
+        Raises:
+            SchemaNotKept: the lake does not have it, and there is no registry to ask.
+            RegistryError: the registry does not have it, or does not answer.
+        """
+        with self._lock:
+            found = self._known.get(schema_id)
+            if found is None:
+                found = self._known[schema_id] = self._look_up(schema_id)
+            return found
+
+    def keep(self, schema_ids: Iterable[int]) -> None:
+        """Have schemas in the lake, as far as the registry has them.
+
+        Raises:
+            RegistryError: the registry does not answer.
+        """
+        for schema_id in schema_ids:
+            try:
+                self.schema_by_id(schema_id)
+            except RegistryError as error:
+                # Deleted there: the table that needs it says so when it is folded.
+                if error.retryable:
+                    raise
+
+    def _look_up(self, schema_id: int) -> dict[str, Any]:
+        path = f"{self._folder}/{schema_id}.json"
+        text = read_text(self._spark, self._table, path)
+        if text is not None:
+            kept: dict[str, Any] = json.loads(text)
+            return kept
+        if self._registry is None:
+            raise SchemaNotKept(f"the lake has no schema {schema_id} at {path}")
+        schema = self._registry(schema_id)
+        try:
+            write_text(self._spark, self._table, path, json.dumps(schema))
+        except (PySparkException, Py4JError) as error:
+            # Another sink that starts writes the same text at the same time, most likely.
+            if read_text(self._spark, self._table, path) is None:
+                raise translated(f"writing {path}", error) from error
+        return schema

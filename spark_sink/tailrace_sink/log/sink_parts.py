@@ -1,0 +1,41 @@
+"""What travels through the whole sink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.schema_store import SchemaStore
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.watch.hooks import Hook, no_hook
+from tailrace_sink.watch.metrics import SinkMetrics
+from tailrace_sink.watch.traces import SinkTraces
+
+
+@dataclass(frozen=True, slots=True)
+class SinkParts:
+    """The parts that the log's side and the tables' side share.
+
+    Attributes:
+        spark: the application's session.
+        config: the options.
+        log: the log's table.
+        schemas: where the writer schemas are kept.
+        metrics: Prometheus figures.
+        traces: takes spans.
+        hook: called with each step (``hooks``).
+        now_s: clock, seconds since the epoch.
+    """
+
+    spark: SparkSession
+    config: SinkConfig
+    log: LogTable
+    schemas: SchemaStore
+    metrics: SinkMetrics
+    traces: SinkTraces
+    hook: Hook = no_hook
+    now_s: Callable[[], float] = time.time

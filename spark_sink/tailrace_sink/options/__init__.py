@@ -1,0 +1,1 @@
+"""The sink's options: unit, default, bounds, and what happens at both ends."""

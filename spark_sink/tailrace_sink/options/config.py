@@ -1,0 +1,293 @@
+"""The sink's options: unit, default, bounds, and what happens at both ends.
+
+Built with :meth:`SinkConfig.load` from one mapping (the command line merges file, environment and
+flags into it), so that every wrong option is reported together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from tailrace_schemas.options import (
+    HttpCertificate,
+    HttpKey,
+    RegistryConfig,
+    Section,
+    TableSelection,
+    problems,
+)
+from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.tracing_options import TracingConfig
+from tailrace_sink.errors import ConfigError
+from tailrace_sink.options.batch_options import (
+    Bound,
+    BytesPerBatchOption,
+    ChangesPerBatchOption,
+    LocalBytesMaxOption,
+    LocalChangesMaxOption,
+)
+from tailrace_sink.options.kafka_options import KafkaConfig
+from tailrace_sink.options.table_options import (
+    ClusterByOption,
+    PartitionByOption,
+    Profile,
+    ProfileOption,
+    RewriteBelowBytesOption,
+)
+
+
+class DeleteMode(StrEnum):
+    """What a deleted source row becomes in the lake."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+class BadRecords(StrEnum):
+    """What becomes of a record that is no change of its table."""
+
+    STOP_TABLE = "stop-table"
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
+
+
+def dead_letters_path(lake: str) -> str:
+    """Path of the dead letters of a lake."""
+    return f"{lake}/_tailrace/dead_letters"
+
+
+def _no_tables() -> TableSelection:
+    return TableSelection(include=[])
+
+
+class SinkConfig(Section):
+    """All options of one sink: one prefix, one lake, one Spark application."""
+
+    kafka: KafkaConfig
+    registry: RegistryConfig
+    prefix: str = Field(description="First part of every topic name; letters, digits and '-'.")
+    lake: str = Field(
+        min_length=1,
+        description="Folder of the lake: an absolute path, or a URI that Spark's Hadoop file"
+        " systems know (s3a://, abfss://, gs://, hdfs://). Tables are <lake>/<database>/<schema>/"
+        "<table>.",
+    )
+    format: str = Field(default="delta", description="Table format: delta (default).")
+    checkpoint_location: str | None = Field(
+        default=None,
+        description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
+        "checkpoint. Losing it does no harm: the lake's log knows where to go on.",
+    )
+    tables: TableSelection = Field(
+        default_factory=TableSelection, description="Which tables the lake gets; default all."
+    )
+    changelog: TableSelection = Field(
+        default_factory=_no_tables,
+        description="Tables that also get an append-only <table>.changes with every change; default"
+        " none. Costs one more append per batch and table. If the lake has the table already, it"
+        " starts with the rows that the table holds.",
+    )
+    delete_mode: DeleteMode = Field(
+        default=DeleteMode.HARD,
+        description="hard (default) removes deleted rows; soft keeps them with _cdc_op = 'd'.",
+    )
+    on_bad_record: BadRecords = Field(
+        default=BadRecords.STOP_TABLE,
+        description="What becomes of a record that cannot be decoded, or whose writer schema nobody"
+        " has. stop-table (default): its table stops at the cut before it, by name, until a new"
+        " snapshot; the others go on. dead-letter: the record goes to the Delta table"
+        " <lake>/_tailrace/dead_letters, once, and the rest of the table goes on without it. fail:"
+        " the sink ends. Records that are missing, or others than the publisher counted though each"
+        " can be decoded, stop the table under dead-letter too: none of them can be told apart.",
+    )
+    changes_per_batch: ChangesPerBatchOption = 1_000_000
+    bytes_per_batch: BytesPerBatchOption = 1024 * 1024 * 1024
+    local_changes_max: LocalChangesMaxOption = 5_000
+    local_bytes_max: LocalBytesMaxOption = 32 * 1024 * 1024
+    request_snapshots: bool = Field(
+        default=True,
+        description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
+        " lacks changes: it was excluded for a while, Kafka no longer has them, or they are others"
+        " than the publisher counted. Once for each table and hour; default true. false: the"
+        " table stays out of the lake's cuts until somebody runs tailrace snapshot.",
+    )
+    merge_pool: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Tables merged at once; 1 to 64, default 4. More than 8 gained nothing on two"
+        " cores.",
+    )
+    shards: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Publisher shards of this prefix; 1 to 10000, default 1. No cut is made before"
+        " all of them were heard of.",
+    )
+    trigger_interval_s: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=86_400.0,
+        description="Least seconds between micro-batches; 0 to 86400, default 0 (at once).",
+    )
+    commit_retention_days: float = Field(
+        default=30.0,
+        gt=0.0,
+        le=36_500.0,
+        description="Days that cuts stay readable: age at which commit rows are removed, and the"
+        " lake tables' deleted-file retention; Delta's log of them is kept three times as long, the"
+        " lake's own log a day longer. Tables that"
+        " are there already get a changed value when the sink starts; up to 36500, default 30.",
+    )
+    partition_by: PartitionByOption = Field(default_factory=dict)
+    cluster_by: ClusterByOption = Field(default_factory=dict)
+    profile: ProfileOption = Profile.FAST
+    rewrite_below_bytes: RewriteBelowBytesOption = 131_072
+    table_properties: dict[str, str] = Field(
+        default_factory=dict, description="Further properties of new lake tables."
+    )
+    spark: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further Spark settings, e.g. spark.driver.memory, or spark.hadoop.* for object"
+        " stores; they override ours and those of spark-submit. spark.jars come beside ours."
+        " spark.master is spark-submit's; without either it is local[*].",
+    )
+    apply_attempts: int = Field(
+        default=5,
+        ge=1,
+        le=1000,
+        description="Attempts at one batch that fails inside Spark before the sink stops; 1 to"
+        " 1000, default 5. Waiting for Kafka or the registry is not counted.",
+    )
+    retry_backoff_max_s: float = Field(
+        default=30.0,
+        ge=0.01,
+        le=3600.0,
+        description="Longest pause between attempts, in seconds; 0.01 to 3600, default 30; pauses"
+        " start at 0.25 and double.",
+    )
+    hang_s: float = Field(
+        default=600.0,
+        ge=10.0,
+        le=86_400.0,
+        description="Seconds from which on a cut or a batch that is in work counts as hanging, when"
+        " it has taken no step and no task of Spark has ended: /health and /ready then answer 503"
+        " and say which; 10 to 86400, default 600. Too low restarts a sink in a single long task.",
+    )
+    tracing: TracingConfig = Field(default_factory=TracingConfig)
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the HTTP endpoint: /metrics for Prometheus, /health, /ready and"
+        " /status; 0 takes a free one; default: none is opened.",
+    )
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        description="Address the HTTP endpoint listens on; default 127.0.0.1. 0.0.0.0 lets other"
+        " machines and containers read /metrics, /health and /ready, which ask for no password;"
+        " /status needs http_token_file then.",
+    )
+    http_token_file: Path | None = Field(
+        default=None,
+        description="File whose first line is the token (16 characters or more) that /status asks"
+        " for, as Authorization: Bearer ...; default none: it is answered on a loopback address"
+        " only.",
+    )
+    http_certificate: HttpCertificate = None
+    http_key: HttpKey = None
+
+    @field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, prefix: str) -> str:
+        return TopicNames(prefix).prefix
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if name == "iceberg":
+            raise ValueError("Iceberg tables are not written yet; use delta")
+        if name != "delta":
+            raise ValueError("use delta")
+        return name
+
+    @field_validator("lake")
+    @classmethod
+    def _is_path(cls, lake: str) -> str:
+        if "`" in lake:
+            raise ValueError("a lake address must not contain a backtick")
+        if not lake.startswith("/") and "://" not in lake:
+            raise ValueError(
+                "give an absolute path or a URI; names of a catalog (catalog.schema) are not"
+                " supported yet"
+            )
+        return lake.rstrip("/") or "/"
+
+    @model_validator(mode="after")
+    def _one_layout(self) -> Self:
+        both = sorted(self.partition_by.keys() & self.cluster_by.keys())
+        if both:
+            raise ValueError(f"{', '.join(both)}: give partition_by or cluster_by, not both")
+        return self
+
+    @property
+    def topics(self) -> TopicNames:
+        """The topic names under the prefix."""
+        return TopicNames(self.prefix)
+
+    @property
+    def bound(self) -> Bound:
+        """How much a cut of the log, or a batch of the tables, takes."""
+        return Bound(self.changes_per_batch, self.bytes_per_batch)
+
+    def fits_driver(self, count: int, size: int) -> bool:
+        """Whether so many changes, of so many bytes, are few enough to pass through the driver."""
+        return count <= self.local_changes_max and size <= self.local_bytes_max
+
+    @property
+    def commits_path(self) -> str:
+        """Path of the commit table."""
+        return f"{self.lake}/_tailrace/commits"
+
+    @property
+    def log_path(self) -> str:
+        """Path of the log."""
+        return f"{self.lake}/_tailrace/log"
+
+    @property
+    def dead_letters_path(self) -> str:
+        """Path of the table of records that could not be applied."""
+        return dead_letters_path(self.lake)
+
+    @property
+    def schemas_path(self) -> str:
+        """Folder of the writer schemas."""
+        return f"{self.lake}/_tailrace/schemas"
+
+    @property
+    def intent_path(self) -> str:
+        """Path of the files that tell which batch was begun, without the epoch of the sink."""
+        return f"{self.lake}/_tailrace/intent"
+
+    @property
+    def progress_checkpoint(self) -> str:
+        """Spark's checkpoint location of the progress stream."""
+        return self.checkpoint_location or f"{self.lake}/_tailrace/checkpoint"
+
+    @classmethod
+    def load(cls, options: Mapping[str, Any]) -> SinkConfig:
+        """Check a mapping of options.
+
+        Raises:
+            ConfigError: names every wrong option, its value, and what would be right.
+        """
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            raise ConfigError(problems(error)) from None

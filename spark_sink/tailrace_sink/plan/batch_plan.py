@@ -1,0 +1,153 @@
+"""From progress records to batches: which offsets of which topics make the next cut.
+
+Theory of operation. Every Kafka transaction of the publisher carries one progress record. Records
+of one shard form *groups*: a group ends with the record that closes an LSN, so it holds whole
+source transactions. The next cut is the newest closed LSN that every shard has reached, bounded by
+the number of changes. A group at or below the cut is *passed*; one that only begins below it (its
+shard is ahead of the others) is *partial*: its changes up to the cut are taken now, the rest when
+it is passed, so it is read twice and filtered by LSN both times. Topics of tables whose snapshot is
+not finished are *held* from the first record that names them: their offsets from there on are
+remembered and read, together with what follows, by the first cut whose last record no longer names
+them. What is released so holds the table *whole*: every row that the source has, so a row that the
+lake has and this does not was deleted while nobody followed the table. Where more waits than a
+batch takes, it is applied in *parts* as it comes, the table still out of the cut; the last part
+then *finishes* it, which takes away what is older than the naming (ADR 0051).
+
+Everything here is pure: the same records and the same state give the same batch. A replay after a
+crash may have more records, so what was begun is written down (``intent``) and not planned again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from tailrace_schemas.topics import TopicNames
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.range_sorter import RangeSorter
+from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.plan.topic_ranges import add, begins_below, data_parts
+
+
+def plan_batch(
+    state: SinkState,
+    backlog: Backlog,
+    names: TopicNames,
+    bound: Bound,
+    *,
+    shards: int = 1,
+) -> BatchPlan | None:
+    """The next cut, or None when no further LSN is closed.
+
+    Args:
+        state: where the lake stands.
+        backlog: the progress records that wait; what is passed is dropped from it.
+        names: tells data topics from ours.
+        bound: how much is taken; one closed LSN always is.
+        shards: how many shards there are at least; no cut before all were heard of. Records say it,
+            too.
+    """
+    groups = backlog.after(state)
+    shards = shards_by_now(shards, (group for found in groups.values() for group in found))
+    closed = {shard: position.closed_lsn for shard, position in state.shards.items()}
+    closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
+    if len(closed) < shards:
+        return None
+    cut = _choose_cut(groups, min(closed.values()), bound)
+    if cut is None:
+        return None
+    passed = [group for found in groups.values() for group in found if group.closed_lsn <= cut]
+    partial = [
+        group
+        for found in groups.values()
+        for group in found
+        if group.after_lsn < cut < group.closed_lsn
+    ]
+    return _build(state, passed, partial, cut, names, bound)
+
+
+def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Bound) -> str | None:
+    """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
+    cut: str | None = None
+    changes = size = 0
+    by_lsn = itertools.groupby(in_order(groups), key=lambda group: group.closed_lsn)
+    for closed_lsn, found in by_lsn:
+        if closed_lsn > ceiling:
+            break
+        for group in found:
+            changes, size = changes + group.count, size + group.bytes
+        if cut is not None and not bound.allows(changes, size):
+            break
+        cut = closed_lsn
+    return cut
+
+
+def _build(
+    state: SinkState,
+    passed: Sequence[Group],
+    partial: Sequence[Group],
+    cut: str,
+    names: TopicNames,
+    bound: Bound,
+) -> BatchPlan:
+    shards = dict(state.shards)
+    sorter = RangeSorter(state.held, state.stopped)
+    for group in passed:
+        last = group.records[-1]
+        known = shards.get(group.shard)
+        if known is None or known.next_offset <= last.offset:
+            shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
+        sorter.take(group.records, names, _already_applied(state, group))
+    applied, following_held, stopped = sorter.result(bound.allows)
+    for topic, found in applied.items():
+        if found.is_whole or found.is_part:
+            continue
+        if begins_below(found, state.offsets.get(topic, {})):
+            applied[topic] = replace(found, is_made_anew=True)
+    offsets = {topic: dict(found) for topic, found in state.offsets.items()}
+    for topic, found in applied.items():
+        offsets.setdefault(topic, {}).update(
+            {partition: end for partition, (_, end) in found.partitions.items()}
+        )
+    for group in partial:
+        held = following_held.keys() | _named(group.records)
+        after_lsn = _already_applied(state, group)
+        for record in group.records:
+            for part in data_parts([record], names):
+                if part.topic not in {*held, *stopped} and record.why_lost(part) is None:
+                    add(applied, group.shard, part, after_lsn, up_to_lsn=cut, batch=record.batch)
+
+    newest = max(
+        (group.records[-1].progress for group in passed),
+        key=lambda progress: (progress.closed_lsn, progress.published_ms),
+    )
+    following = replace(
+        state,
+        batch=sum(position.next_offset for position in shards.values()),
+        closed_lsn=cut,
+        closed_commit_ms=newest.closed_commit_ms,
+        shards=shards,
+        held=following_held,
+        stopped=stopped,
+        offsets=offsets,
+        server=newest.server,
+        database=newest.database,
+    )
+    return BatchPlan(
+        topics=tuple(applied[topic] for topic in sorted(applied)),
+        following=following,
+        published_ms=max(group.records[-1].progress.published_ms for group in passed),
+        moves=bool(applied) or cut != state.closed_lsn,
+    )
+
+
+def _already_applied(state: SinkState, group: Group) -> str | None:
+    """The LSN up to which an earlier cut took this group's changes, or None when it took none."""
+    return state.closed_lsn if state.closed_lsn > group.after_lsn else None
+
+
+def _named(records: Iterable[ProgressRecord]) -> set[str]:
+    return {topic for record in records for topic in record.progress.snapshotting}

@@ -1,0 +1,184 @@
+"""Which offsets a batch applies, and which wait for the end of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tailrace_schemas.progress import PartitionProgress
+from tailrace_schemas.topics import TopicNames
+from tailrace_sink.errors import TopicMadeAnew
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.topic_ranges import (
+    TopicRange,
+    add,
+    as_torn,
+    begins_below,
+    data_parts,
+    ledgers_together,
+    with_part,
+)
+
+
+class RangeSorter:
+    """Sorts the offsets of passed groups into what is applied and what is held.
+
+    Args:
+        held: what earlier cuts left waiting.
+        stopped: topics of tables that the lake cannot follow, and why: left out until they come
+            whole.
+    """
+
+    def __init__(
+        self, held: Mapping[str, TopicRange], stopped: Mapping[str, str] | None = None
+    ) -> None:
+        self._stopped = dict(stopped or {})
+        self._applied: dict[str, TopicRange] = {}
+        self._held = dict(held)
+        self._named: dict[int, set[str]] = {}
+        for topic, waiting in held.items():
+            self._named.setdefault(waiting.shard, set()).add(topic)
+
+    def take(
+        self, records: Sequence[ProgressRecord], names: TopicNames, after_lsn: str | None
+    ) -> None:
+        """Take the offsets of one group's records, in their order.
+
+        Args:
+            records: of the group.
+            names: tells data topics from ours.
+            after_lsn: the LSN up to which an earlier cut took its changes; not those of a table
+                that it names: these were left out whole.
+        """
+        left_out = {topic for record in records for topic in record.progress.snapshotting}
+        for record in records:
+            shard, named = record.progress.shard, set(record.progress.snapshotting)
+            for topic in sorted(named - self._named.get(shard, set())):
+                self._release(topic)
+                self._held[topic] = TopicRange(
+                    topic,
+                    shard,
+                    {},
+                    0,
+                    frozenset(),
+                    from_batch=record.batch,
+                    since_lsn=record.progress.after_lsn,
+                )
+            self._named[shard] = named
+            for part in data_parts([record], names):
+                self._take(part, record, None if part.topic in left_out else after_lsn)
+
+    def result(
+        self, may_wait: Callable[[int, int], bool]
+    ) -> tuple[dict[str, TopicRange], dict[str, TopicRange], dict[str, str]]:
+        """What to apply, what stays held, and what is stopped.
+
+        Args:
+            may_wait: whether so many changes of so many bytes may wait for the end of a snapshot;
+                what is more is applied as a part.
+        """
+        for topic, held in sorted(self._held.items()):
+            waits = held.waiting
+            if topic not in self._named.get(held.shard, ()):
+                self._release(topic)
+            elif (
+                held.since_lsn
+                and topic not in self._applied
+                and not may_wait(waits.count, waits.bytes)
+            ):
+                self._applied[topic], self._held[topic] = part_of(held)
+        return self._applied, self._held, self._stopped
+
+    def _take(self, part: PartitionProgress, record: ProgressRecord, after_lsn: str | None) -> None:
+        topic, shard = part.topic, record.progress.shard
+        if topic in self._held:
+            into = self._held
+        elif topic not in self._stopped:
+            into = self._applied
+        else:
+            return
+        reason = record.why_lost(part)
+        if reason is None and topic in into and _is_below(part, into[topic]):
+            reason = str(TopicMadeAnew(topic))
+        if reason is not None:
+            # What was read before stays; of a snapshot that is not whole nothing is of use. That it
+            # is named has to be known: the rest of it would be taken for the whole.
+            self._stopped[topic] = reason
+            if topic in self._held:
+                self._held[topic] = as_torn(self._held[topic], reason)
+            return
+        if into is self._held:
+            self._hold(part, record.batch)
+        else:
+            add(into, shard, part, after_lsn, batch=record.batch)
+
+    def _hold(self, part: PartitionProgress, batch: int) -> None:
+        held = self._held[part.topic]
+        if held.torn:
+            return
+        rest = held.rest
+        if rest is not None:
+            if not rest.partitions:
+                rest = replace(rest, from_batch=batch)
+            rest = with_part(rest, part, batch=batch)
+        self._held[part.topic] = replace(with_part(held, part, batch=batch), rest=rest)
+
+    def _release(self, topic: str) -> None:
+        """A finished snapshot joins what is applied, behind what was read of the table before."""
+        whole = self._held.pop(topic, None)
+        if whole is None:
+            return
+        if whole.torn:
+            self._stopped[topic] = whole.torn
+            return
+        self._stopped.pop(topic, None)
+        if whole.rest is not None:
+            self._applied[topic] = replace(
+                whole.rest,
+                schema_ids=whole.schema_ids,
+                is_part=True,
+                finishes=replace(whole, rest=None),
+            )
+            return
+        before = self._applied.get(topic)
+        whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
+        if before is None or begins_below(whole, _ends(before)):
+            self._applied[topic] = replace(whole, whole_from=whole_from, since_lsn="")
+            return
+        partitions = dict(before.partitions)
+        for partition, (first, end) in whole.partitions.items():
+            partitions[partition] = (partitions.get(partition, (first, end))[0], end)
+        for partition, (_, end) in before.partitions.items():
+            whole_from.setdefault(partition, end)
+        self._applied[topic] = replace(
+            before,
+            partitions=partitions,
+            count=before.count + whole.count,
+            schema_ids=before.schema_ids | whole.schema_ids,
+            whole_from=whole_from,
+            ledger=ledgers_together(before.ledger, whole.ledger),
+            to_batch=max(before.to_batch, whole.to_batch),
+            bytes=before.bytes + whole.bytes,
+            operations=before.operations.plus(whole.operations),
+            is_part=False,
+            finishes=None,
+        )
+
+
+def part_of(held: TopicRange) -> tuple[TopicRange, TopicRange]:
+    """What waits of a held table, as a part to apply, and what is held then."""
+    nothing = TopicRange(held.topic, held.shard, {}, 0, frozenset())
+    return (
+        replace(held.waiting, is_part=True, since_lsn="", rest=None),
+        replace(held, rest=nothing),
+    )
+
+
+def _is_below(part: PartitionProgress, known: TopicRange) -> bool:
+    """Whether a part begins below what is known of its partition: the topic was made again."""
+    _, end = known.partitions.get(part.partition, (0, 0))
+    return part.first_offset < end
+
+
+def _ends(ranges: TopicRange) -> dict[int, int]:
+    return {partition: end for partition, (_, end) in ranges.partitions.items()}

@@ -1,0 +1,132 @@
+"""What the sink writes down of its state as JSON values, and reads again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tailrace_schemas.progress import OperationCounts
+from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.topic_ranges import Counted, TopicRange
+
+Json = dict[str, Any]
+
+
+def range_json(found: TopicRange) -> Json:
+    """A topic's range."""
+    whole = found.whole_from
+    further = {"rest": found.rest, "finishes": found.finishes}
+    return {
+        "topic": found.topic,
+        "shard": found.shard,
+        "partitions": {str(p): list(offsets) for p, offsets in found.partitions.items()},
+        "count": found.count,
+        "schema_ids": sorted(found.schema_ids),
+        "after_lsn": found.after_lsn,
+        "up_to_lsn": found.up_to_lsn,
+        "whole_from": None if whole is None else {str(p): first for p, first in whole.items()},
+        "is_made_anew": found.is_made_anew,
+        "torn": found.torn,
+        "ledger": {str(p): [of.count, of.position_hash] for p, of in found.ledger.items()},
+        "from_batch": found.from_batch,
+        "to_batch": found.to_batch,
+        "bytes": found.bytes,
+        "operations": asdict(found.operations),
+        "since_lsn": found.since_lsn,
+        "is_part": found.is_part,
+        **{name: range_json(of) for name, of in further.items() if of is not None},
+    }
+
+
+def range_of(found: Json) -> TopicRange:
+    """The range that :func:`range_json` wrote; an earlier release wrote fewer fields."""
+    whole = found.get("whole_from")
+    further = {name: range_of(found[name]) for name in ("rest", "finishes") if name in found}
+    return TopicRange(
+        topic=found["topic"],
+        shard=found["shard"],
+        partitions={int(p): (first, end) for p, (first, end) in found["partitions"].items()},
+        count=found["count"],
+        schema_ids=frozenset(found["schema_ids"]),
+        after_lsn=found.get("after_lsn"),
+        up_to_lsn=found.get("up_to_lsn"),
+        whole_from=None if whole is None else {int(p): first for p, first in whole.items()},
+        is_made_anew=found.get("is_made_anew", False),
+        torn=found.get("torn", ""),
+        ledger={int(p): Counted(*of) for p, of in found.get("ledger", {}).items()},
+        from_batch=found.get("from_batch", 0),
+        to_batch=found.get("to_batch", 0),
+        bytes=found.get("bytes", 0),
+        operations=OperationCounts(**found.get("operations", {})),
+        since_lsn=found.get("since_lsn", ""),
+        is_part=found.get("is_part", False),
+        **further,
+    )
+
+
+def shards_json(shards: Mapping[int, ShardPosition]) -> Json:
+    """Positions by shard, in the form of the first release's lakes."""
+    return {
+        str(shard): {
+            "partition": found.partition,
+            "next_offset": found.next_offset,
+            "through_lsn": found.closed_lsn,
+        }
+        for shard, found in shards.items()
+    }
+
+
+def shards_of(found: Json) -> dict[int, ShardPosition]:
+    """The positions that :func:`shards_json` wrote."""
+    return {
+        int(shard): ShardPosition(of["partition"], of["next_offset"], of["through_lsn"])
+        for shard, of in found.items()
+    }
+
+
+def held_json(held: Mapping[str, TopicRange]) -> Json:
+    """Waiting ranges by topic."""
+    return {topic: range_json(found) for topic, found in held.items()}
+
+
+def held_of(found: Json) -> dict[str, TopicRange]:
+    """The ranges that :func:`held_json` wrote."""
+    return {topic: range_of({"topic": topic, **waiting}) for topic, waiting in found.items()}
+
+
+def offsets_of(found: Json) -> dict[str, dict[int, int]]:
+    """Offsets by topic and partition: JSON has no numbers as keys."""
+    return {t: {int(p): offset for p, offset in of.items()} for t, of in found.items()}
+
+
+def state_json(state: SinkState) -> Json:
+    """A whole state."""
+    return {
+        "batch": state.batch,
+        "through_lsn": state.closed_lsn,
+        "through_commit_ms": state.closed_commit_ms,
+        "shards": shards_json(state.shards),
+        "held": held_json(state.held),
+        "stopped": dict(state.stopped),
+        "offsets": {topic: dict(found) for topic, found in state.offsets.items()},
+        "versions": dict(state.versions),
+        "server": state.server,
+        "database": state.database,
+    }
+
+
+def state_of(found: Json) -> SinkState:
+    """The state that :func:`state_json` wrote."""
+    fields = dict(found)
+    closed_lsn, closed_ms = fields.pop("through_lsn"), fields.pop("through_commit_ms")
+    return SinkState(
+        **{
+            **fields,
+            "closed_lsn": closed_lsn,
+            "closed_commit_ms": closed_ms,
+            "shards": shards_of(found["shards"]),
+            "held": held_of(found["held"]),
+            "offsets": offsets_of(found["offsets"]),
+        }
+    )

@@ -1,0 +1,188 @@
+"""What the log has beyond the tables' versions of a commit row: planned as the fold would do it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_sink.fold.ledger import counted_by_spark, counted_in, difference, rest_of
+from tailrace_sink.fold.table_batch import TableBatches
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.progress_feed import LogSlices
+from tailrace_sink.log.schema_store import SchemaStore
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.config import BadRecords
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.sink_state import BatchPlan, SinkState
+
+_LOCAL_CHANGES_MAX: Final = 20_000
+_LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
+_ALL: Final = 1 << 62
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Tail:
+    """The part of a cut that is in the log and not in the tables.
+
+    Args:
+        spark: the reader's session.
+        log: the log's table.
+        last: its newest state row.
+        plan: what a fold would do.
+        schemas: the lake's writer schemas.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        log: LogTable,
+        last: LogState,
+        plan: BatchPlan,
+        schemas: SchemaStore,
+    ) -> None:
+        self._spark = spark
+        self._log = log
+        self.plan = plan
+        self.deletes = last.deletes
+        self._puts_aside = last.bad_records == BadRecords.DEAD_LETTER
+        self._lock = threading.Lock()
+        self._local: pa.Table | None = None
+        self.names = TopicNames(last.prefix)
+        batches = TableBatches(self.names, _every_one, schemas.schema_by_id)
+        listed, self.stopped = batches.of(plan.topics)
+        self.tables = {batch.table: batch for batch in listed}
+
+    def values(self, name: TableName) -> DataFrame:
+        """The events of one table, as the fold will take them.
+
+        Raises:
+            LedgerMismatch: the log has others than the ledger counts.
+            BadRecord: one is no change of the table, and it is not put aside.
+        """
+        tail = self.tables[name]
+        found, writers = tail.topic_range, tail.all_writers
+        if self._is_local:
+            of_topic = self._local_values().filter(pc.field("topic") == found.topic)
+            values = of_topic.select(["partition", "offset", "value"]).combine_chunks()
+            error = difference(str(name), found, counted_in(values, writers))
+            frame = self._spark.createDataFrame(values)
+        else:
+            frame = self._log.values(self._spark, [found])
+            error = None
+            if writers:
+                error = difference(str(name), found, counted_by_spark(frame, writers))
+        bad = tail.screen.first(frame, None if error is None else str(error))
+        if bad is None:
+            if error is not None:
+                raise error
+            return frame
+        if not self._puts_aside:
+            raise bad
+        return rest_of(tail, frame, bad)
+
+    @property
+    def _is_local(self) -> bool:
+        topics = self.plan.topics
+        return (
+            self.plan.count <= _LOCAL_CHANGES_MAX
+            and sum(topic.bytes for topic in topics) <= _LOCAL_BYTES_MAX
+        )
+
+    def _local_values(self) -> pa.Table:
+        """All events at once: of fifty tables as fast as of one."""
+        with self._lock:
+            if self._local is None:
+                ranges = [found for found in self.plan.topics if found.partitions]
+                self._local = self._log.values(self._spark, ranges).toArrow()
+            return self._local
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time in whole milliseconds since the epoch; without a zone it is UTC.
+
+    Not by way of a float: 1.007 s would be 1006 ms.
+    """
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Up to where to read; the newest when nothing is given.
+
+    Attributes:
+        lsn: source LSN, text.
+        commit_ms: commit time at the source, milliseconds UTC.
+    """
+
+    lsn: str | None = None
+    commit_ms: int | None = None
+
+    def has(self, closed_lsn: str, commit_ms: int | None) -> bool:
+        """Whether something that closes an LSN is not behind it."""
+        if self.lsn is not None and closed_lsn > self.lsn:
+            return False
+        return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
+
+
+@dataclass(slots=True)
+class TailReader:
+    """Finds the tails of one lake; keeps what does not change.
+
+    Attributes:
+        spark: the reader's session.
+        lake: its address.
+    """
+
+    spark: SparkSession
+    lake: str
+    _log: LogTable | None = field(default=None, init=False)
+    _schemas: SchemaStore | None = field(default=None, init=False)
+
+    def tail(self, state: SinkState, point: Point) -> Tail | None:
+        """What the log has behind a commit row and up to a point, or None when that is nothing.
+
+        Raises:
+            SinkError: the log does not go back to the commit row, or lacks a schema.
+        """
+        if self._log is None:
+            self._log = LogTable.of_lake(self.spark, f"{self.lake}/_tailrace/log")
+        last = None if self._log is None else self._log.last()
+        if self._log is None or last is None or last.state.batch <= state.batch:
+            return None
+        if self._schemas is None:
+            folder = f"{self.lake}/_tailrace/schemas"
+            self._schemas = SchemaStore(self.spark, self._log.path, folder)
+        names = TopicNames(last.prefix)
+        slices = LogSlices(self._log, names.progress, self._schemas.schema_by_id)
+        backlog = Backlog(state)
+        # Cuts and batches are numbered alike; of several shards one may be behind the other.
+        through = state.batch if len(state.shards) < 2 else 0
+        while (found := slices.after(through)) is not None:
+            through, records = found
+            backlog.add(
+                record
+                for record in records
+                if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
+            )
+        # The commit row names no version of a table that has parts only: the log has all of it.
+        held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
+        state = replace(state, held=held)
+        plan = plan_batch(state, backlog, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
+        if plan is None or not plan.moves:
+            return None
+        return Tail(self.spark, self._log, last, plan, self._schemas)
+
+
+def _every_one(_table: TableName) -> bool:
+    """The log has what the configuration wanted."""
+    return True

@@ -1,0 +1,148 @@
+"""Reading a lake: the cut at an LSN or a time of the source, or the newest one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tailrace_sink.delta.file_log import table_version
+from tailrace_sink.fold.dead_letters import dead_letters
+from tailrace_sink.log.commit_table import state_of
+from tailrace_sink.options.config import dead_letters_path
+from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.reading.cut import Cut, CutUnknown
+from tailrace_sink.reading.log_tail import Point, TailReader, milliseconds
+from tailrace_sink.tables.lake_table import Kind, literal, table_path
+
+
+class LakeReader:
+    """Reads cuts of one lake.
+
+    Args:
+        spark: a session with Delta.
+        lake: the lake's address, as in the sink's configuration.
+    """
+
+    def __init__(self, spark: SparkSession, lake: str) -> None:
+        self._spark = spark
+        self._lake = lake.rstrip("/")
+        self._tails = TailReader(spark, self._lake)
+
+    def dead_letters(self) -> DataFrame:
+        """The records that could not be applied and were put aside (``sink.on_bad_record``).
+
+        Returns:
+            topic, partition, offset, lsn (of the cut that lacks it), table, reason, key, value,
+            schema_id and at; no rows while there are none.
+        """
+        return dead_letters(self._spark, dead_letters_path(self._lake))
+
+    def as_of(
+        self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
+    ) -> Cut:
+        """The newest cut at or before a point; it stays what it is while the lake goes on.
+
+        Args:
+            when: ``latest``, the only word there is.
+            lsn: source LSN, text.
+            time: commit time at the source; without a zone it is UTC.
+
+        Raises:
+            CutUnknown: there is none.
+            ValueError: another word, or both points.
+        """
+        if when != "latest" or (lsn is not None and time is not None):
+            raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
+        point = Point(lsn, None if time is None else milliseconds(time))
+        row = _commit_row(self._spark, self._lake, point, may_be_empty=True)
+        state = SinkState() if row is None else state_of(row)
+        tail = self._tails.tail(state, point)
+        if row is None and tail is None:
+            raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
+        if tail is None:
+            return _cut_of(self._spark, self._lake, row)
+        following = tail.plan.following
+        versions = dict(state.versions)
+        for topic in {*following.held, *following.stopped, *tail.stopped}:
+            table = tail.names.table_of(topic)
+            if table is not None:
+                versions.pop(table_path(table), None)
+                versions.pop(table_path(table, Kind.CHANGES), None)
+        committed = following.closed_commit_ms
+        return Cut(
+            spark=self._spark,
+            lake=self._lake,
+            batch=state.batch,
+            closed_lsn=following.closed_lsn,
+            closed_commit_time=None
+            if committed is None
+            else datetime.fromtimestamp(committed / 1000),  # noqa: DTZ006 - as PySpark gives them
+            versions=versions,
+            tail=tail,
+        )
+
+
+def read(spark: SparkSession, lake: str) -> LakeReader:
+    """A reader of a lake: ``read(spark, lake).as_of("latest").read(table)``.
+
+    Args:
+        spark: a session with Delta and spark-avro, as the sink has it.
+        lake: the lake's address, as in the sink's configuration.
+    """
+    return LakeReader(spark, lake)
+
+
+def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) -> Cut:
+    """The cut of a commit row: what the tables alone have.
+
+    Args:
+        spark: a session with Delta.
+        lake: the lake's address, as in the sink's configuration.
+        up_to_lsn: the newest at or before this LSN, text form; None takes the newest.
+
+    Raises:
+        CutUnknown: there is none.
+    """
+    lake = lake.rstrip("/")
+    return _cut_of(spark, lake, _commit_row(spark, lake, Point(up_to_lsn)))
+
+
+def _commit_row(
+    spark: SparkSession, lake: str, point: Point, *, may_be_empty: bool = False
+) -> Row | None:
+    """The newest row at or before a point; None where there is no row at all, and there may be."""
+    path = f"{lake}/_tailrace/commits"
+    if table_version(spark, path) < 0:
+        raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")
+    commits = spark.read.format("delta").load(path)
+    chosen = commits
+    if point.lsn is not None:
+        chosen = chosen.where(f"through_lsn <= {literal(point.lsn)}")
+    if point.commit_ms is not None:
+        chosen = chosen.where(f"through_commit_time <= timestamp_millis({point.commit_ms})")
+    row = chosen.orderBy(commits["batch"].desc()).first()
+    if row is None and not (may_be_empty and commits.isEmpty()):
+        raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
+    return row
+
+
+def _told(point: Point) -> str:
+    if point.lsn is not None:
+        return f" at or before LSN {point.lsn}"
+    if point.commit_ms is not None:
+        return f" at or before {datetime.fromtimestamp(point.commit_ms / 1000, UTC)}"
+    return ""
+
+
+def _cut_of(spark: SparkSession, lake: str, row: Row | None) -> Cut:
+    if row is None:
+        raise CutUnknown(f"lake {lake} has no cut")
+    return Cut(
+        spark=spark,
+        lake=lake,
+        batch=row["batch"],
+        closed_lsn=row["through_lsn"],
+        closed_commit_time=row["through_commit_time"],
+        versions=dict(row["tables"]),
+    )

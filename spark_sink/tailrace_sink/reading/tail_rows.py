@@ -1,0 +1,167 @@
+"""A lake table's rows with the log's tail on top: what the fold would have made of them.
+
+The same decoding and reduction as the fold's; instead of a MERGE, the rows that the tail does not
+touch, and the tail's own. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.rows.decode import change_rows, within_cut
+from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
+from tailrace_sink.rows.mirror_statements import snapshot_position
+from tailrace_sink.tables.lake_table import (
+    LSN,
+    OPERATION,
+    POSITION,
+    Kind,
+    LakeTable,
+    literal,
+    new_table,
+    quote,
+)
+from tailrace_sink.tables.schema_changes import evolve
+
+_BASE: Final = "_tailrace_base"
+_TAIL: Final = "_tailrace_tail"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseTable:
+    """A lake table at the version of a commit row.
+
+    Attributes:
+        table: what it is.
+        rows: all of it.
+    """
+
+    table: LakeTable
+    rows: DataFrame
+
+
+def with_tail(
+    base: BaseTable | None,
+    tail: TableBatch,
+    values: DataFrame,
+    deletes: str,
+    cut_lsn: str,
+    kind: Kind,
+) -> DataFrame:
+    """The rows of one lake table at a cut.
+
+    Args:
+        base: the table at the version of the commit row; None when it was not there.
+        tail: what the log has of it.
+        values: the tail's events.
+        deletes: what becomes of deleted rows: hard or soft.
+        cut_lsn: LSN of the cut.
+        kind: what the lake table has a row for.
+
+    Raises:
+        UnsupportedSchemaChange: the table cannot follow the tail; the fold will stop it.
+    """
+    if not tail.writers:
+        # Found empty by its snapshot.
+        if base is None:
+            raise ValueError("neither a table nor an event of it")
+        return _all_deleted(base.rows, deletes, cut_lsn)
+    versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
+    appends = kind.appends
+    known = new_table(versions[0], kind) if base is None else base.table
+    table, _ = evolve(replace(known, recorded=known.identities), versions, "a reader's view")
+    whole_from = None if appends else tail.topic_range.whole_from
+    changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
+    changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
+    names = [*(column.name for column in table.columns), *table.cdc_columns]
+    rows = None if base is None else _aligned(base, table)
+    if appends:
+        added = changes.select(*map(quote, names))
+        return added if rows is None else rows.unionByName(added, allowMissingColumns=True)
+    return _keyed(rows, changes, table, names, deletes, cut_lsn if whole_from is not None else None)
+
+
+def _keyed(
+    rows: DataFrame | None,
+    changes: DataFrame,
+    table: LakeTable,
+    names: Sequence[str],
+    deletes: str,
+    whole_at: str | None,
+) -> DataFrame:
+    large = large_columns(table)
+    latest = latest_changes(changes, table, large)
+    is_hard = deletes != DeleteMode.SOFT
+    if rows is None:
+        there = latest.where(f"{OPERATION} <> 'd'") if is_hard else latest
+        return there.select(*map(quote, names))
+    old, new = rows.alias(_BASE), latest.alias(_TAIL)
+    same = reduce(Column.__and__, (_of(_BASE, k).eqNullSafe(_of(_TAIL, k)) for k in table.key))
+    flags = {name: available_flag(index) for index, name in enumerate(large)}
+    foreign = [name for name in rows.columns if name not in set(names)]
+    if flags or foreign:
+        joined = new.join(old, same, "left")
+        columns = [
+            F.when(_of(_TAIL, flags[name]), _of(_TAIL, name)).otherwise(_of(_BASE, name))
+            if name in flags
+            else _of(_TAIL, name)
+            for name in names
+        ]
+        listed = [column.alias(name) for column, name in zip(columns, names, strict=True)]
+        changed = joined.select(*listed, *(_of(_BASE, name).alias(name) for name in foreign))
+    else:
+        changed = latest.select(*map(quote, names))
+    if is_hard:
+        changed = changed.where(f"{OPERATION} <> 'd'")
+    kept = old.join(new, same, "left_anti")
+    if whole_at is not None:
+        if is_hard:
+            return changed
+        kept = _all_deleted(kept, deletes, whole_at)
+    return kept.unionByName(changed)
+
+
+def _of(side: str, name: str) -> Column:
+    return F.col(f"{side}.{quote(name)}")
+
+
+def _without(values: DataFrame, from_offsets: Mapping[int, int] | None) -> DataFrame:
+    """What stands before a whole table is older than it: the whole replaces it."""
+    if not from_offsets:
+        return values
+    before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
+    return values.where(f"NOT ({' OR '.join(before)})")
+
+
+def _aligned(base: BaseTable, table: LakeTable) -> DataFrame:
+    """The base with the columns that the table has after the tail's schema versions."""
+    known = {column.column_id: column.name for column in base.table.columns}
+    columns = [
+        f"CAST({quote(known[column.column_id]) if column.column_id in known else 'NULL'}"
+        f" AS {column.type}) AS {quote(column.name)}"
+        for column in table.columns
+    ]
+    mirrored = {name.lower() for name in known.values()}
+    rest = [quote(name) for name in base.rows.columns if name.lower() not in mirrored]
+    return base.rows.selectExpr(*columns, *rest)
+
+
+def _all_deleted(rows: DataFrame, deletes: str, cut_lsn: str) -> DataFrame:
+    if deletes != DeleteMode.SOFT:
+        return rows.where("false")
+    gone = F.col(OPERATION) != "d"
+    return rows.withColumns(
+        {
+            POSITION: F.when(gone, F.expr(snapshot_position(cut_lsn))).otherwise(F.col(POSITION)),
+            LSN: F.when(gone, F.expr(literal(cut_lsn))).otherwise(F.col(LSN)),
+            OPERATION: F.lit("d"),
+        }
+    )

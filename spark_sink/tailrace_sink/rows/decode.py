@@ -1,0 +1,195 @@
+"""From framed Avro messages to rows of a lake table's shape, by writer schema id.
+
+Each writer schema is decoded with itself and its columns are matched to the lake's by column id, so
+that renames, exchanged names, widened types and missing columns need no Avro aliases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.avro.functions import from_avro
+
+from tailrace_schemas.envelope import TableSchema, nested_only, table_schema_of
+from tailrace_schemas.event_forms import EventShape
+from tailrace_schemas.framing import frame_header
+from tailrace_schemas.names import avro_name
+from tailrace_sink.errors import EventFormUnread, ForeignRecord
+from tailrace_sink.tables.lake_table import (
+    CHANGED,
+    COMMIT_TIME,
+    LSN,
+    OPERATION,
+    POSITION,
+    LakeTable,
+    literal,
+    quote,
+)
+
+_READ: Final = EventShape()
+_FIELDS: Final = frozenset({"before", "after", "op", "source"})
+_OF_SOURCE: Final = frozenset(
+    {
+        *("commit_lsn", "command_id", "change_lsn", "operation"),
+        *("ts_ms", "changed", "unavailable"),
+    }
+)
+"""What rows are made of; the other two thirds of ``source`` are skipped, not decoded."""
+UNAVAILABLE = "_cdc_unavailable"
+"""Names of the columns whose value the change table did not hold; never stored."""
+
+POSITION_SQL = (
+    "unhex(concat("
+    "replace(coalesce(source.commit_lsn, '00000000:00000000:0000'), ':', ''),"
+    " lpad(hex(coalesce(source.command_id, 0)), 8, '0'),"
+    " replace(coalesce(source.change_lsn, '00000000:00000000:0000'), ':', ''),"
+    " lpad(hex(coalesce(source.operation, 0)), 2, '0')))"
+)
+"""``ChangePosition.to_bytes`` over the fields of an envelope's source. Snapshot rows have no
+command id, seqval or operation: their position is (fence, 0, zero, READ)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A registered envelope schema.
+
+    Attributes:
+        schema_id: its id in the registry.
+        avro: the schema as JSON text.
+        version: the table's schema version that it tells of.
+    """
+
+    schema_id: int
+    avro: str
+    version: TableSchema
+
+    @property
+    def header(self) -> str:
+        """The frame header of its messages, as a SQL literal."""
+        return f"X'{frame_header(self.schema_id).hex()}'"
+
+
+def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterSchema:
+    """The writer schema of a registered envelope.
+
+    Raises:
+        ForeignRecord: not an envelope of ours.
+        EventFormUnread: an event of ours in another form.
+    """
+    try:
+        check_form(schema, topic)
+        return WriterSchema(schema_id, json.dumps(schema), table_schema_of(schema))
+    except ValueError as error:
+        raise ForeignRecord(f"topic {topic}, schema id {schema_id}: {error}") from error
+
+
+def check_form(schema: Mapping[str, Any], topic: str) -> None:
+    """Refuse the registered schema of events that are not read.
+
+    Raises:
+        EventFormUnread: the events have another form, or are not Avro.
+        ValueError: they have one that is not known here.
+    """
+    found = EventShape.of(schema).differences(_READ)
+    if found:
+        raise EventFormUnread(topic, found)
+
+
+def change_rows(
+    values: DataFrame,
+    table: LakeTable,
+    writers: Sequence[WriterSchema],
+    other_writers: Iterable[WriterSchema] = (),
+) -> DataFrame:
+    """Decode messages into changes of one lake table.
+
+    Args:
+        values: framed messages in column ``value``, without tombstones.
+        table: gives the columns and their types.
+        writers: the table's writer schemas in these messages.
+        other_writers: those of other tables in the same topic, whose messages are passed over.
+
+    Returns:
+        The table's columns, ``_cdc_*`` columns, ``_cdc_changed`` and ``_cdc_unavailable``. A
+        message of any other schema fails the read.
+    """
+    known = ", ".join(writer.header for writer in [*writers, *other_writers])
+    checked = values.where(
+        f"CASE WHEN substring(value, 1, 5) IN ({known}) THEN true ELSE"
+        " CAST(raise_error(concat('message with a schema id that the ledger does not name: ',"
+        " hex(substring(value, 1, 5)))) AS BOOLEAN) END"
+    )
+    parts = [_decoded(checked, table, writer) for writer in writers]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _decoded(values: DataFrame, table: LakeTable, writer: WriterSchema) -> DataFrame:
+    body = F.expr("substring(value, 6)")
+    options = {"mode": "FAILFAST", "avroSchema": _rows_only(writer.avro)}
+    envelope = values.where(f"substring(value, 1, 5) = {writer.header}").select(
+        from_avro(body, writer.avro, options).alias("envelope")
+    )
+    image = envelope.selectExpr(
+        "coalesce(envelope.after, envelope.before) AS image",
+        "envelope.source AS source",
+        "envelope.op AS op",
+    )
+    return image.selectExpr(*column_expressions(table, writer.version))
+
+
+@lru_cache(maxsize=4096)
+def _rows_only(avro: str) -> str:
+    """An envelope's schema with nothing but what rows are made of."""
+    return json.dumps(nested_only(json.loads(avro), _FIELDS, _OF_SOURCE))
+
+
+def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
+    """SQL expressions over image, source and op that make a row of the lake table."""
+    fields = {column.column_id: avro_name(column.name) for column in version.columns}
+    rows = []
+    for column in table.columns:
+        field = fields.get(column.column_id)
+        value = f"image.{quote(field)}" if field is not None else "NULL"
+        if field is not None and column.is_large:
+            # It may be a placeholder for a value that the change table does not hold.
+            is_not_held = f"coalesce(array_contains(source.unavailable, {literal(field)}), false)"
+            value = f"CASE WHEN NOT {is_not_held} THEN {value} END"
+        rows.append(f"CAST({value} AS {column.type}) AS {quote(column.name)}")
+    return [
+        *rows,
+        f"{POSITION_SQL} AS {POSITION}",
+        f"source.commit_lsn AS {LSN}",
+        f"op AS {OPERATION}",
+        f"timestamp_millis(source.ts_ms) AS {COMMIT_TIME}",
+        f"source.changed AS {CHANGED}",
+        f"{_by_lake_name(table, version)} AS {UNAVAILABLE}",
+    ]
+
+
+def _by_lake_name(table: LakeTable, version: TableSchema) -> str:
+    """``source.unavailable`` with the lake's names, which differ after a rename."""
+    lake_names = {column.column_id: column.name for column in table.columns}
+    renamed = [
+        (column.name, lake_names[column.column_id])
+        for column in version.columns
+        if column.type.is_large and lake_names.get(column.column_id, column.name) != column.name
+    ]
+    if not renamed:
+        return "source.unavailable"
+    cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in renamed)
+    return f"transform(source.unavailable, name -> CASE name {cases} ELSE name END)"
+
+
+def within_cut(changes: DataFrame, after_lsn: str | None, up_to_lsn: str | None) -> DataFrame:
+    """Only the changes of (after_lsn, up_to_lsn]; snapshot rows have no lower bound."""
+    if after_lsn is not None:
+        changes = changes.where(f"{OPERATION} = 'r' OR {LSN} > {literal(after_lsn)}")
+    if up_to_lsn is not None:
+        changes = changes.where(f"{LSN} <= {literal(up_to_lsn)}")
+    return changes

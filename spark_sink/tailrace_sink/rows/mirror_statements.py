@@ -1,0 +1,97 @@
+"""Statements that bring changes into a keyed table, and rows out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.rows.last_change import available_flag
+from tailrace_sink.tables.lake_table import (
+    CDC_COLUMNS,
+    LSN,
+    OPERATION,
+    POSITION,
+    LakeTable,
+    literal,
+    quote,
+)
+
+
+def same_key(table: LakeTable, left: str, right: str) -> list[str]:
+    """Conditions of rows of one key, null-safe: a unique index may hold a NULL."""
+    return [f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in table.key]
+
+
+def merge_statement(
+    location: str,
+    view: str,
+    table: LakeTable,
+    large: Sequence[str],
+    delete_mode: DeleteMode,
+    whole_at: str | None = None,
+    bounds: Sequence[str] = (),
+) -> str:
+    """The MERGE of a view of last changes into a keyed table, with explicit columns.
+
+    Where the changes hold the whole table,
+    a row that they do not have was deleted while nobody looked, wherever its key is; else files
+    without a key between the bounds need not be read.
+    """
+    flags = {name: available_flag(index) for index, name in enumerate(large)}
+    same = same_key(table, "t", "s")
+    matched = " AND ".join([*same, *([] if whole_at is not None else bounds)])
+    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
+    assignments = []
+    for name in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:
+        column = quote(name)
+        value = f"s.{column}"
+        if name in flags:
+            value = f"CASE WHEN s.{flags[name]} THEN s.{column} ELSE t.{column} END"
+        assignments.append(f"t.{column} = {value}")
+    names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
+    inserted = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    update = f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(assignments)}"
+    if delete_mode is DeleteMode.SOFT:
+        clauses = [update, f"WHEN NOT MATCHED THEN INSERT {inserted}"]
+    else:
+        clauses = [
+            f"WHEN MATCHED AND s.{OPERATION} = 'd' AND {newer} THEN DELETE",
+            update,
+            f"WHEN NOT MATCHED AND s.{OPERATION} <> 'd' THEN INSERT {inserted}",
+        ]
+    if whole_at is not None:
+        gone = "THEN DELETE"
+        if delete_mode is DeleteMode.SOFT:
+            gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(whole_at)}"
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE {gone}")
+    return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
+
+
+def empty_statement(
+    config: SinkConfig, table: LakeTable, cut: str, condition: str | None = None
+) -> str:
+    """The statement that takes rows out of a keyed table, as their deletes would have.
+
+    Args:
+        config: the options.
+        table: the table.
+        cut: LSN of the cut.
+        condition: of the rows; None: every row.
+    """
+    location = f"delta.{quote(f'{config.lake}/{table.path}')}"
+    if config.delete_mode is DeleteMode.HARD:
+        return f"DELETE FROM {location}" + ("" if condition is None else f" WHERE {condition}")
+    chosen = f"{OPERATION} <> 'd'" + ("" if condition is None else f" AND {condition}")
+    return f"UPDATE {location} SET {soft_delete(cut)} WHERE {chosen}"
+
+
+def soft_delete(cut: str) -> str:
+    """Assignments for a row that the source no longer has; when it left is not known."""
+    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {snapshot_position(cut)}"
+
+
+def snapshot_position(lsn: str) -> str:
+    """The position of a snapshot row at an LSN, as a SQL literal."""
+    return f"X'{ChangePosition.of_snapshot(Lsn.parse(lsn)).to_bytes().hex()}'"

@@ -1,0 +1,324 @@
+"""What a lake table looks like: pure, no Spark.
+
+A column is known by the source's ``column_id`` (``identity``), whatever its name and its comment.
+``tailrace.schemaLsn`` in the table's properties is the newest schema version applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.names import topic_part
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType, lake_type
+from tailrace_sink.errors import UnsupportedSchemaChange
+from tailrace_sink.tables.column_identity import (
+    COLUMNS_PROPERTY,
+    Identity,
+    identities_text,
+    parse_comment,
+)
+
+POSITION: Final = "_cdc_position"
+LSN: Final = "_cdc_lsn"
+OPERATION: Final = "_cdc_op"
+COMMIT_TIME: Final = "_cdc_commit_time"
+CHANGED: Final = "_cdc_changed"
+
+CDC_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    POSITION: ("BINARY", "Position of the last change: 25 bytes in log order"),
+    LSN: ("STRING", "Commit LSN of the last change"),
+    OPERATION: ("STRING", "c create, u update, d delete, r snapshot read"),
+    COMMIT_TIME: ("TIMESTAMP", "When the source committed the last change"),
+}
+"""The columns that the sink adds, with their types and comments. Iceberg reserves ``_pos`` and its
+like, hence the prefix."""
+
+CHANGES_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    **CDC_COLUMNS,
+    CHANGED: ("ARRAY<STRING>", "Columns in the update mask"),
+}
+"""The same for append-only tables."""
+
+SCHEMA_LSN_PROPERTY: Final = "tailrace.schemaLsn"
+"""Property with the newest schema version applied; set last."""
+DELETES_PROPERTY: Final = "tailrace.deletes"
+"""Property that tells whether rows of deleted keys may be in a table: hard, or soft once it was."""
+DELETES_UNKNOWN: Final = "unknown"
+"""Its value once a change of the table was put aside: it may have been a delete."""
+OWNER_PROPERTY: Final = "tailrace.owner"
+"""Property that names the sink that has the table, by the id of its log and its epoch there."""
+RESERVED: Final = "_cdc_"
+"""First part of all names of ours."""
+NO_ZONE: Final = "TIMESTAMP_NTZ"
+"""The type that a table must be made ready for before it is added to it."""
+_NOT_IN_PARQUET: Final = frozenset(" ,;{}()\n\t=")
+
+
+class Feature(StrEnum):
+    """What a table is made ready for when it first needs it: not every reader knows it.
+
+    The values are the properties that turn it on. Source: Delta Lake's documentation of column
+    mapping and of type widening; both can be turned on later without a rewrite.
+    """
+
+    COLUMN_MAPPING = "delta.columnMapping.mode"
+    TYPE_WIDENING = "delta.enableTypeWidening"
+
+    @property
+    def on(self) -> str:
+        """The property's value that turns it on."""
+        return "name" if self is Feature.COLUMN_MAPPING else "true"
+
+
+class Kind(Enum):
+    """What a lake table has a row for."""
+
+    MIRROR = auto()
+    """Each key of a keyed source table."""
+    EVENTS = auto()
+    """Each change of a keyless source table."""
+    CHANGES = auto()
+    """Each change of a keyed one: the companion beside its mirror."""
+
+    @classmethod
+    def of(cls, version: TableSchema) -> Kind:
+        """What a source table itself becomes."""
+        return cls.MIRROR if version.key_columns else cls.EVENTS
+
+    @property
+    def appends(self) -> bool:
+        """Whether every change is a row."""
+        return self is not Kind.MIRROR
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column that mirrors a source column.
+
+    Attributes:
+        name: its name in the lake, as SQL Server spells it.
+        column_id: the source's column id.
+        type: Spark SQL type.
+        sql_type: SQL Server type of the newest version.
+        key_ordinal: 1-based place in the key, 0 when not part of it.
+        comment: as it is in the lake; what is not ours is left alone.
+    """
+
+    name: str
+    column_id: int
+    type: str
+    sql_type: str
+    key_ordinal: int = 0
+    comment: str | None = field(default=None, compare=False)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a change may come without its value (LOB rules of CDC)."""
+        return ColumnType.parse(self.sql_type).is_large
+
+    @property
+    def identity(self) -> Identity:
+        """What it mirrors."""
+        return Identity(self.column_id, self.sql_type, self.key_ordinal)
+
+    @property
+    def has_our_comment(self) -> bool:
+        """Whether nobody else wrote the comment."""
+        return self.comment == self.sql_type or parse_comment(self.comment) is not None
+
+    @property
+    def needs_mapping(self) -> bool:
+        """Whether its name is one that Parquet files do not take."""
+        return not _NOT_IN_PARQUET.isdisjoint(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """A lake table as it is, or as it will be after its statements ran.
+
+    Attributes:
+        table: the source table.
+        kind: what it has a row for.
+        columns: in the lake's order, without the ``_cdc_`` columns.
+        schema_lsn: newest schema version applied, text.
+        features: what it was made ready for.
+        foreign: names of columns that somebody else added, in lower case.
+        recorded: the identities that its property has.
+        deletes: whether deleted keys may have rows: hard, soft, or unknown or empty when nothing
+            tells.
+        is_new: whether it was just created, and has no row.
+    """
+
+    table: TableName
+    kind: Kind
+    columns: tuple[LakeColumn, ...]
+    schema_lsn: str
+    features: frozenset[Feature] = field(default=frozenset(), compare=False)
+    foreign: frozenset[str] = field(default=frozenset(), compare=False)
+    recorded: str = field(default="", compare=False)
+    deletes: str = field(default="", compare=False)
+    is_new: bool = field(default=False, compare=False)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the key columns in key order; empty for a keyless table."""
+        keyed = [column for column in self.columns if column.key_ordinal]
+        return tuple(c.name for c in sorted(keyed, key=lambda c: c.key_ordinal))
+
+    @property
+    def path(self) -> str:
+        """Path below the lake."""
+        return table_path(self.table, self.kind)
+
+    @property
+    def identities(self) -> str:
+        """The property that tells what the columns mirror."""
+        return identities_text((column.name, column.identity) for column in self.columns)
+
+    @property
+    def needs_mapping(self) -> bool:
+        """Whether a column has a name that Parquet files do not take."""
+        return any(column.needs_mapping for column in self.columns)
+
+    @property
+    def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
+        """Our columns of this kind of table."""
+        return CHANGES_COLUMNS if self.kind.appends else CDC_COLUMNS
+
+
+CHANGES_SUFFIX: Final = ".changes"
+
+
+def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
+    """Path of a table below the lake: database/schema/table, escaped as in topic names.
+
+    The escape leaves no dot in a name, so that ``.changes`` cannot meet another table's path.
+    """
+    path = "/".join(map(topic_part, (table.database, table.schema, table.table)))
+    return changes_path(path) if kind is Kind.CHANGES else path
+
+
+def changes_path(path: str) -> str:
+    """Path of the append-only companion of a table's path."""
+    return f"{path}{CHANGES_SUFFIX}"
+
+
+def quote(name: str) -> str:
+    """An identifier in Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A string literal in Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
+    """The lake table of a source table in one schema version.
+
+    Raises:
+        UnsupportedSchemaChange: names that Spark cannot tell apart, or that are ours.
+        UnsupportedType: a column has a type without a lake form.
+    """
+    check_names(schema)
+    return LakeTable(
+        table=schema.table,
+        kind=kind,
+        columns=tuple(lake_column(column) for column in schema.columns),
+        schema_lsn=str(schema.schema_lsn),
+    )
+
+
+def create_statement(
+    table: LakeTable,
+    location: str,
+    properties: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+) -> str:
+    """CREATE TABLE of a Delta table at a location."""
+    layout = ""
+    if partition_by:
+        layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
+    elif cluster_by:
+        layout = f" CLUSTER BY ({', '.join(map(quote, cluster_by))})"
+    listed = properties_ddl(
+        {
+            **properties,
+            **{feature.value: feature.on for feature in sorted(table.features)},
+            COLUMNS_PROPERTY: table.identities,
+            DELETES_PROPERTY: table.deletes,
+            SCHEMA_LSN_PROPERTY: table.schema_lsn,
+        }
+    )
+    return (
+        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
+        f"{layout} TBLPROPERTIES ({listed})"
+    )
+
+
+def properties_ddl(properties: Mapping[str, str]) -> str:
+    """Properties as DDL has them."""
+    return ", ".join(f"{literal(name)} = {literal(v)}" for name, v in properties.items())
+
+
+def column_ddl(column: LakeColumn) -> str:
+    """A column as DDL has it: the SQL Server type is its comment."""
+    return f"{quote(column.name)} {column.type} COMMENT {literal(column.sql_type)}"
+
+
+def columns_ddl(table: LakeTable) -> str:
+    """All columns with their comments, as DDL has them."""
+    columns = [column_ddl(column) for column in table.columns]
+    columns += [
+        f"{quote(name)} {type_} COMMENT {literal(comment)}"
+        for name, (type_, comment) in table.cdc_columns.items()
+    ]
+    return ", ".join(columns)
+
+
+def check_names(schema: TableSchema) -> None:
+    """Refuse names that Spark cannot tell apart, or that are ours.
+
+    Raises:
+        UnsupportedSchemaChange: names the column.
+    """
+    seen: dict[str, str] = {}
+    for column in schema.columns:
+        lowered = column.name.lower()
+        if lowered.startswith(RESERVED):
+            raise UnsupportedSchemaChange(
+                str(schema.table),
+                column.name,
+                f"names that begin with {RESERVED} are the sink's own",
+                "leave the column out of the capture instance",
+            )
+        if lowered in seen:
+            raise UnsupportedSchemaChange(
+                str(schema.table),
+                column.name,
+                f"Spark does not tell it from {seen[lowered]}",
+                "leave one of the two out of the capture instance",
+            )
+        seen[lowered] = column.name
+
+
+def lake_column(column: SchemaColumn) -> LakeColumn:
+    """The lake column that mirrors a source column.
+
+    Raises:
+        UnsupportedType: it has a type without a lake form.
+    """
+    return LakeColumn(
+        name=column.name,
+        column_id=column.column_id,
+        type=lake_type(column.type, lossless=column.lossless),
+        sql_type=str(column.type),
+        key_ordinal=column.key_ordinal,
+        comment=str(column.type),
+    )

@@ -1,0 +1,1 @@
+"""What observes the sink: metrics, traces, retries, hang detection, test hooks."""

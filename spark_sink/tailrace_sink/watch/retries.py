@@ -1,0 +1,65 @@
+"""When to try again, and when not any more."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import structlog
+
+from tailrace_schemas.registry import RegistryError, RegistryUnavailable
+from tailrace_sink.errors import KafkaUnavailable, SinkError
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.watch.metrics import SinkMetrics
+
+_BACKOFF_FIRST_S: Final = 0.25
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Retries:
+    """The attempts of one loop.
+
+    Args:
+        config: gives their number and the longest pause.
+        metrics: counts them.
+    """
+
+    def __init__(self, config: SinkConfig, metrics: SinkMetrics) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._failures = 0
+        self._backoff_s = _BACKOFF_FIRST_S
+        self._batch_before = -1
+
+    def wait_after(
+        self, error: SinkError | RegistryError, batch: int, stop: threading.Event
+    ) -> None:
+        """Wait before the next attempt, or raise the error again when there is none.
+
+        Args:
+            error: what failed.
+            batch: where the loop stands: what fails after progress is another failure.
+            stop: ends the waiting.
+
+        Raises:
+            SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
+            RegistryError: the registry refuses.
+        """
+        if batch != self._batch_before:
+            self._failures, self._backoff_s, self._batch_before = 0, _BACKOFF_FIRST_S, batch
+        waits_outside = isinstance(error, KafkaUnavailable | RegistryUnavailable)
+        self._failures += 0 if waits_outside else 1
+        if not error.retryable or self._failures >= self._config.apply_attempts:
+            raise error
+        self._metrics.retries.labels(error=type(error).__name__).inc()
+        self._metrics.failed(error, str(error))
+        _log.warning(
+            "retrying",
+            error=type(error).__name__,
+            reason=str(error),
+            attempt=self._failures,
+            wait_s=self._backoff_s,
+        )
+        stop.wait(self._backoff_s)
+        self._backoff_s = min(self._backoff_s * 2, self._config.retry_backoff_max_s)

@@ -2,6 +2,10 @@
 
 It tells a reader that everything up to ``closed_lsn`` is out (closed LSN), it is the index from
 LSN or time to offsets, and it is the ledger that proves no gap and no duplicate.
+
+A group is a record that closes an LSN, with the records before it that repeat the LSN before. Its
+events are changes of (``after_lsn``, ``closed_lsn``] and snapshot rows at ``closed_lsn``. So a
+reader may cut a group at any LSN and read the rest later, each event once.
 """
 
 from __future__ import annotations

@@ -283,11 +283,15 @@ class _Judge:
 
     def _events(self, delivered: Delivered) -> None:
         by_topic: dict[str, list[Event]] = defaultdict(list)
+        closed = lsn_of_text(delivered.progress[-1].closed_lsn)
         for partition, entries in delivered.parts:
             for entry in entries:
                 event = event_of(self._sim.schemas, entry)
-                if event is not None:
-                    by_topic[partition.topic].append(event)
+                if event is None:
+                    continue
+                if event.op == "r" and event.lsn != closed:
+                    raise Wrong(f"{partition.topic}: {_told(event)} is not at the closed LSN")
+                by_topic[partition.topic].append(event)
         for topic, events in by_topic.items():
             reader = self._reader(topic)
             if reader is None:

@@ -194,3 +194,42 @@ def test_intervals_end_where_a_row_left_while_nobody_looked(source: Source, lake
     assert ended == [(1, "c", False), (2, "c", False), (2, "r", True)]
     assert intervals[0]["_cdc_valid_to_lsn"] == cut.closed_lsn
     assert every.count() == 4
+
+
+def test_rows_read_in_a_shard_that_is_ahead_come_once(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    """A cut in the middle of its transaction takes them; the next one does not bring them back."""
+    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "other"))
+    lake.options |= {"shards": 2, "changelog": {"include": [r"dbo\.t"]}}
+    closed = [source.through, source.through]
+
+    def publish(shard: int, through: str) -> None:
+        source.shard, source.through = shard, closed[shard]
+        source.publish(through)
+        closed[shard] = source.through
+
+    publish(0, source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in (1, 2))))
+    publish(1, source.commit(lambda t: t.insert(other, id=1, v=1)))
+    publish(0, closed[1])
+    lake.catch_up()
+    source.snapshot(table, list(table.rows.values()))
+    middle = source.commit(lambda t: t.delete(table, (1,)))
+    publish(0, source.commit(lambda t: t.insert(table, id=3, v=3)))
+    publish(1, middle)
+    lake.catch_up()
+    assert lake.commits()[-1]["through_lsn"] == middle
+    publish(1, closed[0])
+
+    def found() -> tuple[list[tuple[Any, ...]], list[int]]:
+        cut = read(lake.spark, f"{lake.path}/lake").as_of("latest")
+        assert cut.closed_lsn == closed[0]
+        every = cut.read(table.name, is_changes=True).select("id", "_cdc_op").collect()
+        rows = cut.read(table.name).collect()
+        return sorted(map(tuple, every)), sorted(row["id"] for row in rows)
+
+    log_only(lake, spark)
+    in_tail = found()
+    lake.catch_up()
+    events = [(1, "c"), (1, "d"), (1, "r"), (2, "c"), (2, "r"), (3, "c")]
+    assert in_tail == found() == (events, [2, 3])

@@ -8,10 +8,11 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tests.endurance.run import run
+from tests.endurance.run import Plan, run
 
 
 def _say(text: str) -> None:
@@ -21,15 +22,22 @@ def _say(text: str) -> None:
 @click.command()
 @click.option("--minutes", default=60.0, show_default=True, help="How long parts are killed.")
 @click.option("--seed", default=1, show_default=True)
+@click.option("--sink/--no-sink", "has_sink", default=True, show_default=True, help="With a lake.")
+@click.option(
+    "--checkpoint-records",
+    default=0,
+    show_default=True,
+    help="Records that the checkpoint's topic has from the beginning to the end.",
+)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Kept; a temporary one if not.")
-def main(minutes: float, seed: int, data_dir: Path | None) -> None:
-    """Run, and say what was found; SIGINT and SIGTERM end it early, with a verdict."""
+def main(data_dir: Path | None, **plan: Any) -> None:
+    """Run, and print what was found; SIGINT and SIGTERM end it early, with a verdict."""
     where = data_dir or Path(tempfile.mkdtemp(prefix="endurance-"))
     _say(f"logs and data are in {where}")
     enough = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: enough.set())
-    verdict, done = run(minutes, seed, where, _say, enough)
+    verdict, done = run(Plan(**plan), where, _say, enough)
     click.echo(done)
     for problem in verdict.problems:
         click.echo(f"  - {problem}")

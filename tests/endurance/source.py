@@ -14,9 +14,12 @@ import pyodbc
 from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
-from tests.pipeline.chaos import TABLES, transaction
+from tests.endurance.switched import TABLE, switch
+from tests.pipeline import chaos
+from tests.pipeline.chaos import names_of, transaction
 
 DATABASE: Final = "endurance"
+TABLES: Final = (*chaos.TABLES, TABLE)
 _SCAN_PAUSE_S: Final = 0.05
 _KEEP_LSNS: Final = 50_000
 """Change rows that a cleanup takes from a table at once, at most."""
@@ -98,6 +101,11 @@ class Source:
             )
             return f"instance {instances.pop(0)} dropped"
 
+    def switch(self, rng: random.Random, number: int) -> str:
+        """Switch a partition out, in, or out and another one in."""
+        with self.connection() as connection:
+            return switch(connection, rng, number)
+
     def clean_up(self, below: Lsn) -> None:
         """Remove change rows up to an LSN that is published."""
         with self._capturing, self.connection() as connection:
@@ -127,6 +135,10 @@ class Source:
         """Rows of a statement."""
         with self.connection() as connection:
             return {tuple(row) for row in connection.execute(sql).fetchall()}
+
+    def state(self, table: str) -> set[tuple[object, ...]]:
+        """Keys and values of a table, as they are now."""
+        return self.rows(f"SELECT {', '.join(names_of(table))} FROM dbo.{table}")
 
     def _look(self, connection: pyodbc.Connection) -> None:
         """Keep in mind what was captured since the last look."""
@@ -163,5 +175,5 @@ class Source:
                 connection.execute("SET LOCK_TIMEOUT 2000")
                 connection.autocommit = False
                 while not self._stop.wait(rng.random() * 0.05):
-                    self.transactions += transaction(connection, rng, (1, 1, 2, 5, 30), 0.1)
+                    self.transactions += transaction(connection, rng, (1, 1, 2, 5, 30), 0.1, TABLES)
             self._stop.wait(0.2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endurance.run import run
+from tests.endurance.run import Plan, run
 
 SEED = 1
 
@@ -16,6 +16,6 @@ SEED = 1
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_while_parts_die(tmp_path: Path):
     told: list[str] = []
-    verdict, done = run(0.4, SEED, tmp_path, told.append)
+    verdict, done = run(Plan(0.4, SEED), tmp_path, told.append)
     assert not verdict.problems, f"{done}\n{told}\n{verdict.problems}"
     assert verdict.events > 100, done

@@ -13,36 +13,45 @@ from typing import Any
 import yaml
 
 from emulator.tests.fix_emulator import EmulatorProcess
+from tailrace.reading.lake import CommitRows
 from tailrace_compose.local.cluster import KafkaCluster
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_emulator.testing.process import ChildProcess, tail_of
 from tests.endurance.source import DATABASE
+from tests.fix_spark import SPARK_JAVA
 
 PREFIX = "endurance"
 _PAUSE_S = 0.05
 
 
+_WHAT = ("publisher",) * 4 + ("broker",) * 4 + ("registry",) * 2 + ("server",) * 2
+
+
 class EndedByItself(AssertionError):
-    """The publisher ended though nobody killed it."""
+    """A daemon ended though nobody killed it."""
 
 
 class World:
-    """Brokers, registry, server and publisher, each in a process of its own.
+    """Brokers, registry, server, publisher and sink, each in a process of its own.
 
     Args:
         data_dir: holds everything, logs included.
+        has_sink: whether there is a lake.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, has_sink: bool) -> None:
         self._data_dir = data_dir
         self.cluster = KafkaCluster(data_dir / "kafka", is_short_lived=True)
         self.registry = SchemaRegistry(data_dir / "registry")
         self.server = EmulatorProcess(data_dir / "server")
-        self._publisher: ChildProcess | None = None
+        self.lake = data_dir / "lake"
+        self.commits = CommitRows(str(self.lake / "_tailrace" / "commits"))
+        self._has_sink = has_sink
+        self._daemons: dict[str, ChildProcess] = {}
         self.kills: dict[str, int] = {}
 
     def start(self) -> None:
-        """Start all but the publisher."""
+        """Start all but the daemons."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self.cluster.start()
         self.registry.start()
@@ -50,8 +59,8 @@ class World:
 
     def end(self) -> None:
         """Kill everything."""
-        if self._publisher is not None:
-            self._publisher.kill()
+        for daemon in self._daemons.values():
+            daemon.kill()
         self.cluster.kill()
         self.registry.kill()
         if self.server.process is not None:
@@ -59,25 +68,27 @@ class World:
 
     def publish(self, rng: random.Random) -> None:
         """Start the publisher, with sizes at random."""
-        file = self._data_dir / "tailrace.yaml"
-        file.write_text(yaml.safe_dump(self._options(rng)))
-        command = [sys.executable, "-m", "tailrace", "publish", "--config", str(file)]
-        self._publisher = ChildProcess(
-            "publisher", command, self._data_dir / "publisher.log"
-        ).start()
+        self._run("publish", self._options(rng))
+
+    def sink(self) -> None:
+        """Start the sink, where there is a lake."""
+        if self._has_sink:
+            spark = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": SPARK_JAVA}
+            self._run("sink", {"sink": {"lake": str(self.lake), "spark": spark}})
 
     def check(self) -> None:
-        """Check that the publisher runs.
+        """Check that the daemons run.
 
         Raises:
             EndedByItself: with the end of its log.
         """
-        if self._publisher is not None and not self._publisher.is_running:
-            code = self._publisher.process.returncode
-            raise EndedByItself(f"the publisher ended with {code}:\n{tail_of(self._publisher.log)}")
+        for command, daemon in self._daemons.items():
+            if not daemon.is_running:
+                code = daemon.process.returncode
+                raise EndedByItself(f"{command} ended with {code}:\n{tail_of(daemon.log)}")
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; the publisher must live."""
+        """Let time pass; the daemons must live."""
         self.until(lambda: False, seconds)
 
     def until(self, reached: Callable[[], bool], seconds: float) -> bool:
@@ -93,13 +104,17 @@ class World:
 
     def kill_one(self, rng: random.Random) -> None:
         """Kill a part; after some seconds it is started again."""
-        what = rng.choice(("publisher", "publisher", "broker", "broker", "registry", "server"))
+        what = rng.choice((*_WHAT, "sink") if self._has_sink else _WHAT)
         self.kills[what] = self.kills.get(what, 0) + 1
         down_s = rng.choice((0.0, 0.5, 3.0, 10.0))
         if what == "publisher":
             self.stop_publisher()
-            threading.Event().wait(down_s)
+            self.wait(down_s)
             self.publish(rng)
+        elif what == "sink":
+            self._kill("sink")
+            self.wait(down_s)
+            self.sink()
         elif what == "broker":
             broker = rng.choice(self.cluster.brokers)
             broker.kill()
@@ -116,16 +131,26 @@ class World:
 
     def stop_publisher(self) -> None:
         """Kill the publisher."""
-        assert self._publisher is not None
-        self.check()
-        self._publisher.kill()
-        self._publisher = None
+        self._kill("publish")
 
-    def _options(self, rng: random.Random) -> dict[str, Any]:
-        return {
+    def _kill(self, command: str) -> None:
+        self.check()
+        self._daemons.pop(command).kill()
+
+    def _run(self, command: str, options: dict[str, Any]) -> None:
+        common = {
             "prefix": PREFIX,
             "kafka": {"bootstrap": self.cluster.bootstrap_servers},
             "registry": {"url": self.registry.url},
+        }
+        file = self._data_dir / f"{command}.yaml"
+        file.write_text(yaml.safe_dump(common | options))
+        arguments = [sys.executable, "-m", "tailrace", command, "--config", str(file)]
+        daemon = ChildProcess(command, arguments, self._data_dir / f"{command}.log")
+        self._daemons[command] = daemon.start()
+
+    def _options(self, rng: random.Random) -> dict[str, Any]:
+        return {
             "publisher": {
                 "source": {
                     "host": "127.0.0.1",

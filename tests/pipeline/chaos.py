@@ -18,7 +18,6 @@ from tests.pipeline.source_database import SourceDatabase
 
 TABLES = ("orders", "lines", "notes")
 KEYS = 12  # few, so that rows come and go and change their keys
-_COLUMNS = {"orders": "v", "lines": "v", "notes": "note"}
 _RETRY = {1205, 1222, 2627, 4928, 207}  # deadlock, lock timeout, key taken, DDL met, column gone
 
 
@@ -80,7 +79,11 @@ class Writers:
 
 
 def transaction(
-    connection: pyodbc.Connection, rng: random.Random, sizes: Sequence[int], rollbacks: float
+    connection: pyodbc.Connection,
+    rng: random.Random,
+    sizes: Sequence[int],
+    rollbacks: float,
+    tables: Sequence[str] = TABLES,
 ) -> bool:
     """Some statements and their end; an expected error of two writers only ends it.
 
@@ -89,13 +92,14 @@ def transaction(
         rng: chooses.
         sizes: how many statements, one of these.
         rollbacks: how many transactions of one are rolled back.
+        tables: have an integer v, but for notes.
 
     Returns:
         Whether it was committed.
     """
     try:
         for _ in range(rng.choice(sizes)):
-            connection.execute(statement(rng))
+            connection.execute(statement(rng, tables))
         is_kept = rng.random() >= rollbacks
         if is_kept:
             connection.commit()
@@ -109,14 +113,14 @@ def transaction(
     return is_kept
 
 
-def statement(rng: random.Random) -> str:
+def statement(rng: random.Random, tables: Sequence[str] = TABLES) -> str:
     """An insert, update, delete, change of keys or a change of many rows."""
-    table = rng.choice(TABLES)
+    table = rng.choice(tables)
     key, other = rng.randrange(KEYS), rng.randrange(100, 100 + KEYS)
     value = f"N'{'x' * rng.choice((1, 50, 5000))}{rng.random()}'"
     if table != "notes":
         value = str(rng.randrange(1000))
-    column = _COLUMNS[table]
+    column = names_of(table)[-1]
     names = f"id, line, {column}" if table == "lines" else f"id, {column}"
     values = f"{key}, {rng.randrange(3)}, {value}" if table == "lines" else f"{key}, {value}"
     return rng.choice(
@@ -211,7 +215,8 @@ def rows_of(events: Iterable[Event], table: str) -> dict[Any, tuple[Any, ...]]:
 
 def names_of(table: str) -> tuple[str, ...]:
     """The key columns of a table and the column with its value."""
-    return (*(("id", "line") if table == "lines" else ("id",)), _COLUMNS[table])
+    keys = ("id", "line") if table == "lines" else ("id",)
+    return (*keys, "note" if table == "notes" else "v")
 
 
 def is_in_order(changes: Iterable[Event]) -> bool:

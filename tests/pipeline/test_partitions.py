@@ -37,9 +37,7 @@ def source(source_server: SourceServer) -> SourceDatabase:
 
 
 def test_a_switch_exchanges_ids(source: SourceDatabase):
-    """What ADR 0055 infers; the ids of the embedded server do not move."""
-    if not isinstance(source.server, GivenServer):
-        pytest.skip("for a genuine SQL Server: --sqlserver-dsn")
+    """What ADR 0055 infers."""
     ids = (
         "SELECT partition_number, partition_id FROM sys.partitions WHERE index_id IN (0, 1)"
         " AND object_id = OBJECT_ID(?) ORDER BY partition_number"
@@ -52,6 +50,8 @@ def test_a_switch_exchanges_ids(source: SourceDatabase):
     assert source.query(ids, "dbo.archive") == [(1, parts[1][1])]
     assert source.query(ids, "dbo.parts") == [parts[0], (2, archive), parts[2]]
 
+    if not isinstance(source.server, GivenServer):
+        return  # the embedded server rebuilds nothing
     source.execute("ALTER INDEX ALL ON dbo.parts REBUILD")
     rebuilt = {partition for _, partition in source.query(ids, "dbo.parts")}
     assert not rebuilt & {partition for _, partition in [*parts, (0, archive)]}

@@ -32,6 +32,15 @@ def stopped(publisher: Running) -> list[dict[str, Any]]:
     return [event for event in publisher.events if event["event"] == "table_stopped"]
 
 
+def restarted(publisher: Running) -> list[dict[str, Any]]:
+    return [event for event in publisher.events if event["event"] == "table_restarted"]
+
+
+def read_ids(pipe: Pipe) -> list[int]:
+    snapshot = pipe.topics.snapshot(pipe.source.name, "parts")
+    return sorted(event.as_envelope["after"]["id"] for event in snapshot)
+
+
 def test_a_conversion_that_can_change_values_stops_its_table(pipe: Pipe):
     two_tables(pipe)
     with Running(pipe.config()) as publisher:
@@ -64,5 +73,24 @@ def test_by_option_it_is_read_again(pipe: Pipe):
         )
     assert rows(pipe, "loses")[3]["at"] == date(2026, 3, 4)
     assert not stopped(publisher)
-    again = [e["event"] for e in publisher.events if e["event"] == "table_restarted"]
-    assert len(again) == 1  # and not once more when the stream has come to the statement
+    assert (
+        len(restarted(publisher)) == 1
+    )  # and not once more when the stream has come to the statement
+
+
+def test_a_switch_is_noticed_and_its_table_read_again(pipe: Pipe):
+    pipe.source.execute(
+        "CREATE PARTITION FUNCTION by_id (int) AS RANGE RIGHT FOR VALUES (10)",
+        "CREATE PARTITION SCHEME by_id AS PARTITION by_id ALL TO ([PRIMARY])",
+        "CREATE TABLE dbo.parts (id int PRIMARY KEY) ON by_id (id)",
+        "CREATE TABLE dbo.archive (id int PRIMARY KEY)",
+        "INSERT dbo.parts VALUES (1), (11)",
+    )
+    pipe.source.enable("parts")
+    options = pipe.options(snapshot={"on_gap": "snapshot"})
+    with Running(pipe.config(**options)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshot is out")
+        pipe.source.execute("ALTER TABLE dbo.parts SWITCH PARTITION 2 TO dbo.archive")
+        publisher.until(lambda: bool(restarted(publisher)), "the switch is noticed")
+        pipe.source.scan()
+        publisher.until(lambda: read_ids(pipe) == [1, 1, 11], "it was read again")

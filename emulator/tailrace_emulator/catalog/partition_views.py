@@ -6,6 +6,7 @@ https://learn.microsoft.com/sql/relational-databases/system-catalog-views/partit
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator.catalog.object_views import datetime_of
@@ -15,9 +16,9 @@ from tailrace_emulator.storage.filegroups import filegroups
 from tailrace_emulator.storage.partitions import (
     Partition,
     find_function,
-    function_of,
     partition_functions,
     partition_schemes,
+    partitions_of,
 )
 from tailrace_emulator.storage.values import value_text
 from tailrace_emulator.values.fetching import fetch
@@ -25,6 +26,7 @@ from tailrace_emulator.values.fetching import fetch
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
     from tailrace_emulator.storage.database import Database
+    from tailrace_emulator.storage.model import Table
 
 
 _DATABASE_FILES: Final = Columns(
@@ -157,24 +159,39 @@ _PARTITIONS: Final = Columns(
 
 @view("sys.partitions", _PARTITIONS)
 def _partitions(context: SessionContext, database: Database) -> Iterator[Row]:
+    for stored in stored_partitions(context, database):
+        yield _PARTITIONS.row(
+            partition_id=stored.id,
+            object_id=stored.table.object_id,
+            index_id=stored.index_id,
+            partition_number=stored.number,
+            hobt_id=stored.id,
+            rows=stored.rows,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """A partition of a heap or an index: what SQL Server calls a hobt."""
+
+    table: Table
+    index_id: int
+    number: int
+    id: int
+    rows: int
+
+
+def stored_partitions(context: SessionContext, database: Database) -> Iterator[StoredPartition]:
+    """Every partition of every heap and index of a database."""
     for table in tables(context, database):
-        function = function_of(database, table)
-        numbers = range(1, function.partition_count + 1) if function is not None else (1,)
         index_ids = {index.index_id for index in table.indexes}
         if not any(index.clustered for index in table.indexes):
             index_ids.add(0)
-        for number in numbers:
-            count = _row_count(context, Partition(table, number, function))
+        for partition in partitions_of(database, table):
+            count = _row_count(context, partition)
             for index_id in sorted(index_ids):
-                key = (((number - 1) << 32) + table.object_id << 8) + index_id
-                yield _PARTITIONS.row(
-                    partition_id=key,
-                    object_id=table.object_id,
-                    index_id=index_id,
-                    partition_number=number,
-                    hobt_id=key,
-                    rows=count,
-                )
+                number = (partition.key << 8) + index_id
+                yield StoredPartition(table, index_id, partition.index + 1, number, count)
 
 
 def _row_count(context: SessionContext, partition: Partition) -> int:

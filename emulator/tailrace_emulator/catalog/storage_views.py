@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator.catalog.languages import LANGUAGES, US_ENGLISH
 from tailrace_emulator.catalog.object_views import datetime_of
+from tailrace_emulator.catalog.partition_views import stored_partitions
 from tailrace_emulator.catalog.registry import Columns, Row, view
-from tailrace_emulator.catalog.relations import row_count, tables
+from tailrace_emulator.catalog.relations import tables
 from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.security.view_permissions import DATABASE_PERFORMANCE
 from tailrace_emulator.storage.partitions import data_space_id
@@ -91,13 +92,12 @@ _ALLOCATION_UNITS: Final = Columns(
 @view("sys.allocation_units", _ALLOCATION_UNITS)
 def _allocation_units(context: SessionContext, database: Database) -> Iterator[Row]:
     """One unit a partition; the embedded server has no pages, so rows count as a page's eighth."""
-    for table in tables(context, database):
-        pages = (row_count(context, table) + 7) // 8
-        number = table.object_id << 8
+    for stored in stored_partitions(context, database):
+        pages = (stored.rows + 7) // 8
         yield _ALLOCATION_UNITS.row(
-            allocation_unit_id=number,
-            container_id=number,
-            data_space_id=data_space_id(database, table),
+            allocation_unit_id=stored.id,
+            container_id=stored.id,
+            data_space_id=data_space_id(database, stored.table),
             total_pages=pages,
             used_pages=pages,
             data_pages=pages,
@@ -116,25 +116,20 @@ _DM_DB_PARTITION_STATS: Final = Columns(
 
 @view("sys.dm_db_partition_stats", _DM_DB_PARTITION_STATS, DATABASE_PERFORMANCE)
 def _partition_stats(context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in tables(context, database):
-        count = row_count(context, table)
-        pages = (count + 7) // 8
-        ids = {index.index_id for index in table.indexes}
-        if not any(index.clustered for index in table.indexes):
-            ids.add(0)
-        for index_id in sorted(ids):
-            number = (table.object_id << 8) + index_id
-            yield _DM_DB_PARTITION_STATS.row(
-                partition_id=number,
-                object_id=table.object_id,
-                index_id=index_id,
-                in_row_data_page_count=pages,
-                in_row_used_page_count=pages,
-                in_row_reserved_page_count=pages,
-                used_page_count=pages,
-                reserved_page_count=pages,
-                row_count=count,
-            )
+    for stored in stored_partitions(context, database):
+        pages = (stored.rows + 7) // 8
+        yield _DM_DB_PARTITION_STATS.row(
+            partition_id=stored.id,
+            object_id=stored.table.object_id,
+            index_id=stored.index_id,
+            partition_number=stored.number,
+            in_row_data_page_count=pages,
+            in_row_used_page_count=pages,
+            in_row_reserved_page_count=pages,
+            used_page_count=pages,
+            reserved_page_count=pages,
+            row_count=stored.rows,
+        )
 
 
 _MASTER_FILES: Final = Columns(

@@ -104,6 +104,7 @@ def table_from_text(text: str) -> Table:
     raw["indexes"] = tuple(index_from_json(index) for index in raw["indexes"])
     raw["foreign_keys"] = tuple(ForeignKey(**_tuples(key)) for key in raw["foreign_keys"])
     raw["checks"] = tuple(Check(**check) for check in raw["checks"])
+    raw["partition_keys"] = tuple(raw.get("partition_keys", ()))
     for old, name in _RENAMED.items():
         if old in raw:
             raw[name] = raw.pop(old)

@@ -162,6 +162,8 @@ class Table:
     partition_scheme: str | None = None
     """The scheme over which its rows are partitioned, with ``partition_column_id``."""
     partition_column_id: int | None = None
+    partition_keys: tuple[int, ...] = ()
+    """Base of the ids of each partition, by number; empty before the first SWITCH."""
     encoded: EncodedColumns | None = None
     """What of its rows is kept encoded; given when it is created."""
     sqlite_name: str = field(init=False, compare=False, repr=False)

@@ -1,14 +1,15 @@
 """Partition functions and schemes, partitioned tables, and switching partitions.
 
 A partition is no storage of its own here: it is the rows whose partitioning column lies in a range.
-Switching moves rows from one table to another; no log record is written for them, as SQL Server
-changes metadata only, and that is why no reader of the log sees it.
+Switching moves rows from one table to another. SQL Server changes metadata only: it writes no log
+record for them, so no reader of the log sees it. The ids of the two partitions change places: an id
+goes with its rows.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace_emulator import messages
@@ -65,6 +66,27 @@ class Partition:
     table: Table
     number: int | None
     function: PartitionFunction | None = None
+
+    @property
+    def index(self) -> int:
+        """Its place among the table's partitions, from 0."""
+        return (self.number or 1) - 1
+
+    @property
+    def key(self) -> int:
+        """Base of the ids of the partition in its heap and indexes; unique in a database."""
+        keys = self.table.partition_keys
+        return keys[self.index] if self.index < len(keys) else self._first_key(self.index)
+
+    def with_key(self, key: int) -> Table:
+        """Its table, with another key for this partition."""
+        missing = range(len(self.table.partition_keys), self.index + 1)
+        keys = [*self.table.partition_keys, *map(self._first_key, missing)]
+        keys[self.index] = key
+        return replace(self.table, partition_keys=tuple(keys))
+
+    def _first_key(self, index: int) -> int:
+        return (index << 32) + self.table.object_id
 
     def condition(self) -> tuple[str, tuple[StorageValue, ...]]:
         """SQLite text that is true of its rows, and the text's values."""
@@ -203,6 +225,14 @@ def partition_column(table: Table) -> Column:
     return column
 
 
+def partitions_of(database: Database, table: Table) -> list[Partition]:
+    """All partitions of a table; of one that is not partitioned, the table itself."""
+    function = function_of(database, table)
+    if function is None:
+        return [Partition(table, None)]
+    return [Partition(table, n, function) for n in range(1, function.partition_count + 1)]
+
+
 def switch(target: DdlTarget, database: Database, source: Partition, destination: Partition) -> int:
     """Moves the rows of one partition into another, empty one; returns how many.
 
@@ -218,6 +248,8 @@ def switch(target: DdlTarget, database: Database, source: Partition, destination
         if fetch(connection, f'SELECT 1 FROM main."{to_name}" WHERE {inside} LIMIT 1', bounds):
             raise _not_empty(database, destination)
         _refuse_outside(connection, database, source, destination)
+        for moved in (source.with_key(destination.key), destination.with_key(source.key)):
+            database.put_table(connection, moved, table_to_text(moved))
         ((count,),) = fetch(
             connection, f'SELECT count(*) FROM main."{from_name}" WHERE {wanted}', values
         )

@@ -14,10 +14,10 @@ from typing import Any, Final
 import pyodbc
 
 from bench import workload
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _SEED_ROWS: Final = 1000
 _LIMIT_S: Final = 600.0

@@ -16,8 +16,8 @@ import fastavro
 
 from bench import workload
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_schemas.envelope import CONNECTOR, VERSION, envelope_schema
-from tailrace_schemas.lsn import lsn_text
+from tailrace_schemas.events.envelope import CONNECTOR, VERSION, envelope_schema
+from tailrace_schemas.position.lsn import lsn_text
 
 _PAGE: Final = 2000
 _REPEATS: Final = 5

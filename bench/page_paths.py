@@ -49,7 +49,7 @@ from tailrace_publisher.encode.source_parts import (
 )
 from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_publisher.source.block_cursor import BlockConnection
-from tailrace_schemas.framing import frame_header
+from tailrace_schemas.events.framing import frame_header
 
 _PAGE: Final = 2000
 _SERVER: Final = "bench"

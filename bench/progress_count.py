@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tailrace.reading.progress import decode
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
 
 _POLL_S: Final = 0.1
 _QUIET_S: Final = 1.0

@@ -30,8 +30,8 @@ from bench.published_orders import (
 from tailrace.demo.latency import by_closing, percentiles
 from tailrace.reading.progress import decode
 from tailrace_compose.local.stack import LocalStack
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TopicNames
 
 _ROWS: Final = 10
 _PAUSE_MS: Final = 9

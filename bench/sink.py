@@ -45,7 +45,7 @@ from bench.sink_latency import latency, seen, spread
 from bench.sink_servers import running_servers
 from bench.sink_topics import Change, Topics
 from tailrace_compose.local.jars import spark_jars
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_service.registry.client import SchemaRegistry
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.daemon.warm_up import warm_up

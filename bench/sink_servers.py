@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.registry import SchemaRegistry as RegistryServer
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_service.registry.client import SchemaRegistry
 
 
 class Servers(NamedTuple):

@@ -15,11 +15,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import (
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import (
     PROGRESS_SCHEMA,
     OperationCounts,
     PartitionProgress,
@@ -27,9 +28,8 @@ from tailrace_schemas.progress import (
     position_hash,
     signed,
 )
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames, key_subject, value_subject
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.topics.topic_names import TableName, TopicNames, key_subject, value_subject
+from tailrace_service.registry.client import SchemaRegistry
 from tailrace_sink.plan.topic_ranges import TopicRange
 
 DATABASE: Final = "bench"

@@ -12,10 +12,10 @@ import uuid
 from decimal import Decimal
 from typing import Any, Final
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 ROWS_PER_TRANSACTION: Final = 10
 _COLUMNS: Final = (

@@ -23,18 +23,18 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from tailrace_schemas.envelope import (
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import (
     VERSION,
     SchemaColumn,
     TableSchema,
     envelope_schema,
     key_schema,
 )
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.names import avro_name
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import (
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import (
     PROGRESS_SCHEMA,
     OperationCounts,
     PartitionProgress,
@@ -42,10 +42,10 @@ from tailrace_schemas.progress import (
     position_hash,
     signed,
 )
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.signals import AcceptedLoss, SnapshotSignal, read_signal
-from tailrace_schemas.topics import TableName, TopicNames, value_subject
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.records.signals import AcceptedLoss, SnapshotSignal, read_signal
+from tailrace_schemas.topics.escaped_names import avro_name
+from tailrace_schemas.topics.topic_names import TableName, TopicNames, value_subject
+from tailrace_service.registry.client import SchemaRegistry
 
 DATABASE = "shop"
 PARTITIONS = 2

@@ -19,6 +19,7 @@ RUN --mount=type=secret,id=ca --mount=type=secret,id=pip --mount=type=cache,targ
     sh build_packages.sh locked
 COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas
+COPY service service
 COPY emulator emulator
 COPY publisher publisher
 COPY spark_sink spark_sink

@@ -32,6 +32,7 @@ ARG TAILRACE_MAVEN_MIRROR
 RUN --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/tailrace sh build_packages.sh jars
 COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas
+COPY service service
 COPY emulator emulator
 COPY publisher publisher
 COPY spark_sink spark_sink

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.options import Section, check_patterns
+from tailrace_service.options.sections import Section, check_patterns
 
 SALT_CHARACTERS_MIN: Final = 8
 

@@ -49,18 +49,18 @@ from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_publisher.start_options import StartConfig
 from tailrace_publisher.table_options import CapturedTables, TopicNamesOption, templates_of
-from tailrace_schemas.event_forms import EventForm, EventShape
-from tailrace_schemas.options import (
+from tailrace_schemas.events.forms import EventForm, EventShape
+from tailrace_schemas.events.serializations import JsonDecimals, Serialization
+from tailrace_schemas.records.shards import ShardMap
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.options.sections import (
     HttpCertificate,
     HttpKey,
     RegistryConfig,
     Section,
     problems,
 )
-from tailrace_schemas.serializations import JsonDecimals, Serialization
-from tailrace_schemas.shards import ShardMap
-from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_schemas.tracing_options import TracingConfig
+from tailrace_service.tracing.options import TracingConfig
 
 
 class Compatibility(StrEnum):

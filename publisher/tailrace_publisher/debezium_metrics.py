@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from tailrace_schemas.daemon_status import UNREAD_STATES, TableStatus
+from tailrace_service.status import UNREAD_STATES, TableStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tailrace_schemas.event_forms import EventForm, EventShape
-from tailrace_schemas.serializations import JsonDecimals, Serialization
+from tailrace_schemas.events.forms import EventForm, EventShape
+from tailrace_schemas.events.serializations import JsonDecimals, Serialization
 
 EventFormOption = Annotated[
     EventForm,

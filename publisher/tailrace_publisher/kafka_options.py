@@ -10,7 +10,8 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.oauth_tokens import OAuthTokens
-from tailrace_schemas.options import (
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.options.sections import (
     SecretUnreadable,
     Section,
     check_patterns,
@@ -19,7 +20,6 @@ from tailrace_schemas.options import (
     matches,
     read_extra,
 )
-from tailrace_schemas.topics import TableName
 
 
 class Partitioner(StrEnum):

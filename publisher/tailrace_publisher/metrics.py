@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tailrace_publisher.debezium_metrics import DebeziumMetrics, StreamFigures
 from tailrace_publisher.snapshot_pace import SnapshotPace
-from tailrace_schemas.daemon_status import UNREAD_STATES, LastFailures, TableStatus, finite
+from tailrace_service.status import UNREAD_STATES, LastFailures, TableStatus, finite
 
 
 class Metrics:

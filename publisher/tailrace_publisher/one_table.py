@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.errors import PublisherError, TableFailed, UnexpectedTableError
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import UnsupportedType
+from tailrace_schemas.events.column_types import UnsupportedType
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.client import RegistryError
 
 _log = structlog.get_logger(__name__)
 

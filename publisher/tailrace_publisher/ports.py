@@ -5,7 +5,7 @@ so a model of the world can stand in their place. What production puts there is 
 ``daemon/production.py``. The shapes hold no more than what the publisher uses.
 
 Errors are part of a port: a connection raises our typed ``SourceError``, the Kafka clients raise
-``confluent_kafka.KafkaException``, a registry ``tailrace_schemas.registry.RegistryError``.
+``confluent_kafka.KafkaException``, a registry ``tailrace_service.registry.client.RegistryError``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.options import RegistryConfig
-from tailrace_schemas.registry import RegisteredSchema
+from tailrace_service.options.sections import RegistryConfig
+from tailrace_service.registry.client import RegisteredSchema
 
 
 class Connection(Protocol):
@@ -85,7 +85,7 @@ class Connection(Protocol):
 
 
 class Registry(Protocol):
-    """A schema registry, as :class:`tailrace_schemas.registry.SchemaRegistry` is one."""
+    """A schema registry, as :class:`tailrace_service.registry.client.SchemaRegistry` is one."""
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """Register a schema under a subject; gives its id."""

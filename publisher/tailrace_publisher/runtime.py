@@ -9,9 +9,9 @@ from enum import StrEnum
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Clock, KafkaAccess, Ports, Registry, Stop
-from tailrace_schemas.shards import Shard
-from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_schemas.traces import Traces
+from tailrace_schemas.records.shards import Shard
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.tracing.traces import Traces
 
 
 class Step(StrEnum):

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from tailrace_schemas.options import Section
-from tailrace_schemas.shards import SHARDS_MAX
+from tailrace_schemas.records.shards import SHARDS_MAX
+from tailrace_service.options.sections import Section
 
 
 class ShardsConfig(Section):

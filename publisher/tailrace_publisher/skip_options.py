@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from tailrace_schemas.options import Section, check_patterns, matches
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.options.sections import Section, check_patterns, matches
 
 Operations = Annotated[list[Literal["c", "u", "d"]], Field(min_length=1)]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from tailrace_publisher.sql_condition import check_condition
-from tailrace_schemas.options import Section, check_patterns, matches
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.options.sections import Section, check_patterns, matches
 
 Condition = Annotated[str, Field(max_length=4_000)]
 

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.odbc_options import KEYWORDS, check_login, spelled
-from tailrace_schemas.options import Section
+from tailrace_service.options.sections import Section
 
 
 class Encrypt(StrEnum):

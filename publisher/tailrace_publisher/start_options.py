@@ -9,8 +9,8 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.options import Section
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_service.options.sections import Section
 
 
 class StartConfig(Section):

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tailrace_schemas.options import TableSelection
-from tailrace_schemas.topic_templates import TopicTemplate, is_plain_name
+from tailrace_schemas.topics.templates import TopicTemplate, is_plain_name
+from tailrace_service.options.sections import TableSelection
 
 
 class OnRename(StrEnum):

@@ -1,6 +1,6 @@
 """The contract: what a change is, for the publisher and for every reader of the topics.
 
-Imports nothing else of Tailrace. ``lsn`` and ``position`` order changes; ``types`` maps SQL Server
-types to Avro and Spark; ``envelope`` and ``key`` build the Avro schemas; ``topics`` names things;
-``progress`` and ``checkpoint`` are the records that make delivery provable and resumable.
+Imports nothing else of Tailrace and does no I/O. ``position`` orders changes, ``topics`` has names,
+``events`` builds the Avro schemas of the data, ``records`` has what makes delivery provable and
+resumable; ``avsc`` has the fixed schemas as files.
 """

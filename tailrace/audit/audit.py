@@ -29,9 +29,9 @@ from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver.topic_settings import is_compacted
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.ports import KafkaAccess
-from tailrace_schemas.progress import PartitionProgress, Progress
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 
 _AT_ONCE: Final = 5000
 _POLL_S: Final = 0.1

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import PartitionProgress, Progress, position_hash, signed
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.records.progress import PartitionProgress, Progress, position_hash, signed
 
 PROBLEMS_MAX: Final = 20
 """Problems that are kept as text; the others are counted."""

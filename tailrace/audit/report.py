@@ -14,8 +14,8 @@ from rich.table import Table
 from tailrace.audit.audit import Audit, audit
 from tailrace.reading.event_text import time_text
 from tailrace_publisher.errors import PublisherError
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.registry_access import open_registry
+from tailrace_service.registry.access import open_registry
+from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig

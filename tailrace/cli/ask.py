@@ -12,7 +12,7 @@ from tailrace.cli.options import CONFIG, SET, check_options, failing_with, setti
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_schemas.signals import Signal, TableOrder
+    from tailrace_schemas.records.signals import Signal, TableOrder
 
 _WAIT = click.option(
     "--wait",
@@ -65,7 +65,7 @@ def snapshot(
     that does not run takes it up when it starts. With --pause, --resume or --stop: about snapshots
     that are not over; of all tables where none is named.
     """
-    from tailrace_schemas.signals import SnapshotSignal, TableOrder
+    from tailrace_schemas.records.signals import SnapshotSignal, TableOrder
 
     if order is not None and where is not None:
         raise click.UsageError(f"--where goes with a new snapshot, not with --{order}.")
@@ -90,7 +90,7 @@ def pause(config: Path | None, flags: tuple[str, ...], wait_s: float) -> None:
 
     It lives on and keeps its place. It ends by itself after publisher.pause_max_h hours.
     """
-    from tailrace_schemas.signals import PauseSignal
+    from tailrace_schemas.records.signals import PauseSignal
 
     _ask_of_publisher(config, flags, wait_s, PauseSignal(True), "the publisher to pause")
 
@@ -101,7 +101,7 @@ def pause(config: Path | None, flags: tuple[str, ...], wait_s: float) -> None:
 @_WAIT
 def resume(config: Path | None, flags: tuple[str, ...], wait_s: float) -> None:
     """Have a publisher that is paused go on where it was."""
-    from tailrace_schemas.signals import PauseSignal
+    from tailrace_schemas.records.signals import PauseSignal
 
     _ask_of_publisher(config, flags, wait_s, PauseSignal(False), "the publisher to resume")
 
@@ -118,7 +118,7 @@ def stop_table(
 
     They leave the lake's cuts; their changes from now on are not in their topics.
     """
-    from tailrace_schemas.signals import TableOrder
+    from tailrace_schemas.records.signals import TableOrder
 
     _ask_of_tables(config, flags, tables, wait_s, _of(TableOrder.STOP_TABLE), "a stop")
 
@@ -135,13 +135,13 @@ def _condition(text: str | None) -> str | None:
 
 
 def _partial(where: str) -> Callable[[tuple[str, ...]], Signal]:
-    from tailrace_schemas.signals import SnapshotSignal
+    from tailrace_schemas.records.signals import SnapshotSignal
 
     return lambda tables: SnapshotSignal(tables, dict.fromkeys(tables, where))
 
 
 def _of(order: TableOrder) -> Callable[[tuple[str, ...]], Signal]:
-    from tailrace_schemas.signals import TableSignal
+    from tailrace_schemas.records.signals import TableSignal
 
     return lambda tables: TableSignal(order, tables)
 

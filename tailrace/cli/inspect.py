@@ -14,7 +14,7 @@ from tailrace.reading.terminal import shown, shown_json
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_schemas.topics import TableName
+    from tailrace_schemas.topics.topic_names import TableName
 
 
 @click.command()
@@ -48,8 +48,8 @@ def tail(
     from tailrace.reading.event_text import as_line
     from tailrace.reading.moments import Moment, MomentError
     from tailrace.reading.tail import EventTail
-    from tailrace_schemas.registry import RegistryError
-    from tailrace_schemas.registry_access import open_registry
+    from tailrace_service.registry.access import open_registry
+    from tailrace_service.registry.client import RegistryError
 
     show, shown = json_of if as_json else as_line, 0
     kafka = checked.kafka
@@ -83,8 +83,8 @@ def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: boo
 
     from tailrace.reading.schema_versions import ddl_of, versions_of
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError
-    from tailrace_schemas.registry_access import open_registry
+    from tailrace_service.registry.access import open_registry
+    from tailrace_service.registry.client import RegistryError
 
     with failing_with(KafkaException):
         ((topic, name),) = _topics(checked, (table,)).items()
@@ -216,7 +216,7 @@ def explain(
     from tailrace.reading.moments import Moment, MomentError
     from tailrace.reading.table_names import TableNameError, parse_table
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError
+    from tailrace_service.registry.client import RegistryError
 
     errors = (MomentError, TableNameError, NotThere, PublisherError, RegistryError)
     with failing_with(*errors, KafkaException, TimeoutError):
@@ -237,7 +237,7 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
     """
     from tailrace.reading.table_names import TableNameError, parse_table
     from tailrace.reading.topics import existing_data_topics
-    from tailrace_schemas.topics import meant_by
+    from tailrace_schemas.topics.topic_names import meant_by
 
     kafka = config.kafka
     existing = existing_data_topics(kafka.bootstrap, config.topics, kafka.librdkafka_options())

@@ -98,7 +98,7 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool, log_format: Lo
     from tailrace.cli.log_format import set_log_format
     from tailrace.cli.progress_bar import progress_bar
     from tailrace_compose.local.jars import spark_jars
-    from tailrace_schemas.registry import RegistryError
+    from tailrace_service.registry.client import RegistryError
     from tailrace_sink.daemon.application import run
     from tailrace_sink.errors import SinkError
     from tailrace_sink.watch.metrics import SinkMetrics
@@ -187,7 +187,7 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
     checked = check_options(settings.publisher)
     from tailrace_publisher.daemon.accept import accept_database as accept
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError
+    from tailrace_service.registry.client import RegistryError
 
     with failing_with(PublisherError, RegistryError):
         accepted = accept(checked)

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tailrace.reading.progress import newest_message
 from tailrace.reading.topics import consumer_of
-from tailrace_schemas.progress import PUBLISHER_HEADER
+from tailrace_schemas.records.progress import PUBLISHER_HEADER
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig

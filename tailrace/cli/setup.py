@@ -227,7 +227,7 @@ def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
     checked = check_options(settings.publisher)
     from tailrace_publisher.daemon.reshard import reshard as divide
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError
+    from tailrace_service.registry.client import RegistryError
 
     with failing_with(PublisherError, RegistryError):
         done = divide(checked)

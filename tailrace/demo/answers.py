@@ -12,8 +12,8 @@ from tailrace.demo import database
 from tailrace.explain.explain import explain_key_or_moment
 from tailrace.explain.report import explanation_lines
 from tailrace.settings.load import load
-from tailrace_schemas.registry_access import open_registry
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.access import open_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

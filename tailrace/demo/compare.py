@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
 
 EXAMPLES_MAX: Final = 5
 

@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.demo.flights import load, records
-from tailrace_schemas.lsn import lsn_text
+from tailrace_schemas.position.lsn import lsn_text
 
 if TYPE_CHECKING:
     import pyodbc

@@ -15,8 +15,8 @@ from tailrace.demo.compare import TableComparison, TopicComparison
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
 from tailrace.reading.lake import log_commits
 from tailrace.reading.topics import existing_data_topics, read_all
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 
 if TYPE_CHECKING:
     import pyodbc
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tailrace.demo.replay import ReplayProgress
     from tailrace.reading.lake import CommitRow
-    from tailrace_schemas.progress import Progress
+    from tailrace_schemas.records.progress import Progress
 
 KEYS = {
     "airlines": "carrier",

@@ -32,7 +32,7 @@ from tailrace.web.run import WebOptions, serving
 from tailrace_compose.local.stack import LocalStack, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError
 from tailrace_emulator.testing.process import ChildProcess
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
 
 if TYPE_CHECKING:
     import pyodbc

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.demo.flights import Figures
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 
 if TYPE_CHECKING:
     import pyodbc

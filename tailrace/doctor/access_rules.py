@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_schemas.shards import group_id, map_transactional_id, transactional_id
+from tailrace_schemas.records.shards import group_id, map_transactional_id, transactional_id
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig

@@ -29,8 +29,8 @@ from tailrace_publisher.deliver.topic_settings import (
 from tailrace_publisher.errors import CheckpointForgets, ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.oauth_tokens import OPTION
-from tailrace_schemas.tls_problems import broker_certificate_problem
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.tls_problems import broker_certificate_problem
 
 _JUDGE: Final = Judge(Part.KAFKA)
 _MANY_COPIES: Final = 3

@@ -11,7 +11,7 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Judge, Part, topic_fix
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.deliver.producer_options import MESSAGE_BYTES_MAX
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _JUDGE: Final = Judge(Part.KAFKA)
 _DEFAULT_BYTES: Final = 65_536

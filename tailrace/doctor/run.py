@@ -37,7 +37,7 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import is_cdc_enabled
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings

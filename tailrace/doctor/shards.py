@@ -10,7 +10,7 @@ from tailrace.doctor.findings import Finding, Fix, Judge, Part
 if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
-    from tailrace_schemas.topics import TopicNames
+    from tailrace_schemas.topics.topic_names import TopicNames
 
 _JUDGE: Final = Judge(Part.KAFKA)
 _SUBJECT: Final = "shards"

@@ -22,7 +22,7 @@ from tailrace_publisher.source.instances import KnownCatalog, by_table, read_cat
 from tailrace_publisher.source.partitions import partitioned, switchable_partitions
 from tailrace_publisher.source.queries import is_cdc_enabled
 from tailrace_publisher.source_options import ReadMode
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _JUDGE: Final = Judge(Part.TABLES)
 _INSTANCES_MAX: Final = 2

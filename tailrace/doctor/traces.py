@@ -10,8 +10,8 @@ from typing import Final
 import httpx
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_schemas.options import SecretUnreadable
-from tailrace_schemas.tracing_options import TracingConfig
+from tailrace_service.options.sections import SecretUnreadable
+from tailrace_service.tracing.options import TracingConfig
 
 _JUDGE: Final = Judge(Part.TRACES)
 _PACKAGE: Final = "opentelemetry"

@@ -24,7 +24,7 @@ from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection, quote_name, quote_text
 from tailrace_publisher.source.queries import is_cdc_enabled
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _SEES_TOO_LITTLE = (DatabaseUnknown, LoginRefused, PermissionMissing)
 

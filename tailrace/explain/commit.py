@@ -20,7 +20,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import change_table
 from tailrace_publisher.source.start_lsn import at_server, map_time
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 def explain_commit(

@@ -8,7 +8,7 @@ from tailrace.explain.commit import explain_commit
 from tailrace.explain.row import Explanation, add_cuts, add_lake, explain
 from tailrace.reading.moments import Moment
 from tailrace.reading.tail import EventTail
-from tailrace_schemas.registry_access import open_registry
+from tailrace_service.registry.access import open_registry
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig

@@ -10,7 +10,7 @@ from tailrace.explain.row import Explanation
 from tailrace.reading.change_rows import ChangeRow
 from tailrace.reading.event_text import fields_text, json_value
 from tailrace.reading.terminal import shown, shown_json
-from tailrace_schemas.position import Operation
+from tailrace_schemas.position.change_position import Operation
 
 _WORDS = {
     Operation.DELETE: "delete",

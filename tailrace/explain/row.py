@@ -28,10 +28,10 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection, quote_name
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.names import topic_part
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.escaped_names import topic_part
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 
 _DATA_EXCEPTION: Final = "22"
 """Class of SQLSTATEs: a value is none of the type that it should be of."""

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tailrace.lag.status import Stage, lag_s
-from tailrace_schemas.names import topic_part
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.escaped_names import topic_part
+from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from tailrace.lag.source import SourceState

@@ -16,9 +16,9 @@ from tailrace_publisher.source import catalog, queries
 from tailrace_publisher.source.commit_times import utc_offset_minutes
 from tailrace_publisher.source.connection import OdbcConnection, quote_text
 from tailrace_publisher.source.scan_sessions import scan_sessions
-from tailrace_schemas.daemon_status import finite
-from tailrace_schemas.lsn import Lsn, lsn_text
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn, lsn_text
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.status import finite
 
 _AT_ONCE: Final = 100
 """Change tables asked by one statement."""

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.reading.terminal import shown
-from tailrace_schemas.lsn import lsn_text
-from tailrace_schemas.names import topic_part
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import lsn_text
+from tailrace_schemas.topics.escaped_names import topic_part
+from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from tailrace.lag.stopped_tables import PublisherNotes
@@ -171,7 +171,7 @@ def _notes(config: PublisherConfig, topics: Stage | None) -> PublisherNotes:
     """What the checkpoints say; nothing, and why, where they cannot be read: the rest is known."""
     from tailrace.lag.stopped_tables import PublisherNotes, publisher_notes
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError
+    from tailrace_service.registry.client import RegistryError
 
     if topics is None:
         return PublisherNotes()

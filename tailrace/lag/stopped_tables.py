@@ -14,7 +14,7 @@ from tailrace_publisher.runtime import database_topics
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_schemas.checkpoint import TableCheckpoint
+    from tailrace_schemas.records.checkpoint import TableCheckpoint
 
 _UNREAD: Final = {state.value for state in UNREAD - WHOLE}
 _ENDED: Final = {TableState.LOST.value, TableState.STOPPED.value}

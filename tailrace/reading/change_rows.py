@@ -13,9 +13,9 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.instances import by_table, read_catalog
 from tailrace_publisher.source.queries import change_table
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.topics import meant_by, told_apart
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import meant_by, told_apart
 
 
 class NotThere(Exception):

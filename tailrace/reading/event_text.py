@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tailrace.reading.terminal import shown, shown_json
 from tailrace.reading.topics import Event
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _WORDS: Final = {"r": "read", "c": "insert", "u": "update", "d": "delete"}
 _LONG: Final = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import Progress
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import Progress
 
 
 class MomentError(ValueError):

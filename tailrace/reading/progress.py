@@ -14,9 +14,9 @@ import fastavro
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tailrace.reading.topics import arrived, consumer_of
-from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.events.framing import split_frame
+from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
+from tailrace_schemas.topics.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig

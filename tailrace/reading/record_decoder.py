@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import fastavro
 
-from tailrace_schemas.envelope import position_of, position_only
-from tailrace_schemas.framing import split_frame
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.serializations import is_json_schema
+from tailrace_schemas.events.envelope import position_of, position_only
+from tailrace_schemas.events.framing import split_frame
+from tailrace_schemas.events.serializations import is_json_schema
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_service.registry.client import SchemaRegistry
 
 _OBJECT: Final = b"{"
 """How JSON begins that is not framed: a frame begins with zero."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, table_schema_of
-from tailrace_schemas.event_forms import EventShape
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, value_subject
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, table_schema_of
+from tailrace_schemas.events.forms import EventShape
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName, value_subject
+from tailrace_service.registry.client import SchemaRegistry
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from tailrace.reading.moments import Moment
 from tailrace.reading.progress import records_from_now, records_until_now
 from tailrace.reading.record_decoder import RecordDecoder
 from tailrace.reading.topics import Event, arrived, consumer_of, event_of
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.progress import PartitionProgress, Progress
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 
 _WAIT_S: Final = 0.1
 _SILENT_S: Final = 60.0

@@ -19,11 +19,11 @@ from confluent_kafka import (
 from tailrace.reading.record_decoder import RecordDecoder
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.production import kafka_at
-from tailrace_schemas.envelope import position_of
-from tailrace_schemas.flat import as_envelope
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.events.envelope import position_of
+from tailrace_schemas.events.flat import as_envelope
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ text of an error names table, column, option and what to do; this page says what
 This page is generated: `python -m tailrace.reference.errors docs/errors.md`.
 """
 _PACKAGES: Final = {
-    "publisher": "tailrace_publisher",
-    "sink": "tailrace_sink",
-    "both": "tailrace_schemas",
+    "publisher": ("tailrace_publisher",),
+    "sink": ("tailrace_sink",),
+    "both": ("tailrace_schemas", "tailrace_service"),
 }
 _BASES: Final = frozenset({"PublisherError", "SinkError", "RegistryError", "TableError"})
 
@@ -37,8 +37,9 @@ _BASES: Final = frozenset({"PublisherError", "SinkError", "RegistryError", "Tabl
 def document() -> str:
     """The page's text."""
     parts = [_HEAD]
-    for title, package in _PACKAGES.items():
-        lines = "\n".join(_line(error) for error in sorted(_errors(package), key=_name))
+    for title, packages in _PACKAGES.items():
+        errors = sorted((error for name in packages for error in _errors(name)), key=_name)
+        lines = "\n".join(_line(error) for error in errors)
         parts.append(
             f"## {title}\n\n| error | what becomes of it | what it says |\n|---|---|---|\n{lines}\n"
         )

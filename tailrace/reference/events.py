@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parents[2]
 PROGRAMS: Final = {
     "publisher": ROOT / "publisher" / "tailrace_publisher",
     "sink": ROOT / "spark_sink" / "tailrace_sink",
-    "both, and the page": ROOT / "schemas" / "tailrace_schemas",
+    "both, and the page": ROOT / "service" / "tailrace_service",
 }
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical", "exception")
 _LOGGERS: Final = ("_log", "log")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tailrace_schemas.names import topic_part
-from tailrace_schemas.topics import database_prefix
+from tailrace_schemas.topics.escaped_names import topic_part
+from tailrace_schemas.topics.topic_names import database_prefix
 
 Options = dict[str, Any]
 

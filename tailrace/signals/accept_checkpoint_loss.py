@@ -15,7 +15,7 @@ from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
-from tailrace_schemas.registry import RegistryError
+from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.checkpoint.published import Published

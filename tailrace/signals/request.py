@@ -21,15 +21,15 @@ from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import DeliveryError, PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.registry_access import open_registry
-from tailrace_schemas.signals import Signal, SnapshotSignal
-from tailrace_schemas.topics import TableName, meant_by, told_apart, value_subject
+from tailrace_schemas.records.signals import Signal, SnapshotSignal
+from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart, value_subject
+from tailrace_service.registry.access import open_registry
+from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
     from tailrace_publisher.ports import Registry
-    from tailrace_schemas.shards import Shard
+    from tailrace_schemas.records.shards import Shard
 
 _PAUSE_S = 0.5
 _PAUSE = threading.Event()

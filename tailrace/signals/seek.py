@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from tailrace.reading.moments import Moment
 from tailrace.reading.progress import has_lost_records, records_until_now
 from tailrace.reading.topics import consumer_of, existing_data_topics
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.topics.topic_names import TopicNames
 
 _TIMEOUT_S: Final = 10.0
 

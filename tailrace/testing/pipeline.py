@@ -27,10 +27,10 @@ from tailrace_compose.local.registry import SchemaRegistry as RegistryProcess
 from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_emulator.testing.source import CdcSource
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.names import topic_part
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.escaped_names import topic_part
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 
 _T = TypeVar("_T")
 

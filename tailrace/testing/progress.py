@@ -9,8 +9,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
 from tailrace.reading.progress import decode
 from tailrace.reading.topics import consumer_of
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.topics.topic_names import TopicNames
 
 _POLL_S = 0.05
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from tailrace_schemas.daemon_status import DaemonStatus
-from tailrace_schemas.http_access import read_token
-from tailrace_schemas.tls_problems import certificate_problem
-from tailrace_schemas.topics import database_path
+from tailrace_schemas.topics.topic_names import database_path
+from tailrace_service.http.access import read_token
+from tailrace_service.status import DaemonStatus
+from tailrace_service.tls_problems import certificate_problem
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig

@@ -15,9 +15,9 @@ from tailrace.reading.table_names import TableNameError, parse_table, splits
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.registry_access import open_registry
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.access import open_registry
+from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings

@@ -10,7 +10,7 @@ from tailrace.lag.freshness import Freshness, TableFreshness
 from tailrace.lag.stopped_tables import PublisherNotes, TableNote
 from tailrace.lag.verdict import DaemonFact, Facts, StageFact, Verdict, verdict
 from tailrace.web.strip import Bucket
-from tailrace_schemas.daemon_status import (
+from tailrace_service.status import (
     UNREAD_STATES,
     DaemonStatus,
     Failure,

@@ -12,7 +12,7 @@ from tailrace.lag.verdict import duration
 from tailrace.web.html import DASH, lsn, moment, seconds, tag, text
 from tailrace.web.model import Model, Row
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Bucket
-from tailrace_schemas.daemon_status import DaemonStatus
+from tailrace_service.status import DaemonStatus
 
 _STAGES: Final = {"topics": "topics", "log": "lake's log", "lake": "lake's tables"}
 _ERRORS_SHOWN: Final = 20

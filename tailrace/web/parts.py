@@ -12,8 +12,8 @@ from tailrace.lag.stopped_tables import PublisherNotes, publisher_notes
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
 from tailrace_publisher.errors import PublisherError
-from tailrace_schemas.daemon_status import DaemonStatus, of_shards
-from tailrace_schemas.registry import RegistryError
+from tailrace_service.registry.client import RegistryError
+from tailrace_service.status import DaemonStatus, of_shards
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings

@@ -15,10 +15,10 @@ from tailrace.web.details import Details
 from tailrace.web.model import Model
 from tailrace.web.parts import PartsReader
 from tailrace.web.site import Site
-from tailrace_schemas.http_access import Address, is_loopback, read_token
-from tailrace_schemas.http_service import HttpService
-from tailrace_schemas.http_tls import read_tls
-from tailrace_schemas.topics import database_path
+from tailrace_schemas.topics.topic_names import database_path
+from tailrace_service.http.access import Address, is_loopback, read_token
+from tailrace_service.http.service import HttpService
+from tailrace_service.http.tls import read_tls
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings

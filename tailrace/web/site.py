@@ -15,8 +15,8 @@ from tailrace.web.html import page, tag
 from tailrace.web.model import Model
 from tailrace.web.overview import overview, title
 from tailrace.web.table_page import Explorer, table_page
-from tailrace_schemas.http_messages import Refused, Request, Response, Route, Routes
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_service.http.messages import Refused, Request, Response, Route, Routes
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings

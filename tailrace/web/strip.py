@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tailrace.reading.progress import decode
 from tailrace.reading.topics import consumer_of
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.topics.topic_names import TopicNames
 
 BUCKET_MS: Final = 300_000
 BUCKETS: Final = 72

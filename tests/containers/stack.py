@@ -24,8 +24,8 @@ from tailrace.testing.progress import Ledger, Reached
 from tailrace_compose.images import health
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 from tests.containers.conftest import Images
 from tests.pipeline.proxy import Proxy
 
@@ -137,7 +137,7 @@ class ContainerStack:
             raw = connection.execute(
                 "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
             ).fetchval()
-        from tailrace_schemas.lsn import Lsn
+        from tailrace_schemas.position.lsn import Lsn
 
         target = str(Lsn.from_bytes(raw))
         assert self.ledger is not None

@@ -13,8 +13,8 @@ import pyodbc
 import pytest
 
 from tailrace_compose.provision import create_login, grant_publisher
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 from tests.containers.stack import PARTS, ContainerStack
 from tests.pipeline.running import wait_until
 

@@ -19,7 +19,7 @@ from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_compose.local.connect import ConnectWorker, sqlserver_connector
 from tailrace_publisher.checkpoint.debezium_offsets import chosen_offset, connector_offsets
 from tailrace_publisher.checkpoint.java_map import read_map
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.debezium.change_rows import (
     Event,
     Topics,

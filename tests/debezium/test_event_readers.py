@@ -23,13 +23,13 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.version_schemas import VersionSchemas
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.framing import FRAME_BYTES
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.names import avro_name
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.forms import EventForm
+from tailrace_schemas.events.framing import FRAME_BYTES
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.escaped_names import avro_name
+from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 
 pytestmark = pytest.mark.slow

@@ -23,10 +23,10 @@ from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics, read_all
 from tailrace.settings.load import load
 from tailrace_emulator.testing.process import ChildProcess
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 from tailrace_sink.daemon.application import serve
 from tests.fix_spark import SPARK_JAVA
 from tests.sink.reading import query_delta

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from tailrace.audit.audit import audit
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_service.registry.client import SchemaRegistry
 from tests.endurance.source import DATABASE, TABLES, Source
 from tests.endurance.world import World
 from tests.pipeline.chaos import is_in_order, names_of, rows_of

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.endurance import switched
 from tests.endurance.judge import Verdict, judge, judge_lake
 from tests.endurance.source import DATABASE, Source

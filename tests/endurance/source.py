@@ -12,8 +12,8 @@ from typing import Final
 import pyodbc
 
 from emulator.tests.fix_emulator import EmulatorProcess
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 from tests.endurance.switched import TABLE, switch
 from tests.pipeline import chaos
 from tests.pipeline.chaos import names_of, transaction

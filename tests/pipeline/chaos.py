@@ -12,8 +12,8 @@ from typing import Any
 import pyodbc
 
 from tailrace.reading.topics import Event
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.source_database import SourceDatabase
 
 TABLES = ("orders", "lines", "notes")

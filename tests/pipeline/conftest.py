@@ -17,10 +17,10 @@ from tailrace.reading.topics import Event, consumer_of, existing_data_topics, re
 from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import kafka_at
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.source_database import SourceDatabase
 
 

@@ -26,14 +26,14 @@ from tailrace_publisher.deliver import DeliveryOptions, KafkaDelivery, TopicSpec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames, key_subject, value_subject
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.topics.topic_names import TableName, TopicNames, key_subject, value_subject
+from tailrace_service.registry.client import SchemaRegistry
 
 SERVER = "airline"
 DATABASE = "flights"

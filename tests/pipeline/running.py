@@ -17,7 +17,7 @@ from emulator.tests.forked import forked
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
 from tailrace_publisher.metrics import Metrics
-from tailrace_schemas.shards import Shard
+from tailrace_schemas.records.shards import Shard
 
 LIMIT_S = 120.0
 _PAUSE_S = 0.02

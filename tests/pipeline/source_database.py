@@ -10,8 +10,8 @@ import pyodbc
 
 from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 
 
 class SourceDatabase:

@@ -31,9 +31,9 @@ from tailrace_publisher.source.page_readers import Stamps
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.versions import current_columns
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 ROOMY = PageLimit(2000, 100_000_000)

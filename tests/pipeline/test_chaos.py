@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.chaos import (
     TABLES,
     Captured,

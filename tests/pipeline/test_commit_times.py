@@ -7,7 +7,7 @@ import pytest
 from tailrace_publisher.source.block_reader import BlockPaths
 from tailrace_publisher.source.commit_times import commits_from, time_zone, utc_offset_minutes
 from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe
 
 pytestmark = pytest.mark.kafka

@@ -20,8 +20,8 @@ from tailrace_emulator.testing.process import free_port
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run_databases
 from tailrace_publisher.errors import LoginRefused, PublisherError
-from tailrace_schemas.daemon_status import DaemonStatus
-from tailrace_schemas.topics import database_path
+from tailrace_schemas.topics.topic_names import database_path
+from tailrace_service.status import DaemonStatus
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.running import Running, wait_until
 from tests.pipeline.source_database import SourceDatabase

@@ -27,8 +27,8 @@ from tailrace_publisher.errors import (
     LeaseLost,
     OutcomeUnknown,
 )
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.delivering import (
     Table,
     checkpoint_at,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tailrace_schemas.registry import (
+from tailrace_service.registry.client import (
     RegisteredSchema,
     RegistryRejected,
     RegistryUnavailable,

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
 )
 
 from tailrace_emulator.testing.process import free_port
-from tailrace_schemas.shards import transactional_id
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.topics.topic_names import TableName
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running

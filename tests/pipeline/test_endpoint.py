@@ -9,7 +9,7 @@ import pytest
 
 from tailrace_compose.images import health
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.daemon_status import DaemonStatus, TableStatus
+from tailrace_service.status import DaemonStatus, TableStatus
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, wait_until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.errors import SchemaRefused
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import EventFormUnread
 from tailrace_sink.fold.empty_tables import registered_version
 from tailrace_sink.options.config import SinkConfig

@@ -15,7 +15,7 @@ import pytest
 
 from tailrace.reading.topics import committed_messages
 from tailrace_publisher.errors import SchemaRefused
-from tailrace_schemas.topics import TableName, value_subject
+from tailrace_schemas.topics.topic_names import TableName, value_subject
 from tailrace_sink.errors import EventFormUnread
 from tailrace_sink.fold.empty_tables import registered_version
 from tailrace_sink.options.config import SinkConfig

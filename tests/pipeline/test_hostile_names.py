@@ -16,7 +16,7 @@ import pytest
 
 from tailrace.reading.terminal import shown
 from tailrace.web.run import WebOptions, serving
-from tailrace_schemas.names import avro_name
+from tailrace_schemas.topics.escaped_names import avro_name
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running

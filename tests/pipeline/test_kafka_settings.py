@@ -32,8 +32,8 @@ from tailrace_publisher.errors import (
     KafkaUnavailable,
     TopicCompacted,
 )
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed, wait_until

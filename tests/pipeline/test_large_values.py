@@ -19,8 +19,8 @@ from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.versions import current_columns
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import ChangePosition
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import LIMIT_S, wait_until
 from tests.pipeline.source_database import SourceDatabase, source_options

@@ -18,9 +18,9 @@ from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
 from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
 from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe, probe_of
 from tailrace_publisher.source.queries import INVALID_OBJECT
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running

@@ -22,7 +22,7 @@ from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.oauth_tokens import OAuthTokens
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
 from tests.fix_kafka import SharedBroker
 from tests.pipeline import oauth_functions
 from tests.pipeline.commands import assert_carries

@@ -14,9 +14,13 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.runtime import database_topics
-from tailrace_schemas.checkpoint import CHECKPOINT_KEY_SCHEMA, CheckpointKey, DatabaseCheckpoint
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, key_subject, value_subject
+from tailrace_schemas.records.checkpoint import (
+    CHECKPOINT_KEY_SCHEMA,
+    CheckpointKey,
+    DatabaseCheckpoint,
+)
+from tailrace_schemas.topics.topic_names import TableName, key_subject, value_subject
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

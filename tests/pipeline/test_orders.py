@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from tailrace.cli.root import cli
 from tailrace.signals.request import ask
-from tailrace_schemas.daemon_status import DaemonStatus, TableStatus
-from tailrace_schemas.signals import TableOrder, TableSignal
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.signals import TableOrder, TableSignal
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.status import DaemonStatus, TableStatus
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

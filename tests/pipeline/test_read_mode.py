@@ -13,7 +13,7 @@ import pytest
 from tailrace.enable.tsql import least_grants
 from tailrace_publisher.errors import ConfigError, PreflightError
 from tailrace_publisher.source_options import ReadMode
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed

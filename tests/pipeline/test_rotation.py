@@ -12,8 +12,8 @@ import pytest
 
 from tailrace.signals.request import ask
 from tailrace_publisher.config import PublisherConfig
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 from tests.pipeline.source_database import SourceDatabase

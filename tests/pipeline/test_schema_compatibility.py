@@ -7,7 +7,7 @@ import pytest
 
 from tailrace_publisher.daemon import registered
 from tailrace_publisher.errors import SchemaRefused
-from tailrace_schemas.topics import key_subject, value_subject
+from tailrace_schemas.topics.topic_names import key_subject, value_subject
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

@@ -18,11 +18,11 @@ from tailrace.reading.topics import Event, arrived, consumer_of
 from tailrace_publisher.daemon.agreed_map import agreed_map
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import DeliveryRejected, ShardsDiffer
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.shards import Shard, ShardMap
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.records.shards import Shard, ShardMap
+from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 from tests.pipeline.test_kafka_settings import make

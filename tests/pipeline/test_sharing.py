@@ -32,10 +32,10 @@ from tailrace_publisher.errors import (
     ReshardRefused,
     ShardsDiffer,
 )
-from tailrace_schemas.daemon_status import DaemonStatus
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.shards import Shard, ShardMap
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.shards import Shard, ShardMap
+from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_service.status import DaemonStatus
 from tailrace_sink.options.batch_options import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.cut_plan import plan_cut

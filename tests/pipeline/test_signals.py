@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from tailrace.cli.root import cli
 from tailrace.signals.request import SignalNotTaken, ask
 from tailrace_publisher.config import PublisherConfig
-from tailrace_schemas.signals import SnapshotSignal
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_schemas.topics.topic_names import TableName
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 

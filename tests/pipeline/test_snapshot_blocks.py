@@ -28,8 +28,8 @@ from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.tries import TRIES
 from tailrace_publisher.source.versions import current_columns
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 from tests.pipeline.source_database import SourceDatabase, source_options

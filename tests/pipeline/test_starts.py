@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace_publisher.errors import ConfigError, SnapshotsIncomplete, StartRefused
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.fix_connect_offsets import FILE, KEY, VALUE, placed
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, wait_until

@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 
 from tailrace.signals.request import ask
 from tailrace_publisher.errors import PreflightError, SchemaRefused
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, value_subject
+from tailrace_schemas.topics.topic_names import TableName, value_subject
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
@@ -200,7 +200,7 @@ def test_a_topic_that_kafka_refuses_stops_its_table_alone(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ):
     """A broker's create.topic.policy would do it; 249 characters are counted by us, too."""
-    monkeypatch.setattr("tailrace_schemas.topics.TOPIC_CHARACTERS_MAX", 1000)
+    monkeypatch.setattr("tailrace_schemas.topics.topic_names.TOPIC_CHARACTERS_MAX", 1000)
     source = pipe.source
     long = "\u00e9" * 100
     for table in ("keeps", long):

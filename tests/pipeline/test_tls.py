@@ -22,10 +22,10 @@ from tailrace_publisher.errors import ConfigError, EncryptionRefused
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.options import RegistryConfig
-from tailrace_schemas.registry import RegistryUnavailable
-from tailrace_schemas.registry_access import open_registry
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.options.sections import RegistryConfig
+from tailrace_service.registry.access import open_registry
+from tailrace_service.registry.client import RegistryUnavailable
 from tests.fix_certificates import KEY_PASSWORD, Chain, Issued, door
 from tests.fix_kafka import SharedBroker
 from tests.pipeline.commands import assert_carries

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tailrace_schemas.traces import ROOT, TraceKey
+from tailrace_service.tracing.traces import ROOT, TraceKey
 from tests.fix_collector import Collector
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running

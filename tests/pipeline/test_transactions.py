@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.shards import Shard, ShardMap
+from tailrace_schemas.records.shards import Shard, ShardMap
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 

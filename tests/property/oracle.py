@@ -14,7 +14,13 @@ from typing import Any
 
 import fastavro
 
-from tailrace_schemas.envelope import CONNECTOR, VERSION, TableSchema, envelope_schema, key_schema
+from tailrace_schemas.events.envelope import (
+    CONNECTOR,
+    VERSION,
+    TableSchema,
+    envelope_schema,
+    key_schema,
+)
 
 SERVER = "flights-server"
 PREFIX = "t"

@@ -15,8 +15,8 @@ from tailrace_publisher.encode.blocks.runs import commit_runs
 from tailrace_publisher.encode.forms import Cell, Declined, Form
 from tailrace_publisher.source.commit_columns import commits_of
 from tailrace_publisher.source.commit_times import Commits
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import POSITION_BYTES
+from tailrace_schemas.position.change_position import POSITION_BYTES
+from tailrace_schemas.position.lsn import Lsn
 from tests.property.blocks import cells_of
 
 LSNS = st.sets(st.binary(min_size=10, max_size=10), max_size=12).map(sorted)

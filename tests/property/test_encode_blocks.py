@@ -15,10 +15,10 @@ from tailrace_publisher.encode.forms import Declined, Form, NotAscii, cell_of
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.position import Operation, unpack_position
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
+from tailrace_schemas.position.change_position import Operation, unpack_position
 from tests.property.blocks import HEADER, cells_of
 from tests.property.oracle import KEY_ID, SERVER, VALUE_ID
 from tests.property.test_encode_roundtrip import Page, encoder_of, pages, same, schema_of

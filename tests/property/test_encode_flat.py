@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_schemas.envelope import TableSchema, position_of, position_only
-from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.flat import as_envelope, flat_schema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.events.envelope import TableSchema, position_of, position_only
+from tailrace_schemas.events.flat import as_envelope, flat_schema
+from tailrace_schemas.events.forms import EventForm
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tests.property.oracle import PREFIX, VALUE_ID, ExpectedEvent, Oracle, text_of
 from tests.property.test_encode_blocks import (
     COMMIT,

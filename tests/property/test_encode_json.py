@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from tailrace_publisher.encode.json_values import JsonSerializer, JsonWriting
 from tailrace_publisher.encode.rows import EncodedRows, joined_rows
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_schemas.dead_letters import DeadLetter
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, key_schema, position_of
-from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.flat import as_envelope, value_schema
-from tailrace_schemas.json_schema import json_schema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.serializations import JsonDecimals, Serialization
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, key_schema, position_of
+from tailrace_schemas.events.flat import as_envelope, value_schema
+from tailrace_schemas.events.forms import EventForm
+from tailrace_schemas.events.json_schema import json_schema
+from tailrace_schemas.events.serializations import JsonDecimals, Serialization
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.dead_letters import DeadLetter
 from tests.property.oracle import KEY_ID, PREFIX, VALUE_ID, Oracle
 from tests.property.test_encode_flat import FlatOracle
 from tests.property.test_encode_roundtrip import COLUMNS, Page, encoder_of, pages, schema_of

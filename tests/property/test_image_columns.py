@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.image_columns import ImageColumns
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 from tests.property.values import ALL_TYPES, values
 
 

@@ -7,8 +7,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tailrace_schemas.names import avro_name, topic_part, unescape
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.topics.escaped_names import avro_name, topic_part, unescape
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 
 # SQL Server identifiers: 1 to 128 UTF-16 units of nearly anything when quoted.
 IDENTIFIERS = st.text(

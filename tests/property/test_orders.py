@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tailrace_schemas.lsn import Lsn, lsn_text
-from tailrace_schemas.position import ChangePosition, Operation, pack_position
+from tailrace_schemas.position.change_position import ChangePosition, Operation, pack_position
+from tailrace_schemas.position.lsn import Lsn, lsn_text
 
 _EDGES = st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF])
 LSNS = st.builds(

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_schemas.shards import (
+from tailrace_schemas.records.shards import (
     SHARDS_MAX,
     ShardMap,
     group_id,
     map_transactional_id,
     transactional_id,
 )
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 
 TOPICS = st.lists(st.text(min_size=1, max_size=40), unique=True, max_size=60)
 COUNTS = st.integers(1, 12)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
 
 # ruff: noqa: DTZ001, DTZ901 - SQL Server's datetime types have no zone
 

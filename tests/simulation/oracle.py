@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.shards import Shard
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.records.shards import Shard
 from tests.simulation.history import ExpectedEvent, Named, TableHistory, histories
 from tests.simulation.kafka.broker import Partition
 from tests.simulation.lines import lines_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import fastavro
 
-from tailrace_schemas.progress import Progress
+from tailrace_schemas.records.progress import Progress
 from tests.simulation.kafka.broker import Broker, Entry, Partition, Transaction
 from tests.simulation.kafka.registry import Schemas
 

@@ -12,7 +12,7 @@ from tailrace_publisher.daemon.loop import run as run_publisher
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import database_topics
-from tailrace_schemas.shards import Shard
+from tailrace_schemas.records.shards import Shard
 from tests.simulation.inline import Lane
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import make_ports, new_stop

@@ -41,15 +41,15 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports
-from tailrace_schemas.registry_access import RegistryError
-from tailrace_schemas.shards import Shard, ShardMap, transactional_id
-from tailrace_schemas.signals import (
+from tailrace_schemas.records.shards import Shard, ShardMap, transactional_id
+from tailrace_schemas.records.signals import (
     PauseSignal,
     Signal,
     SnapshotSignal,
     TableOrder,
     TableSignal,
 )
+from tailrace_service.registry.access import RegistryError
 from tests.simulation.actions import ACTIONS
 from tests.simulation.inline import Lane
 from tests.simulation.kafka.broker import Broker, Fate, Transaction

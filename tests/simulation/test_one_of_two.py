@@ -16,8 +16,8 @@ from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import CheckpointEncoder
 from tailrace_publisher.errors import ConfigError, LeaseLost, ShardsDiffer
 from tailrace_publisher.runtime import database_topics, kafka_access
-from tailrace_schemas.checkpoint import CheckpointKey
-from tailrace_schemas.shards import Shard, older_transactional_id
+from tailrace_schemas.records.checkpoint import CheckpointKey
+from tailrace_schemas.records.shards import Shard, older_transactional_id
 from tests.simulation.ports import replaced
 from tests.simulation.resting import RestingModel
 

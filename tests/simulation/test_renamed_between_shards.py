@@ -9,8 +9,8 @@ import pytest
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import agreed_map
 from tailrace_publisher.daemon.reshard import reshard
-from tailrace_schemas.shards import Shard
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.shards import Shard
+from tailrace_schemas.topics.topic_names import TableName
 from tests.simulation.resting import RestingModel
 
 SHARDS = 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.delta import classes as delta_classes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
 from tailrace_sink.reading.changes import ChangesUnknown
 from tailrace_sink.reading.cut import CutUnknown

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.reading.cut import CutUnknown

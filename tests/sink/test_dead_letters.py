@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace.reading.lake import dead_letters
-from tailrace_schemas.registry import RegistryRejected
+from tailrace_service.registry.client import RegistryRejected
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import BadRecordRefused
 from tailrace_sink.reading.cut import CutUnknown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CDC_COLUMNS, quote
 from tests.fix_envelopes import DATABASE, Source, column

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_sink.reading.reader import read
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake

@@ -12,8 +12,8 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.registry import RegistryRejected
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_service.registry.client import RegistryRejected
 from tailrace_sink.daemon.application import serve
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.progress import position_hash
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.records.progress import position_hash
 from tailrace_sink.errors import TopicUnknown
 from tailrace_sink.fold.ledger import counted_by_spark, counted_in
 from tailrace_sink.plan.topic_ranges import Counted

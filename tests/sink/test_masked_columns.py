@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 

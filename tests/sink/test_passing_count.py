@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.progress import position_hash, signed
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import position_hash, signed
 from tailrace_sink.delta import commits as delta_parts
 from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.file_log import table_version

@@ -16,9 +16,9 @@ import pytest
 from tailrace.explain.row import Explanation, add_lake
 from tailrace.reading.change_rows import ChangeRow
 from tailrace.reading.lake import CommitRows
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from tailrace.reading.lake import CommitRows
 from tailrace_publisher.daemon.reshard import reshard
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe, pipe  # noqa: F401 - a fixture
 from tests.pipeline.running import Running, wait_until
 from tests.pipeline.test_shards import TABLES, is_caught_up, shop  # noqa: F401

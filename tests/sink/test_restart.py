@@ -25,7 +25,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port
-from tailrace_schemas.daemon_status import DaemonStatus
+from tailrace_service.status import DaemonStatus
 from tailrace_sink.daemon.application import serve
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import LakeTaken

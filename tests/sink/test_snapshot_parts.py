@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.reading.reader import CutUnknown, read
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake

@@ -13,9 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from structlog.testing import capture_logs
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.daemon.warm_up import check_upsert
 from tailrace_sink.delta import classes as delta_classes
 from tailrace_sink.delta.append_once import append_version

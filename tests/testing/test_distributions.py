@@ -27,6 +27,7 @@ PACKAGES = {
     "tailrace-emulator": {"tailrace_emulator": "emulator"},
     "tailrace": {
         "tailrace_schemas": "schemas",
+        "tailrace_service": "service",
         "tailrace_publisher": "publisher",
         "tailrace_sink": "spark_sink",
         "tailrace_compose": "compose",

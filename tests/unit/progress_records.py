@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tailrace_schemas.progress import PartitionProgress, Progress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.plan.progress_record import ProgressRecord
 
 NAMES = TopicNames("p")

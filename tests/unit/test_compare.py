@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tailrace.demo.compare import compare_positions, compare_rows
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 
 
 def position(block, operation=Operation.INSERT):

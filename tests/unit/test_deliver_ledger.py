@@ -12,8 +12,8 @@ from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
 from tailrace_publisher.kafka_options import Partitioner
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.progress import OperationCounts, PartitionProgress
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.records.progress import OperationCounts, PartitionProgress
 from tests.property.oracle import position_sum
 
 

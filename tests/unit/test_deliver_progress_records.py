@@ -6,7 +6,7 @@ from tailrace.audit.ledger import Problems, check_chain
 from tailrace_publisher.deliver.progress_records import largest_record, progress_records
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import DeliveryRejected
-from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
 
 
 def progress(tables: int, partitions: int, snapshotting: int = 0) -> Progress:

@@ -14,13 +14,13 @@ from tailrace_publisher.encode.around import encode_around, encode_images_around
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows, joined_rows
 from tailrace_publisher.errors import EncodeError
-from tailrace_schemas.dead_letters import ROW_CHARACTERS, DeadLetter, row_of
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.dead_letters import ROW_CHARACTERS, DeadLetter, row_of
+from tailrace_schemas.topics.topic_names import TableName
 
 COMMIT = Lsn(1, 2, 3).to_bytes()
 COMMIT_MS = {COMMIT: 1_000}

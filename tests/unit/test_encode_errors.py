@@ -15,10 +15,10 @@ from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.varint import encode_long
 from tailrace_publisher.errors import EncodeError
 from tailrace_publisher.event_options import Surrogates
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType, UnsupportedType
+from tailrace_schemas.events.column_types import ColumnType, UnsupportedType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 COMMIT = Lsn(1, 2, 3).to_bytes()
 SEQVAL = Lsn(1, 2, 2).to_bytes()

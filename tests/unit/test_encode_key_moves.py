@@ -7,8 +7,8 @@ import pytest
 from tailrace_publisher.encode.key_moves import KeyMoves
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import OrderUnknown
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 
 Event = tuple[int, int, str, str]
 """Commit, seqval, d or c, key."""

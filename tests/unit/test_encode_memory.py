@@ -8,10 +8,10 @@ import sys
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.source_parts import SUFFIXES_BYTES_MAX
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 COLUMNS = 1000
 SCHEMA = TableSchema(
@@ -55,7 +55,7 @@ def test_the_rows_of_a_large_transaction_share_what_is_remembered():
 IN_BLOCKS = """
 import sys
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_schemas.event_forms import EventForm
+from tailrace_schemas.events.forms import EventForm
 from tests.property.test_encode_blocks import COMMIT, KEY, TEXT, block_encoder, block_of, row
 from tests.property.test_encode_roundtrip import schema_of
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tailrace_publisher.encode.placeholder import Placeholder
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TYPES = ("int", "nvarchar", "varbinary", "text", "image", "hierarchyid")
 LARGE = {"nvarchar", "varbinary"}

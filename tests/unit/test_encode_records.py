@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.encode.records import RecordDecoder, RecordEncoder
-from tailrace_schemas.checkpoint import CHECKPOINT_SCHEMA, TableCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import (
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import CHECKPOINT_SCHEMA, TableCheckpoint
+from tailrace_schemas.records.progress import (
     PROGRESS_SCHEMA,
     OperationCounts,
     PartitionProgress,
     Progress,
 )
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_service.registry.client import SchemaRegistry
 
 
 class Known(SchemaRegistry):

@@ -1,10 +1,10 @@
 """Rows are told apart by their identity's values, whatever these are."""
 
 from tailrace_publisher.encode.row_identity import RowIdentity
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 SCHEMA = TableSchema(
     TableName("db", "dbo", "t"),

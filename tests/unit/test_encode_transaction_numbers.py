@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
 from tailrace_publisher.encode.varint import NULL, PRESENT, encode_long, encode_string
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import pack_position
-from tailrace_schemas.transactions import Boundary
+from tailrace_schemas.position.change_position import pack_position
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.transactions import Boundary
 
 
 def lsn(number: int) -> Lsn:

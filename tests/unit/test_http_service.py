@@ -19,18 +19,18 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from tailrace_schemas import http_places
-from tailrace_schemas.http_access import Address, read_token
-from tailrace_schemas.http_messages import Refused, Request, Response, Route
-from tailrace_schemas.http_places import (
+from tailrace_service.http import connection_limits
+from tailrace_service.http.access import Address, read_token
+from tailrace_service.http.connection_limits import (
     ANSWERING_OF_ADDRESS_MAX,
     READING_MAX,
     READING_OF_ADDRESS_MAX,
     Guest,
     Places,
 )
-from tailrace_schemas.http_service import BODY_MAX, HttpService
-from tailrace_schemas.http_tls import read_tls
+from tailrace_service.http.messages import Refused, Request, Response, Route
+from tailrace_service.http.service import BODY_MAX, HttpService
+from tailrace_service.http.tls import read_tls
 from tests.fix_certificates import Chain
 from tests.pipeline.running import wait_until
 
@@ -173,7 +173,7 @@ def is_shut(connection: socket.socket) -> bool:
 def test_a_request_has_one_deadline_however_its_bytes_come(
     is_encrypted: bool, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http_places, "READ_S", 0.3)
+    monkeypatch.setattr(connection_limits, "READ_S", 0.3)
     tls = read_tls(chain.server.chain, chain.server.key) if is_encrypted else None
     with (
         HttpService(Address(0, tls=tls), ROUTES) as service,

@@ -24,13 +24,14 @@ LOCK = (ROOT / "requirements.lock").read_text()
 # What the command `publish` and the embedded server are made of; what runs at import only counts.
 PUBLISHER_CODE = (
     "schemas",
+    "service",
     "emulator",
     "publisher",
     "compose",
     "tailrace/cli/root.py",
     "tailrace/settings/load.py",
 )
-SINK_CODE = ("schemas", "spark_sink", "compose/tailrace_compose/local")
+SINK_CODE = ("schemas", "service", "spark_sink", "compose/tailrace_compose/local")
 OURS = {"tailrace", "tailrace-emulator"}
 
 

@@ -11,9 +11,9 @@ from tailrace.audit.ledger import (
     check_chain,
     ranges_by_partition,
 )
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import PartitionProgress, Progress, position_hash, signed
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import PartitionProgress, Progress, position_hash, signed
 
 Held = list[tuple[int, ChangePosition | None]]
 

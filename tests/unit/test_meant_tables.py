@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tailrace_publisher.daemon.signals import Signals
-from tailrace_schemas.signals import SnapshotSignal
-from tailrace_schemas.topics import TableName, meant_by, told_apart
+from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart
 
 LOWER, UPPER = TableName("shop", "dbo", "orders"), TableName("shop", "dbo", "Orders")
 LINES = TableName("shop", "dbo", "Lines")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tailrace.reading.moments import Moment, MomentError, parse_lsn
 from tailrace.reading.schema_versions import changes_between
-from tailrace_schemas.envelope import SchemaColumn
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import Progress
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import Progress
 
 LSNS = st.builds(
     Lsn, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**16 - 1)

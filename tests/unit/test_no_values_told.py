@@ -28,10 +28,10 @@ from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_publisher.source.block_faults import BlockFaults
 from tailrace_publisher.source.server_errors import source_error, without_literals
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 MARK = "Erika"
 TABLE = TableName("crm", "dbo", "people")

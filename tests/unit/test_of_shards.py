@@ -13,9 +13,9 @@ from tailrace.reading.progress import decode
 from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.metrics import Metrics
-from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus, of_shards
-from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.status import DaemonStatus, Failure, TableStatus, of_shards
 
 
 def shard(number: int, closed_lsn: str | None, lag_s: float | None = 1.0) -> DaemonStatus:

@@ -18,9 +18,9 @@ from tailrace_publisher.errors import (
     UnexpectedTableError,
 )
 from tailrace_publisher.one_table import of_one_table
-from tailrace_schemas.registry import RegistryError, RegistryRejected, RegistryUnavailable
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import UnsupportedType
+from tailrace_schemas.events.column_types import UnsupportedType
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.client import RegistryError, RegistryRejected, RegistryUnavailable
 
 TABLE = TableName("db", "dbo", "t")
 DOING = "reading change rows of capture instance dbo_t"

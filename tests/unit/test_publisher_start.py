@@ -7,7 +7,7 @@ from tailrace_publisher.checkpoint.java_map import NotAnOffsetsFile, read_map
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.coverage import covers_from_start
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.fix_connect_offsets import (
     COMMIT_LSN,
     DATABASE,

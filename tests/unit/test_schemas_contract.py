@@ -8,18 +8,18 @@ import zlib
 import fastavro
 import pytest
 
-from tailrace_schemas.envelope import (
+from tailrace_schemas.events.column_types import ColumnType, UnsupportedType, avro_type, lake_type
+from tailrace_schemas.events.envelope import (
     SchemaColumn,
     TableSchema,
     envelope_schema,
     key_schema,
     table_schema_of,
 )
-from tailrace_schemas.framing import frame_header, split_frame
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import position_hash, signed
-from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_schemas.types import ColumnType, UnsupportedType, avro_type, lake_type
+from tailrace_schemas.events.framing import frame_header, split_frame
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import position_hash, signed
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tests.property.values import ALL_TYPES
 
 TABLE = TableName("Flug Daten", "dbo", "Flüge.2013")

@@ -8,17 +8,17 @@ from dataclasses import replace
 import fastavro
 import pytest
 
-from tailrace_schemas.envelope import (
+from tailrace_schemas.events.column_types import ColumnType, UnsupportedType
+from tailrace_schemas.events.envelope import (
     SchemaColumn,
     TableSchema,
     envelope_schema,
     key_schema,
     table_schema_of,
 )
-from tailrace_schemas.event_forms import EventForm, form_of
-from tailrace_schemas.flat import FLAT_FIELDS, flat_schema, value_schema
-from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_schemas.types import ColumnType, UnsupportedType
+from tailrace_schemas.events.flat import FLAT_FIELDS, flat_schema, value_schema
+from tailrace_schemas.events.forms import EventForm, form_of
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import SNAPSHOT_HELPS, EventFormUnread
 from tailrace_sink.fold.table_batch import TableBatches
 from tailrace_sink.plan.topic_ranges import TopicRange

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import fastavro
 import pytest
 
-from tailrace_schemas.connect_types import with_connect_types
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, key_schema, table_schema_of
-from tailrace_schemas.event_forms import EventForm, EventShape
-from tailrace_schemas.flat import value_schema
-from tailrace_schemas.json_schema import json_schema
-from tailrace_schemas.serializations import JsonDecimals, Serialization
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.connect_types import with_connect_types
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, key_schema, table_schema_of
+from tailrace_schemas.events.flat import value_schema
+from tailrace_schemas.events.forms import EventForm, EventShape
+from tailrace_schemas.events.json_schema import json_schema
+from tailrace_schemas.events.serializations import JsonDecimals, Serialization
 from tailrace_sink.errors import SNAPSHOT_HELPS, EventFormUnread
 from tailrace_sink.rows.decode import writer_schema
 from tests.unit.test_schemas_contract import SCHEMA, TABLE

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tailrace_schemas.signals import (
+from tailrace_schemas.records.signals import (
     AcceptedLoss,
     PauseSignal,
     Signal,

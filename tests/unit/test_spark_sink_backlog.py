@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.progress import PROGRESS_SCHEMA
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tailrace_sink.kafka.progress_topic import SliceSize, fitting
 from tailrace_sink.log.progress_feed import Feed
 from tailrace_sink.options.batch_options import Bound

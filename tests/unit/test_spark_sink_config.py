@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig
 

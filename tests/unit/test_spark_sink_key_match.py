@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.fold.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.tables.lake_table import POSITION, Kind, LakeColumn, LakeTable
 

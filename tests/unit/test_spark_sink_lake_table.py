@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.options.config import DeleteMode
 from tailrace_sink.rows.mirror_statements import merge_statement

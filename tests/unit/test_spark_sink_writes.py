@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import OperationCounts
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import OperationCounts
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.fold.write_choice import Write, files_within, way_to_write
 from tailrace_sink.options.config import DeleteMode, SinkConfig
 from tailrace_sink.plan.topic_ranges import TopicRange

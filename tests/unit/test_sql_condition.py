@@ -7,7 +7,7 @@ import pytest
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.sql_condition import check_condition
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 
 ORDERS = TableName("db", "dbo", "orders")

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from tailrace.cli.root import cli
 from tailrace.lag.status import Stage, _lags, lag_s
 from tailrace_publisher.config import PublisherConfig
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 @pytest.mark.parametrize(

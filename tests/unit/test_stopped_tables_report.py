@@ -4,9 +4,9 @@ import pytest
 
 from tailrace.lag.stopped_tables import TableNote, note_of
 from tailrace_publisher.daemon.table_state import TableState
-from tailrace_schemas.checkpoint import TableCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import TableCheckpoint
 
 RECORD = TableCheckpoint("done", ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 1), snapshot_rows=7)
 

@@ -7,11 +7,11 @@ from hypothesis import given
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topic_templates import TopicTemplate
-from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.templates import TopicTemplate
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import SNAPSHOT_HELPS, TopicNameUnread
 from tailrace_sink.fold.table_batch import TableBatches
 from tailrace_sink.plan.topic_ranges import TopicRange

@@ -7,9 +7,10 @@ import structlog
 
 from tailrace.doctor.findings import Level
 from tailrace.doctor.traces import look_at_traces
-from tailrace_schemas.options import problems
-from tailrace_schemas.traces import ROOT, Span, TraceKey, TracingUnavailable, open_traces
-from tailrace_schemas.tracing_options import TracingConfig
+from tailrace_service.options.sections import problems
+from tailrace_service.tracing.export import TracingUnavailable, open_traces
+from tailrace_service.tracing.options import TracingConfig
+from tailrace_service.tracing.traces import ROOT, Span, TraceKey
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import ShardPosition, SinkState
 from tailrace_sink.watch.traces import SinkTraces
@@ -58,7 +59,7 @@ def test_a_collector_that_does_not_answer_costs_its_spans_and_little_time():
 
 
 def test_missing_packages_are_named_with_the_extra(monkeypatch):
-    monkeypatch.delitem(sys.modules, "tailrace_schemas.otlp", raising=False)
+    monkeypatch.delitem(sys.modules, "tailrace_service.tracing.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.context", None)
     with pytest.raises(TracingUnavailable, match=r"tailrace\[tracing\]"):
         open_traces(TracingConfig(endpoint="http://127.0.0.1:1/v1/traces"), "tailrace-sink")

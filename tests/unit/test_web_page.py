@@ -18,8 +18,8 @@ from tailrace.web.overview import overview
 from tailrace.web.run import WebOptions, weaknesses
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace.web.table_page import Explorer, table_page
-from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus
-from tailrace_schemas.progress import PartitionProgress, Progress
+from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_service.status import DaemonStatus, Failure, TableStatus
 
 NOW_MS = 1_795_000_000_000
 HOSTILE = "dbo.<script>alert('1')</script>\"&"

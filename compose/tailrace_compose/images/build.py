@@ -66,7 +66,15 @@ class Image:
 
 SOURCES_LABEL: Final = "tailrace.sources"
 """Says from which sources of ours an image was built."""
-_SOURCES: Final = ("schemas", "emulator", "publisher", "spark_sink", "compose", "tailrace")
+_SOURCES: Final = (
+    "schemas",
+    "service",
+    "emulator",
+    "publisher",
+    "spark_sink",
+    "compose",
+    "tailrace",
+)
 _CODE: Final = (".py", ".avsc", ".lock", ".Dockerfile", ".sh")
 
 IMAGES: Final[Mapping[str, Image]] = {

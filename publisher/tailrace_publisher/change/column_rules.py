@@ -9,9 +9,9 @@ from typing import Final
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.column_options import ColumnsConfig
-from tailrace_schemas.options import matches
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
+from tailrace_service.options.sections import matches
 
 _TEXT: Final = frozenset(
     {"char", "varchar", "nchar", "nvarchar", "text", "ntext", "sysname", "xml", "json"}

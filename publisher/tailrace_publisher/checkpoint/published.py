@@ -18,9 +18,9 @@ from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
-from tailrace_schemas.signals import AcceptedLoss, read_signal
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.records.signals import AcceptedLoss, read_signal
 
 _log = structlog.get_logger(__name__)
 

@@ -19,14 +19,14 @@ from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError, CheckpointUnavailable
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import (
+from tailrace_schemas.records.checkpoint import (
     CHECKPOINT_SCHEMA,
     CheckpointKey,
     DatabaseCheckpoint,
     TableCheckpoint,
     older_instance,
 )
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 
 @dataclass(slots=True)

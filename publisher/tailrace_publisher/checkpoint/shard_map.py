@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace_publisher.checkpoint.partition import PATIENCE_S, newest_by_key
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.ports import KafkaAccess
-from tailrace_schemas.shards import MAP_KEY, ShardMap
+from tailrace_schemas.records.shards import MAP_KEY, ShardMap
 
 
 def read_map(kafka: KafkaAccess, topic: str) -> ShardMap | None:

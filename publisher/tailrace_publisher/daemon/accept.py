@@ -16,9 +16,9 @@ from tailrace_publisher.runtime import DatabaseTopics, database_topics
 from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
 from tailrace_publisher.source.loss import check_not_backwards
 from tailrace_publisher.source.queries import max_lsn
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.shards import transactional_id
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.shards import transactional_id
 
 
 @dataclass(frozen=True, slots=True)

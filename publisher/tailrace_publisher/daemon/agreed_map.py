@@ -23,8 +23,8 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.ports import KafkaAccess, Ports
 from tailrace_publisher.runtime import DatabaseTopics, kafka_access
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
-from tailrace_schemas.shards import MAP_KEY, Shard, ShardMap, map_transactional_id
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.shards import MAP_KEY, Shard, ShardMap, map_transactional_id
 
 _log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import RecordTooLarge
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.dead_letters import DeadLetter
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.records.dead_letters import DeadLetter
 
 _NUMBERS_BYTES: Final = 200
 """What the numbers of an event in its transaction add to it, generously."""

@@ -13,8 +13,8 @@ from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import UNREAD, WHOLE, TableState
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.status import DaemonStatus, TableStatus, by_name
 
 Phase = Literal["starting", "running", "retrying", "paused", "stopped", "ended"]
 """The last two are of one database of several (one_database.py): what ended it waiting does not

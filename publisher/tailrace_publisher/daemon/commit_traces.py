@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.lsn import LSN_BYTES, Lsn
-from tailrace_schemas.traces import ROOT, Attributes, Span, TraceKey
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
+from tailrace_service.tracing.traces import ROOT, Attributes, Span, TraceKey
 
 _TOPICS_MAX = 20
 

@@ -21,8 +21,8 @@ from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.merge import Block
-from tailrace_schemas.lsn import LSN_BYTES, Lsn
-from tailrace_schemas.position import POSITION_BYTES, ChangePosition
+from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 _END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
 _OF_TIMEOUT: Final = 1 / 3

@@ -26,8 +26,8 @@ from tailrace_publisher.runtime import Runtime, Step, database_topics
 from tailrace_publisher.source.instances import KnownCatalog
 from tailrace_publisher.source.tries import TryingConnection
 from tailrace_publisher.source_options import ReadMode
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.client import RegistryError
 
 _log = structlog.get_logger(__name__)
 

@@ -16,9 +16,9 @@ from tailrace_publisher.daemon.table_state import TableState
 from tailrace_publisher.source.instances import choose_instance
 from tailrace_publisher.source.loss import check_place_kept
 from tailrace_publisher.source.versions import version_at
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 
 @dataclass(slots=True)

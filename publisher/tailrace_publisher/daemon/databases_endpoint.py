@@ -17,9 +17,9 @@ import structlog
 from tailrace_publisher.daemon.endpoint import routes_of
 from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.daemon.one_database import OneDatabase
-from tailrace_schemas.daemon_endpoint import metrics_response
-from tailrace_schemas.http_messages import Refused, Request, Response, Route, Routes
-from tailrace_schemas.topics import database_path
+from tailrace_schemas.topics.topic_names import database_path
+from tailrace_service.endpoint import metrics_response
+from tailrace_service.http.messages import Refused, Request, Response, Route, Routes
 
 _log = structlog.get_logger(__name__)
 

@@ -25,21 +25,21 @@ from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
 from tailrace_publisher.sql_condition import check_condition
-from tailrace_schemas.daemon_endpoint import (
-    EndpointRefused,
-    daemon_endpoint,
-    metrics_response,
-    status_response,
-)
-from tailrace_schemas.http_messages import Refused, Request, Response, Route, Routes
-from tailrace_schemas.signals import (
+from tailrace_schemas.records.signals import (
     PauseSignal,
     Signal,
     SnapshotSignal,
     TableOrder,
     TableSignal,
 )
-from tailrace_schemas.topics import meant_by, told_apart
+from tailrace_schemas.topics.topic_names import meant_by, told_apart
+from tailrace_service.endpoint import (
+    EndpointRefused,
+    daemon_endpoint,
+    metrics_response,
+    status_response,
+)
+from tailrace_service.http.messages import Refused, Request, Response, Route, Routes
 
 _log = structlog.get_logger(__name__)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tailrace_publisher.errors import LeaseLost
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class FencingCheck:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.event_forms import EventShape
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.forms import EventShape
+from tailrace_schemas.position.lsn import Lsn
 
 
 @dataclass(slots=True)

@@ -20,8 +20,9 @@ from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
-from tailrace_schemas.shards import Shard
-from tailrace_schemas.traces import Traces, TracingUnavailable, open_traces
+from tailrace_schemas.records.shards import Shard
+from tailrace_service.tracing.export import TracingUnavailable, open_traces
+from tailrace_service.tracing.traces import Traces
 
 _log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from tailrace_publisher.errors import CheckpointLost
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.loss import check_not_backwards
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

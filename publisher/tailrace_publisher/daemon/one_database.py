@@ -24,8 +24,8 @@ from tailrace_publisher.errors import PreflightError, PublisherError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime, Step
-from tailrace_schemas.daemon_status import DaemonStatus, LastFailures
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.status import DaemonStatus, LastFailures
 
 _log = structlog.get_logger(__name__)
 

@@ -24,7 +24,7 @@ from tailrace_publisher.source.loss import (
     check_same_database,
 )
 from tailrace_publisher.source.queries import is_read_only, max_lsn
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

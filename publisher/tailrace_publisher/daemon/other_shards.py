@@ -12,9 +12,9 @@ from dataclasses import replace
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import TableCheckpoint
-from tailrace_schemas.shards import Shard
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.checkpoint import TableCheckpoint
+from tailrace_schemas.records.shards import Shard
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class OtherShards:

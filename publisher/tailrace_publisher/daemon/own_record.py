@@ -12,8 +12,8 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import command_producer
 from tailrace_publisher.encode.records import CheckpointEncoder
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint
-from tailrace_schemas.shards import older_transactional_id, transactional_id
+from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint
+from tailrace_schemas.records.shards import older_transactional_id, transactional_id
 
 _log = structlog.get_logger(__name__)
 

@@ -33,9 +33,9 @@ from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
 from tailrace_publisher.source.versions import current_columns
 from tailrace_publisher.source_options import ReadMode, SourceConfig
-from tailrace_schemas.topic_templates import is_plain_name
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import UnsupportedType, avro_type
+from tailrace_schemas.events.column_types import UnsupportedType, avro_type
+from tailrace_schemas.topics.templates import is_plain_name
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

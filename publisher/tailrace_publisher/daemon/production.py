@@ -32,7 +32,7 @@ from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.session_settings import SESSION_SETTINGS
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.registry_access import open_registry
+from tailrace_service.registry.access import open_registry
 
 _Client = TypeVar("_Client")
 _Parameters = ParamSpec("_Parameters")

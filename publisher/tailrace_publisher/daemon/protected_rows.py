@@ -16,7 +16,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import unseen
 from tailrace_publisher.source.partitions import partitioned, switchable_partitions
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

@@ -28,10 +28,10 @@ from tailrace_publisher.deliver.delivery import Checkpoints
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
+from tailrace_schemas.topics.topic_names import TableName
 
 _NOTHING: Final = TableRecord()
 _REFUSALS_KEPT_MS: Final = 60_000

@@ -6,7 +6,7 @@ from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.source_options import ReadMode
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 
 
 def take_read_mode(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tailrace_publisher.daemon.coverage import PublishedTable, Reading, reading_of
 from tailrace_publisher.source.probe import Probe
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 @dataclass(frozen=True, slots=True)

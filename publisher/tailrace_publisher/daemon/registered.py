@@ -18,12 +18,12 @@ from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Registry
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.differences import differences
-from tailrace_schemas.envelope import TableSchema, table_schema_of
-from tailrace_schemas.event_forms import EventShape
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import RegistryError, RegistryRejected
-from tailrace_schemas.topics import key_subject, value_subject
+from tailrace_schemas.events.envelope import TableSchema, table_schema_of
+from tailrace_schemas.events.forms import EventShape
+from tailrace_schemas.events.schema_differences import differences
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import key_subject, value_subject
+from tailrace_service.registry.client import RegistryError, RegistryRejected
 
 AT_ONCE_MAX: Final = 16
 """Tables whose schemas a start waits for; those of others are registered beside the stream."""

@@ -24,7 +24,7 @@ from tailrace_publisher.errors import StillStopped, TableRenamed
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.instances import Catalog
 from tailrace_publisher.table_options import OnRename
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

@@ -34,10 +34,10 @@ from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
 from tailrace_publisher.errors import KafkaUnavailable, ReshardRefused
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics, kafka_access
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.shards import Shard, ShardMap, transactional_id
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.shards import Shard, ShardMap, transactional_id
+from tailrace_schemas.topics.topic_names import TopicNames
 
 _log = structlog.get_logger(__name__)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from tailrace_publisher.checkpoint.published import Published
 from tailrace_publisher.encode.records import CheckpointEncoder, registered
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
-from tailrace_schemas.shards import MAP_KEY, ShardMap
-from tailrace_schemas.topics import TableName, value_subject
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.records.shards import MAP_KEY, ShardMap
+from tailrace_schemas.topics.topic_names import TableName, value_subject
 
 Message = tuple[bytes | None, bytes | None, int]
 """Key, value and partition."""

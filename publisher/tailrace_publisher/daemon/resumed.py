@@ -22,9 +22,9 @@ from tailrace_publisher.daemon.table_state import PUBLISHED
 from tailrace_publisher.errors import ColumnsRefused
 from tailrace_publisher.source.catalog import DdlRow
 from tailrace_publisher.source.versions import registered_form
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class ResumedVersions:

@@ -13,9 +13,9 @@ from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import milliseconds
 from tailrace_publisher.source.ddl_statements import DdlStatement, ddl_behind
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.schema_changes import SchemaChange
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.schema_changes import SchemaChange
 
 
 class SchemaChanges:

@@ -10,8 +10,8 @@ from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.daemon_status import DaemonStatus, of_shards
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.status import DaemonStatus, of_shards
 
 _ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
 """The phase of all is the first of these that one has."""

@@ -27,7 +27,7 @@ from tailrace_publisher.errors import LeaseLost, PublisherError, ShardsDiffer
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import text_of
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.shards import Shard, ShardMap, group_id
+from tailrace_schemas.records.shards import Shard, ShardMap, group_id
 
 _log = structlog.get_logger(__name__)
 

@@ -21,14 +21,14 @@ from tailrace_publisher.deliver.topics import signals_spec
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_publisher.ports import KafkaConsumer
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.signals import (
+from tailrace_schemas.records.signals import (
     AcceptedLoss,
     PauseSignal,
     SnapshotSignal,
     TableSignal,
     read_signal,
 )
-from tailrace_schemas.topics import told_apart
+from tailrace_schemas.topics.topic_names import told_apart
 
 _log = structlog.get_logger(__name__)
 

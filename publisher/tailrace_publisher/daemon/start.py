@@ -21,8 +21,8 @@ from tailrace_publisher.ports import Connection, KafkaAccess
 from tailrace_publisher.source.instances import by_table
 from tailrace_publisher.source.start_lsn import at_server, map_time
 from tailrace_publisher.start_options import StartConfig
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

@@ -28,8 +28,8 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.snapshot_options import SnapshotConfig
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

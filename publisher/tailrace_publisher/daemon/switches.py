@@ -31,7 +31,7 @@ from tailrace_publisher.source.partitions import (
     are_elsewhere,
     switchable_partitions,
 )
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

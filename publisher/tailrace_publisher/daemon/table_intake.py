@@ -40,9 +40,9 @@ from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.conversions import changing_conversions
 from tailrace_publisher.source.instances import Catalog, by_table
 from tailrace_publisher.source.versions import current_columns, timeline, versions_of
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tailrace_publisher.daemon.table_state import TableState
-from tailrace_schemas.checkpoint import TableCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import TableCheckpoint
 
 _SKIPPED: Final = "skipped"
 """In records of earlier releases: followed without a snapshot."""

@@ -7,7 +7,7 @@ from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_publisher.source.queries import estimated_rows
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class TableSizes:

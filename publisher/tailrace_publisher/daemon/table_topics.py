@@ -13,7 +13,7 @@ from tailrace_publisher.errors import (
     TopicCompacted,
     TopicPartitionsChanged,
 )
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class TableTopics:

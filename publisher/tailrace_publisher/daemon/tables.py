@@ -35,8 +35,8 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.sql_condition import shape_of
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.topics import TableName, meant_by
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.topics.topic_names import TableName, meant_by
 
 _log = structlog.get_logger(__name__)
 

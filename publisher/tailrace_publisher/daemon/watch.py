@@ -20,7 +20,7 @@ from tailrace_publisher.source.scan_sessions import (
     captured_until,
     scan_sessions,
 )
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _MARKS_MAX = 1000
 """Looks that are kept until the capture process has reached their end of the log."""

@@ -58,8 +58,8 @@ from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import server_name
 from tailrace_publisher.table_options import OnRename
-from tailrace_schemas.shards import transactional_id
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 

@@ -32,11 +32,11 @@ from tailrace_publisher.deliver.topics import TopicSpec
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.dead_letters import DeadLetter
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import PUBLISHER_HEADER, Progress
-from tailrace_schemas.schema_changes import SchemaChange
-from tailrace_schemas.transactions import Boundary
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.dead_letters import DeadLetter
+from tailrace_schemas.records.progress import PUBLISHER_HEADER, Progress
+from tailrace_schemas.records.schema_changes import SchemaChange
+from tailrace_schemas.records.transactions import Boundary
 
 __all__ = ["Checkpoints", "KafkaDelivery"]
 

@@ -8,15 +8,15 @@ from typing import Any
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.encode.records import CheckpointEncoder, registered
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
-from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA
-from tailrace_schemas.schema_changes import (
+from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
+from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA
+from tailrace_schemas.records.schema_changes import (
     SCHEMA_CHANGE_KEY_SCHEMA,
     SCHEMA_CHANGE_SCHEMA,
     SchemaChange,
 )
-from tailrace_schemas.topics import key_subject, value_subject
-from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
+from tailrace_schemas.records.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
+from tailrace_schemas.topics.topic_names import key_subject, value_subject
 
 Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
 """Those that changed; None takes one away, also one of another form, by its key as it is in the

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
-from tailrace_schemas.progress import OperationCounts, PartitionProgress, signed
+from tailrace_schemas.records.progress import OperationCounts, PartitionProgress, signed
 
 _OPERATION: Final = itemgetter(-1)
 """The operation is the last byte of a packed position."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.kafka_options import Partitioner
-from tailrace_schemas.framing import FRAME_BYTES
+from tailrace_schemas.events.framing import FRAME_BYTES
 
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tailrace_publisher.deliver.producer_options import MESSAGE_BYTES_MAX
 from tailrace_publisher.errors import DeliveryRejected
-from tailrace_schemas.progress import Progress
+from tailrace_schemas.records.progress import Progress
 
 _UNSEEN_BYTES: Final = 1_000_000  # Kafka's default of a topic's max.message.bytes, rounded down
 _AROUND_BYTES: Final = 1_000  # what a batch and a record are wrapped in, generously

@@ -19,7 +19,7 @@ from tailrace_publisher.deliver.topic_settings import (
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.ports import KafkaAccess
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _POLL_S: Final = 0.05
 _POLL_MAX_S: Final = 0.5  # each look lists all topics of the cluster

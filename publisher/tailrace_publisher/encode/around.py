@@ -14,9 +14,9 @@ from tailrace_publisher.encode.kinds import RawRow
 from tailrace_publisher.encode.rows import EncodedRows, joined_rows
 from tailrace_publisher.errors import EncodeError
 from tailrace_publisher.event_options import OnBadEvent
-from tailrace_schemas.dead_letters import DeadLetter, row_of
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation, pack_position
+from tailrace_schemas.position.change_position import ChangePosition, Operation, pack_position
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.dead_letters import DeadLetter, row_of
 
 _VALUES: Final = 5
 """Fields of a change row before its values."""

@@ -1,4 +1,4 @@
-"""Envelopes to CloudEvents; see ``tailrace_schemas.cloud_events``."""
+"""Envelopes to CloudEvents; see ``tailrace_schemas.events.cloud_events``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from tailrace_schemas.cloud_events import EVENT_TYPE, POSITION_ATTRIBUTE, SPEC_VERSION
-from tailrace_schemas.envelope import position_of
+from tailrace_schemas.events.cloud_events import EVENT_TYPE, POSITION_ATTRIBUTE, SPEC_VERSION
+from tailrace_schemas.events.envelope import position_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_DIGITS: Final = 16

@@ -1,9 +1,9 @@
 """One encoder per column: a sequence of values in, a list of Avro bytes out.
 
 The Avro type decides, not the SQL Server type: the dispatch goes through
-``tailrace_schemas.types``, so the bytes always fit the registered schema. Each encoder is one list
-comprehension; what looks repeated is unrolled on purpose (a call per value costs more than the
-encoding).
+``tailrace_schemas.events.column_types``, so the bytes always fit the registered schema. Each
+encoder is one list comprehension; what looks repeated is unrolled on purpose (a call per value
+costs more than the encoding).
 
 A value that does not fit raises one of ``VALUE_ERRORS``: never NULL, never a rounded number. The
 caller finds the row and names table, column and position.
@@ -28,9 +28,9 @@ from tailrace_publisher.encode.varint import (
     PRESENT,
     encode_long,
 )
-from tailrace_schemas.envelope import SchemaColumn
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import AvroSchema, avro_type
+from tailrace_schemas.events.column_types import AvroSchema, avro_type
+from tailrace_schemas.events.envelope import SchemaColumn
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
 
 ColumnEncoder = Callable[[Sequence[Any]], list[bytes]]
 

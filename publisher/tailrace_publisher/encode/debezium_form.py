@@ -26,8 +26,8 @@ from tailrace_publisher.encode.kinds import HAS_AFTER, HAS_BEFORE, Kind
 from tailrace_publisher.encode.page_events import PageEvents
 from tailrace_publisher.encode.source_parts import SourceParts, command_ids, envelope_end, serials
 from tailrace_publisher.encode.varint import NULL, PRESENT
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.position.lsn import Lsn
 
 MIDDLES: Final[dict[int, bytes]] = {
     kind: (PRESENT if kind in HAS_AFTER else NULL) if kind in HAS_BEFORE else b"" for kind in Kind

@@ -21,11 +21,11 @@ from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import SourceParts
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.errors import EncodeError
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, pack_position
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.forms import EventForm
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.position.change_position import ChangePosition, pack_position
+from tailrace_schemas.position.lsn import Lsn
 
 _OPERATIONS: Final = frozenset({1, 2, 3, 4})
 

@@ -26,9 +26,9 @@ from tailrace_publisher.encode.varint import (
     encode_string,
     encode_strings,
 )
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.lsn import Lsn, lsn_text
-from tailrace_schemas.position import POSITION_BYTES, ChangePosition
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition
+from tailrace_schemas.position.lsn import Lsn, lsn_text
 
 POSITION_DIGITS: Final = 2 * POSITION_BYTES
 

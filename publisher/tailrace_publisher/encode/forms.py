@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from tailrace_schemas.envelope import SchemaColumn
-from tailrace_schemas.transforms import TransformKind
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn
+from tailrace_schemas.events.transforms import TransformKind
 
 
 class Declined(Exception):

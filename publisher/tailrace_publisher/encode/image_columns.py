@@ -8,8 +8,8 @@ from typing import Any
 
 import fastavro
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.types import avro_type
+from tailrace_schemas.events.column_types import avro_type
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 
 
 class ImageColumns:

@@ -22,11 +22,11 @@ import fastavro
 
 from tailrace_publisher.encode.cloud_events import cloud_event
 from tailrace_publisher.encode.rows import Headers
-from tailrace_schemas.cloud_events import CONTENT_TYPE
-from tailrace_schemas.connect_types import ConnectSchemas, json_name
-from tailrace_schemas.event_forms import EventForm, form_of, row_fields
-from tailrace_schemas.framing import FRAME_BYTES, frame_header
-from tailrace_schemas.serializations import JsonDecimals, Serialization
+from tailrace_schemas.events.cloud_events import CONTENT_TYPE
+from tailrace_schemas.events.connect_types import ConnectSchemas, json_name
+from tailrace_schemas.events.forms import EventForm, form_of, row_fields
+from tailrace_schemas.events.framing import FRAME_BYTES, frame_header
+from tailrace_schemas.events.serializations import JsonDecimals, Serialization
 
 _Convert = Callable[[Any], Any]
 _Render = Callable[[Any, bytes], Any]

@@ -12,8 +12,8 @@ from typing import Final
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import OrderUnknown
-from tailrace_schemas.lsn import LSN_BYTES
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import LSN_BYTES
 
 _DELETE: Final = bytes([Operation.DELETE])
 _INSERT: Final = bytes([Operation.INSERT])

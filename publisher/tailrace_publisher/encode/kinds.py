@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
-from tailrace_schemas.position import Operation
+from tailrace_schemas.position.change_position import Operation
 
 RawRow = Sequence[Any]
 """(commit_lsn, command_id, seqval, operation, update_mask, *values in the schema's order)."""

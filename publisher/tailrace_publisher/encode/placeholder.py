@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tailrace_publisher.encode.update_mask import UpdateMask
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import TableSchema
 
 _CLR: Final = frozenset({"hierarchyid", "geometry", "geography"})
 _BYTES: Final = frozenset({"varbinary", "image"})

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Protocol
 import fastavro
 
 from tailrace_publisher.ports import Registry
-from tailrace_schemas.checkpoint import (
+from tailrace_schemas.events.framing import frame_header, split_frame
+from tailrace_schemas.records.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
     CheckpointKey,
     DatabaseCheckpoint,
     TableCheckpoint,
 )
-from tailrace_schemas.framing import frame_header, split_frame
-from tailrace_schemas.topics import key_subject, value_subject
+from tailrace_schemas.topics.topic_names import key_subject, value_subject
 
 
 class _Dataclass(Protocol):

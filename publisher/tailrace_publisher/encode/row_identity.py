@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tailrace_publisher.encode.columns import ColumnEncoder, column_encoder
-from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.events.envelope import TableSchema
 
 
 class RowIdentity:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tailrace_schemas.dead_letters import DeadLetter
+from tailrace_schemas.records.dead_letters import DeadLetter
 
 Headers = Sequence[tuple[str, bytes]]
 """Names and values of a record's headers."""
@@ -36,7 +36,7 @@ class EncodedRows:
     Attributes:
         topic: where they go.
         schema_id: registry id of the values' schema, for the ledger.
-        positions: 25 bytes each, see ``tailrace_schemas.position``; ascending.
+        positions: 25 bytes each, see ``tailrace_schemas.position.change_position``; ascending.
         keys: framed Avro keys, None for a keyless table.
         values: framed Avro envelopes.
         deletes: ascending indexes of the events that want a tombstone behind them.

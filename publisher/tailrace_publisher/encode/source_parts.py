@@ -17,9 +17,9 @@ from tailrace_publisher.encode.varint import (
     encode_string,
     encode_strings,
 )
-from tailrace_schemas.envelope import CONNECTOR, VERSION, TableSchema
-from tailrace_schemas.lsn import Lsn, lsn_text
-from tailrace_schemas.position import Operation
+from tailrace_schemas.events.envelope import CONNECTOR, VERSION, TableSchema
+from tailrace_schemas.position.change_position import Operation
+from tailrace_schemas.position.lsn import Lsn, lsn_text
 
 SUFFIXES_BYTES_MAX: Final = 262_144
 """What is remembered of one version at most: there may be thousands of them, and a suffix may name

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.varint import PRESENT, encode_long, encode_string
-from tailrace_schemas.lsn import LSN_BYTES, Lsn
-from tailrace_schemas.transactions import Boundary
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
+from tailrace_schemas.records.transactions import Boundary
 
 
 class TransactionNumbers:

@@ -12,9 +12,9 @@ from tailrace_publisher.encode.placeholder import Placeholder
 from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.event_options import OnBadEvent, Surrogates, UnavailableValues
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.forms import EventForm
+from tailrace_schemas.topics.topic_names import TableName
 
 _KINDS: Final = {
     "c": {Kind.INSERT},

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.names import avro_name
-from tailrace_schemas.position import Operation
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import Operation
+from tailrace_schemas.topics.escaped_names import avro_name
 
 
 @dataclass(frozen=True, slots=True)

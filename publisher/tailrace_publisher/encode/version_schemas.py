@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.json_values import JsonSerializer, JsonWriting
-from tailrace_schemas.connect_types import with_connect_types
-from tailrace_schemas.envelope import TableSchema, key_schema
-from tailrace_schemas.flat import value_schema
-from tailrace_schemas.json_schema import registered_schema
-from tailrace_schemas.serializations import Serialization
+from tailrace_schemas.events.connect_types import with_connect_types
+from tailrace_schemas.events.envelope import TableSchema, key_schema
+from tailrace_schemas.events.flat import value_schema
+from tailrace_schemas.events.json_schema import registered_schema
+from tailrace_schemas.events.serializations import Serialization
 
 _Schema = dict[str, Any]
 

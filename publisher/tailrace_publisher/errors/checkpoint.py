@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tailrace_publisher.errors.base import PublisherError
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TopicNames
 
 
 class CheckpointError(PublisherError):

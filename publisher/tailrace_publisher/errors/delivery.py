@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace_publisher.errors.base import PublisherError
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class DeliveryError(PublisherError):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from tailrace_publisher.errors.base import PublisherError
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _NEVER_HEALS: Final = frozenset({207, 208, 916})
 """Invalid column or object name: a statement of ours does not fit the database. And a login that

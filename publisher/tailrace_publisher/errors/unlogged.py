@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tailrace_publisher.errors.source import SourceError
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 
 class RowsSwitched(SourceError):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tailrace_publisher.source.page_readers import TableRows
-from tailrace_schemas.dead_letters import DeadLetter
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.dead_letters import DeadLetter
 
 _ROW_BYTES: Final = 140
 """Of a row's image, key and identity beside their bytes: three objects and their references."""

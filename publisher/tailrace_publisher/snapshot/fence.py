@@ -32,7 +32,7 @@ from tailrace_publisher.source.scan_sessions import (
     is_drained,
     scan_sessions,
 )
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

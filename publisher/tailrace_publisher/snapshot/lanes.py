@@ -22,7 +22,7 @@ from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolatio
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.queries import SERVER_NAME, allows_snapshot_isolation, server_name
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.snapshot.progress import SnapshotProgress
-from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.events.envelope import TableSchema
 
 
 @dataclass(frozen=True, slots=True)

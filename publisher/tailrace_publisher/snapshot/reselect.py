@@ -16,8 +16,8 @@ from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.key_text import key_text, needs_server_text
 from tailrace_publisher.snapshot.statements import row_statement
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.position import Operation
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import Operation
 
 _AT_ONCE: Final = 10
 """Rows of one round trip, which has a statement for each."""

@@ -37,7 +37,7 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.snapshot.table_snapshot import QUEUED_MAX, Reading, TableSnapshot
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

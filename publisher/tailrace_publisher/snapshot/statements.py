@@ -20,7 +20,7 @@ from tailrace_publisher.snapshot.key_text import (
 )
 from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.page_statements import value_expression
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 
 
 class ChunkStatements:

@@ -32,7 +32,7 @@ from tailrace_publisher.source.page_readers import BlockReading, TableReading, T
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.queries import max_lsn
 from tailrace_publisher.sql_condition import shape_of
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

@@ -22,8 +22,8 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.snapshot.untold import UntoldValues
 from tailrace_publisher.source.commit_times import milliseconds
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

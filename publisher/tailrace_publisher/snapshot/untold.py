@@ -19,9 +19,9 @@ from tailrace_publisher.encode.image_columns import ImageColumns
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_publisher.errors import EncodeError
 from tailrace_publisher.source.page_size import RowSize
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import Operation
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import Operation
+from tailrace_schemas.position.lsn import Lsn
 
 _NEVER: Final = -1
 _VALUES: Final = 5

@@ -42,8 +42,8 @@ from tailrace_publisher.source.table_blocks import (
 )
 from tailrace_publisher.source.tries import tried
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import LSN_BYTES, Lsn
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 _NAME_BYTES: Final = 512
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tailrace_publisher.encode.blocks.envelopes import EncodedBlock, Header
 from tailrace_publisher.encode.blocks.images import Images
 from tailrace_publisher.source.block_memory import PLACES
-from tailrace_schemas.position import unpack_position
+from tailrace_schemas.position.change_position import unpack_position
 
 _Made = TypeVar("_Made")
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import lsn_or_none
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.position.lsn import Lsn
 
 NARROWED_MAX: Final = 40
 """Object ids that a narrowed statement takes; it always has so many parameters."""

@@ -10,7 +10,7 @@ from typing import Any
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import NARROWED_MAX, narrowed
 from tailrace_publisher.source.queries import lsn_or_none
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 @dataclass(frozen=True, slots=True)

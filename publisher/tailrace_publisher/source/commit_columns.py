@@ -15,7 +15,7 @@ from tailrace_publisher.encode.blocks.pieces import Bytes, Flags, Longs
 from tailrace_publisher.encode.forms import Cell, Form
 from tailrace_publisher.source.block_cursor import BlockConnection
 from tailrace_publisher.source.commit_times import EPOCH, Commits, commits_statement
-from tailrace_schemas.lsn import LSN_BYTES, Lsn
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 _BLOCK_ROWS: Final = 5_000
 _CELLS: Final = (

@@ -11,7 +11,7 @@ from typing import Any, Final, overload
 
 from tailrace_publisher.errors import ConfigError, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
 _DAY_S: Final = 86_400

@@ -12,7 +12,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import Commits, commits_from
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.queries import max_lsn
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _EXACT: Final = frozenset({"decimal", "numeric", "money", "smallmoney"})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tailrace_publisher.ports import Connection
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 @dataclass(frozen=True, slots=True)

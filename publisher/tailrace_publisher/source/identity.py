@@ -13,7 +13,7 @@ from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.queries import INVALID_OBJECT, lsn_or_none
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

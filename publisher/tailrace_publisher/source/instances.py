@@ -11,8 +11,8 @@ from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.catalog_state import CatalogState, catalog_state
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _COMMAND_ID = "__$command_id"
 _ATTEMPTS_MAX = 5

@@ -17,7 +17,7 @@ import structlog
 from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import INVALID_OBJECT
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import Continuity, DatabaseIdentity
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:

@@ -14,8 +14,8 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import lsn_or_none
-from tailrace_schemas.dead_letters import DeadLetter
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.dead_letters import DeadLetter
 
 NEWEST: Final = "SELECT sys.fn_cdc_get_max_lsn(); "
 LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.transforms import TransformKind
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.transforms import TransformKind
 
 VALUE_BYTES: Final = 64
 """A value with the row's reference to it; the largest of the fixed types takes about as much."""

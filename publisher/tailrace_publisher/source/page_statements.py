@@ -8,11 +8,11 @@ from typing import Final, assert_never
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_publisher.source.queries import all_changes, change_table
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.transforms import ColumnTransform, TransformKind
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 
 _NVARCHAR_MAX: Final = 4000
 _ANY: Final = ColumnType("nvarchar", length=1)

@@ -58,9 +58,9 @@ from tailrace_publisher.source.queries import (
     lsn_or_none,
     max_lsn,
 )
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 
 ROWS_AHEAD_MAX: Final = 200_000
 """Bound on change rows in memory over all instances with news, two pages of each."""

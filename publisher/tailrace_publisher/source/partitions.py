@@ -16,7 +16,7 @@ from typing import Self
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.ports import Connection
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 
 _IDS_MAX = 500
 """Ids in one statement."""

@@ -11,7 +11,7 @@ from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_text
 from tailrace_publisher.source.queries import INVALID_OBJECT, all_changes, change_table
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 PROBE_INSTANCES: Final = 100
 """Instances of one probe: few enough that a server compiles it quickly; when an instance is new,

@@ -11,7 +11,7 @@ from typing import Final
 
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name
-from tailrace_schemas.lsn import LSN_BYTES, Lsn
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 INVALID_COLUMN: Final = 207
 INVALID_OBJECT: Final = 208

@@ -19,7 +19,7 @@ from typing import Final
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 EMPTY_SCANS_BEHIND: Final = 2
 """Of two more empty sessions the second began after the first had ended, which was later than the

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import time_zone, utc_offset_minutes
 from tailrace_publisher.source.queries import lsn_or_none
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from dataclasses import replace
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import ColumnsRefused
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
 
 
 def current_columns(

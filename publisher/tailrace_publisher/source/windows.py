@@ -8,8 +8,8 @@ from typing import Final
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.source.commit_times import Commits
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 
 _FIRST_TRANSACTIONS: Final = 5_000
 _ROWS: Final = 500_000

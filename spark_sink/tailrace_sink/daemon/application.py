@@ -10,8 +10,8 @@ from pathlib import Path
 import structlog
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.registry_access import open_registry
+from tailrace_service.registry.access import open_registry
+from tailrace_service.registry.client import RegistryError
 from tailrace_sink.daemon.endpoint import endpoint
 from tailrace_sink.daemon.fold_thread import FoldThread
 from tailrace_sink.daemon.sink import Sink

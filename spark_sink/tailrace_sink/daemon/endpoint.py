@@ -8,13 +8,13 @@ from http import HTTPStatus
 
 import structlog
 
-from tailrace_schemas.daemon_endpoint import (
+from tailrace_service.endpoint import (
     EndpointRefused,
     daemon_endpoint,
     metrics_response,
     status_response,
 )
-from tailrace_schemas.http_messages import Request, Response, Route
+from tailrace_service.http.messages import Request, Response, Route
 from tailrace_sink.daemon.status_board import SinkBoard
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig

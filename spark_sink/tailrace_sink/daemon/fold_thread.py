@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from tailrace_schemas.registry import RegistryError
+from tailrace_service.registry.client import RegistryError
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import SinkError
 from tailrace_sink.watch.hang_detector import Part, Steps

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final, Literal
 
-from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
+from tailrace_service.status import DaemonStatus, TableStatus, by_name
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import EXCLUDED
 from tailrace_sink.options.config import SinkConfig

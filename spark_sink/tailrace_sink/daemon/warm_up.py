@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.classes import give_up_writing
 from tailrace_sink.fold.upsert import Latest, upsert
 from tailrace_sink.options.config import DeleteMode, SinkConfig

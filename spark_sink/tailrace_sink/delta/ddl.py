@@ -15,8 +15,8 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import TableMetadata, table_bytes, table_metadata
 from tailrace_sink.delta.table_properties import new_table_properties, set_properties

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.types import UnsupportedType
+from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_sink.delta.conflicts import is_refused
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_bytes

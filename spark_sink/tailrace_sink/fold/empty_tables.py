@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tailrace_schemas.envelope import TableSchema, table_schema_of
-from tailrace_schemas.registry_access import open_registry
-from tailrace_schemas.topics import TableName, value_subject
+from tailrace_schemas.events.envelope import TableSchema, table_schema_of
+from tailrace_schemas.topics.topic_names import TableName, value_subject
+from tailrace_service.registry.access import open_registry
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.rows.decode import check_form
 

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.envelope import position_of, position_only
-from tailrace_schemas.framing import FRAME_BYTES, frame_header
-from tailrace_schemas.progress import position_hash, signed
+from tailrace_schemas.events.envelope import position_of, position_only
+from tailrace_schemas.events.framing import FRAME_BYTES, frame_header
+from tailrace_schemas.records.progress import position_hash, signed
 from tailrace_sink.errors import BadRecord, LedgerMismatch
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange

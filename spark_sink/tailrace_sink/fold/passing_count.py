@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_schemas.progress import signed
+from tailrace_schemas.records.progress import signed
 from tailrace_sink.delta.classes import jvm_of
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange

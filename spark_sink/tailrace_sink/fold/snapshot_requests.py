@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_sink.errors import EXCLUDED, SNAPSHOT_HELPS
 from tailrace_sink.kafka.offset_reads import producer_options
 from tailrace_sink.options.config import SinkConfig

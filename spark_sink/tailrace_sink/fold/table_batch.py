@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.registry import RegistryError
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.registry.client import RegistryError
 from tailrace_sink.errors import (
     EventFormUnread,
     ForeignRecord,

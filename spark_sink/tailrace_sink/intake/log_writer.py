@@ -16,7 +16,7 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from tailrace_schemas.framing import split_frame
+from tailrace_schemas.events.framing import split_frame
 from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.intake.cut_topics import CutTopics
 from tailrace_sink.intake.expired_progress import LateBeginning

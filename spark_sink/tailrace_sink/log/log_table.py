@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_schemas.framing import split_frame
+from tailrace_schemas.events.framing import split_frame
 from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.batch_rows import rows_of_batch
 from tailrace_sink.delta.classes import has_delta_log

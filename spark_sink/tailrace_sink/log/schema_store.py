@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.registry import RegistryError
+from tailrace_service.registry.client import RegistryError
 from tailrace_sink.delta.file_log import read_text, write_text
 from tailrace_sink.errors import SinkError
 from tailrace_sink.plan.progress_record import SchemaById

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from tailrace_schemas.options import (
+from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.options.sections import (
     HttpCertificate,
     HttpKey,
     RegistryConfig,
@@ -21,8 +22,7 @@ from tailrace_schemas.options import (
     TableSelection,
     problems,
 )
-from tailrace_schemas.topics import TopicNames
-from tailrace_schemas.tracing_options import TracingConfig
+from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_options import (
     Bound,

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from tailrace_schemas.options import (
+from tailrace_service.options.sections import (
     SecretUnreadable,
     Section,
     given_once,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.progress import PartitionProgress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import PartitionProgress
+from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.options.batch_options import Bound
 from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
 from tailrace_sink.plan.progress_record import ProgressRecord

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import fastavro
 
-from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.events.framing import split_frame
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
 from tailrace_sink.errors import ForeignRecord
 
 SchemaById = Callable[[int], dict[str, Any]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tailrace_schemas.progress import PartitionProgress
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import PartitionProgress
+from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.errors import TopicMadeAnew
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.topic_ranges import (

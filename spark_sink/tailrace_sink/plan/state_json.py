@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tailrace_schemas.progress import OperationCounts
+from tailrace_schemas.records.progress import OperationCounts
 from tailrace_sink.plan.sink_state import ShardPosition, SinkState
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.progress import OperationCounts, PartitionProgress, signed
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.records.progress import OperationCounts, PartitionProgress, signed
+from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.plan.progress_record import ProgressRecord
 
 

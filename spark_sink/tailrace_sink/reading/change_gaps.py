@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.framing import FRAME_BYTES, frame_header
-from tailrace_schemas.progress import PROGRESS_SCHEMA
+from tailrace_schemas.events.framing import FRAME_BYTES, frame_header
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tailrace_sink.fold.ledger import position_hashes
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.rows.bad_records import REASON

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.framing import FRAME_BYTES
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.names import avro_name
-from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_schemas.types import lake_type
+from tailrace_schemas.events.column_types import lake_type
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.framing import FRAME_BYTES
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.escaped_names import avro_name
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import SinkError
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore

@@ -19,9 +19,9 @@ from typing import Final
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_schemas.names import unescape
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import UnsupportedType
+from tailrace_schemas.events.column_types import UnsupportedType
+from tailrace_schemas.topics.escaped_names import unescape
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.ddl import lake_table_of
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.errors import SinkError, TableError

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.fold.ledger import counted_by_spark, counted_in, difference, rest_of
 from tailrace_sink.fold.table_batch import TableBatches
 from tailrace_sink.log.log_table import LogTable

@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.framing import FRAME_BYTES, frame_header
-from tailrace_schemas.names import avro_name
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import lake_type
+from tailrace_schemas.events.column_types import lake_type
+from tailrace_schemas.events.framing import FRAME_BYTES, frame_header
+from tailrace_schemas.topics.escaped_names import avro_name
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import BadRecord
 from tailrace_sink.rows.decode import WriterSchema
 

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.envelope import TableSchema, nested_only, table_schema_of
-from tailrace_schemas.event_forms import EventShape
-from tailrace_schemas.framing import frame_header
-from tailrace_schemas.names import avro_name
+from tailrace_schemas.events.envelope import TableSchema, nested_only, table_schema_of
+from tailrace_schemas.events.forms import EventShape
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.topics.escaped_names import avro_name
 from tailrace_sink.errors import EventFormUnread, ForeignRecord
 from tailrace_sink.tables.lake_table import (
     CHANGED,

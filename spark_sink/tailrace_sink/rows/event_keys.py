@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.envelope import key_schema
-from tailrace_schemas.framing import FRAME_BYTES
-from tailrace_schemas.names import avro_name
+from tailrace_schemas.events.envelope import key_schema
+from tailrace_schemas.events.framing import FRAME_BYTES
+from tailrace_schemas.topics.escaped_names import avro_name
 from tailrace_sink.rows.decode import WriterSchema
 from tailrace_sink.tables.key_bounds import KeyBound, extremes_by_spark
 from tailrace_sink.tables.lake_table import LakeTable, quote

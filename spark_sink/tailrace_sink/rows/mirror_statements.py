@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.options.config import DeleteMode, SinkConfig
 from tailrace_sink.rows.last_change import available_flag
 from tailrace_sink.tables.lake_table import (

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.names import topic_part
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType, lake_type
+from tailrace_schemas.events.column_types import ColumnType, lake_type
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.topics.escaped_names import topic_part
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.tables.column_identity import (
     COLUMNS_PROPERTY,

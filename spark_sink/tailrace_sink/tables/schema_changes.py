@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, PENDING_PROPERTY, identities_text
 from tailrace_sink.tables.lake_table import (

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from tailrace_schemas.registry import RegistryError, RegistryUnavailable
+from tailrace_service.registry.client import RegistryError, RegistryUnavailable
 from tailrace_sink.errors import KafkaUnavailable, SinkError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.watch.metrics import SinkMetrics

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 import structlog
 
-from tailrace_schemas.progress import PartitionProgress, Progress
-from tailrace_schemas.traces import Span, TraceKey, Traces, TracingUnavailable, open_traces
+from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_service.tracing.export import TracingUnavailable, open_traces
+from tailrace_service.tracing.traces import Span, TraceKey, Traces
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.progress_record import ProgressRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from tailrace_schemas.signals import PauseSignal, TableOrder
+from tailrace_schemas.records.signals import PauseSignal, TableOrder
 from tests.simulation.actions.registry import action, tables_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tailrace_schemas.registry import RegisteredSchema, RegistryUnavailable
+from tailrace_service.registry.client import RegisteredSchema, RegistryUnavailable
 from tests.simulation.kafka.clients import KafkaFaults
 
 

@@ -24,8 +24,8 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.merge import merge
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import POSITION_BYTES, ChangePosition, pack_position
+from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition, pack_position
+from tailrace_schemas.position.lsn import Lsn
 from tests.least_options import LEAST
 
 

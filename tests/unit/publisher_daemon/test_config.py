@@ -4,7 +4,7 @@ import pytest
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 
 

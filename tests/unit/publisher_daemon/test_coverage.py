@@ -18,9 +18,9 @@ from tailrace_publisher.daemon.coverage import (
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableState
 from tailrace_publisher.errors import PositionExpired
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TABLE = TableName("db", "dbo", "t")
 

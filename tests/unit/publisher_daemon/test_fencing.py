@@ -8,10 +8,10 @@ import pytest
 
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.errors import LeaseLost
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.topics.topic_names import TableName
 
 RECORD = DatabaseCheckpoint(ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 1), 1)
 

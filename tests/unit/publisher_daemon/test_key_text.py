@@ -6,7 +6,7 @@ import pytest
 
 from tailrace_publisher.change.instance import CapturedColumn
 from tailrace_publisher.snapshot.key_text import key_text
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
 
 
 @pytest.mark.parametrize(

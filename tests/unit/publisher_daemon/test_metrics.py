@@ -5,7 +5,7 @@ import math
 from prometheus_client import generate_latest
 
 from tailrace_publisher.metrics import Metrics
-from tailrace_schemas.daemon_status import TableStatus
+from tailrace_service.status import TableStatus
 
 
 def test_a_commit_makes_no_series_of_its_own():

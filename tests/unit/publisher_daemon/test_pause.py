@@ -11,7 +11,7 @@ from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.least_options import LEAST
 
 HOUR_MS = 3_600_000

@@ -21,17 +21,17 @@ from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.commit_times import CommitTime
 from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_schemas.checkpoint import (
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
     CheckpointKey,
     DatabaseCheckpoint,
     TableCheckpoint,
 )
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.registry.client import SchemaRegistry
 
 DATA = Path(__file__).parent / "data"
 SERVER, DATABASE = "airline", "flights"

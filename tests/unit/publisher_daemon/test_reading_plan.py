@@ -12,9 +12,9 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.coverage import PublishedTable, reading_of
 from tailrace_publisher.daemon.reading_plan import ReadingPlan
 from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 LAST: Final = 12
 

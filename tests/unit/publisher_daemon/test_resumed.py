@@ -10,10 +10,15 @@ from tailrace_publisher.daemon.coverage import PublishedTable
 from tailrace_publisher.daemon.resumed import fingerprint_of, resumed_version
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableState
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import (
+    SchemaColumn,
+    TableSchema,
+    envelope_schema,
+    table_schema_of,
+)
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TABLE = TableName("shop", "dbo", "orders")
 BEGUN, LATER = Lsn(1, 1, 1), Lsn(1, 2, 1)

@@ -21,7 +21,7 @@ from tailrace_publisher.errors import ShardsDiffer
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
-from tailrace_schemas.shards import Shard
+from tailrace_schemas.records.shards import Shard
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import InlineExecutor, Lane, make_ports
 from tests.simulation.scenario import draw

@@ -9,7 +9,7 @@ import pytest
 from tailrace_publisher.daemon.table_orders import partial_refusal_of, refusal_of
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableState
-from tailrace_schemas.signals import TableOrder
+from tailrace_schemas.records.signals import TableOrder
 
 S, DO = TableState, TableOrder
 READ = TableRecord(S.SNAPSHOTTING)

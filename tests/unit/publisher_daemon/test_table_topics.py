@@ -12,7 +12,7 @@ from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.deliver.topics import TopicSpec
 from tailrace_publisher.errors import TopicPartitionsChanged
 from tailrace_publisher.metrics import Metrics
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 
 TABLE = TableName("shop", "dbo", "orders")

@@ -13,7 +13,7 @@ from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Connection
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 NOON = datetime(2026, 11, 22, 12, 0, 0)  # noqa: DTZ001
 HOUR = timedelta(hours=1)

@@ -17,10 +17,10 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ReadSource
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.versions import current_columns
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TABLE: Final = TableName("db", "dbo", "t")
 START: Final = Lsn(1, 0x10, 1)

@@ -15,7 +15,7 @@ from tailrace_publisher.errors import PermissionMissing, SourceError, SourceUnav
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import FenceSource
 from tailrace_publisher.source.log_end import LogEnd
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 NOON = datetime(2026, 10, 25, 12, 0, 0)  # noqa: DTZ001
 SECOND = timedelta(seconds=1)

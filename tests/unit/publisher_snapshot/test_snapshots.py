@@ -32,7 +32,7 @@ from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.page_size import PageLimit
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 from tests.unit.publisher_snapshot.table_source import (
     START,
     Row,

@@ -7,9 +7,9 @@ from typing import Any
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.snapshot.untold import UntoldValues
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.topics.topic_names import TableName
 from tests.unit.publisher_snapshot.table_source import START, at
 
 TEXT = ColumnType("nvarchar", length=-1)

@@ -21,11 +21,11 @@ from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.page_statements import PageStatements
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.versions import current_columns
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TABLE = TableName("db", "dbo", "t")
 FUNCTION = "cdc.[fn_cdc_get_all_changes_t](?, ?, N'all update old')"

@@ -22,8 +22,13 @@ from tailrace_publisher.source.versions import (
     version_at,
     versions_of,
 )
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.envelope import (
+    SchemaColumn,
+    TableSchema,
+    envelope_schema,
+    table_schema_of,
+)
 from tests.unit.publisher_source.test_instances import TABLE, at, column, instance
 
 NVARCHAR = ColumnType("nvarchar", length=50)

@@ -13,7 +13,7 @@ from tailrace_publisher.errors import SourceBusy, SourceUnavailable
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.commit_times import Commits, commits_from
 from tailrace_publisher.source.commits_ahead import CommitsAhead
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 WITHIN_S = 20.0
 

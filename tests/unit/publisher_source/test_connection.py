@@ -28,8 +28,8 @@ from tailrace_publisher.source.connection import (
     quote_text,
 )
 from tailrace_publisher.source_options import SourceConfig
-from tailrace_schemas.options import problems
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.options.sections import problems
 
 
 def test_values_cannot_end_early_in_the_connection_string():

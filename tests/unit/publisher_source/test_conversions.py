@@ -3,10 +3,10 @@
 import pytest
 
 from tailrace_publisher.source.conversions import changing_conversions, keeps_values
-from tailrace_schemas.envelope import ColumnTransform, SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import ColumnTransform, SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TABLE = TableName("shop", "dbo", "t")
 

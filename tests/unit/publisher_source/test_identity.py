@@ -17,7 +17,7 @@ from tailrace_publisher.source.identity import (
     continuity,
     visible_identity,
 )
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 NOTHING = DatabaseIdentity(None, None)
 COPY, FORK, FAMILY = (UUID(int=number) for number in (1, 2, 3))

@@ -13,10 +13,15 @@ from tailrace_publisher.source.versions import (
     version_at,
     versions_of,
 )
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import (
+    SchemaColumn,
+    TableSchema,
+    envelope_schema,
+    table_schema_of,
+)
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 TABLE = TableName("db", "dbo", "flights")
 

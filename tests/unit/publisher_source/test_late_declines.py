@@ -18,9 +18,9 @@ from tailrace_publisher.source.page_readers import Fetched, RowReader
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.versions import current_columns
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
 from tests.unit.publisher_source.test_change_pages import (
     FIRST,
     LAST,

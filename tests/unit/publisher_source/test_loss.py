@@ -22,7 +22,7 @@ from tailrace_publisher.source.loss import (
     check_place_kept,
     check_same_database,
 )
-from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position.lsn import Lsn
 
 
 def test_rows_at_the_low_watermark_are_still_there():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.source.merge import Block, merge
-from tailrace_schemas.position import pack_position
+from tailrace_schemas.position.change_position import pack_position
 
 
 def lsn(number: int) -> bytes:

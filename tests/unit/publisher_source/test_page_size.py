@@ -12,10 +12,10 @@ from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_size import LARGE_GUESS_BYTES, PageLimit, RowSize, pages_held
 from tailrace_publisher.source.pages import ChangePages
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.types import MAX, ColumnType
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tests.unit.publisher_source.test_pages import INSTANCE, TABLE
 
 MB = 1 << 20

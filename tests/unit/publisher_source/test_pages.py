@@ -17,11 +17,11 @@ from tailrace_publisher.errors import SourceBehind
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
-from tailrace_schemas.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.topics import TableName
-from tailrace_schemas.types import ColumnType
+from tailrace_schemas.events.column_types import ColumnType
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 
 @st.composite

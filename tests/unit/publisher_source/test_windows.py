@@ -15,8 +15,8 @@ from tailrace_publisher.source.commit_times import (
     time_zone,
 )
 from tailrace_publisher.source.windows import WindowSize, plan_window
-from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 
 START = ChangePosition.end_of(Lsn(1, 0, 0))
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, as_bytes
-from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.position.lsn import LSN_BYTES
 
 _Default = TypeVar("_Default")
 

@@ -34,7 +34,7 @@ from tailrace_publisher.encode.source_parts import (
     SourceParts,
     envelope_end,
 )
-from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.position.lsn import LSN_BYTES
 
 _LSN_CHARACTERS: Final = 22
 _SERIALS: Final = of_kinds(SERIALS)

@@ -32,9 +32,9 @@ from tailrace_publisher.encode.kinds import DELETES, Kind
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import SourceParts
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.position import Operation
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.forms import EventForm
+from tailrace_schemas.position.change_position import Operation
 
 __all__ = ["BlockEncoder", "EncodedBlock", "Header"]
 

@@ -25,7 +25,7 @@ from tailrace_publisher.encode.flat_form import (
     flat_end,
 )
 from tailrace_publisher.encode.varint import encode_strings
-from tailrace_schemas.framing import frame_header
+from tailrace_schemas.events.framing import frame_header
 
 
 class FlatBlocks:

@@ -11,8 +11,8 @@ import numpy as np
 from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells
 from tailrace_publisher.encode.blocks.pieces import Bytes
 from tailrace_publisher.encode.forms import Cell, Declined, Form
-from tailrace_schemas.lsn import LSN_BYTES
-from tailrace_schemas.position import POSITION_BYTES
+from tailrace_schemas.position.change_position import POSITION_BYTES
+from tailrace_schemas.position.lsn import LSN_BYTES
 
 HEADER_CELLS: Final = (
     Cell(Form.BYTES, LSN_BYTES),

@@ -16,8 +16,8 @@ from tailrace_publisher.encode.forms import (
     cell_of,
 )
 from tailrace_publisher.encode.value_hash import ValueHash
-from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.framing import frame_header
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.framing import frame_header
 
 
 @dataclass(frozen=True, slots=True)

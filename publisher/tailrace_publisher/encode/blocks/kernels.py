@@ -24,8 +24,8 @@ from tailrace_publisher.encode.columns import hash_of_column
 from tailrace_publisher.encode.forms import Cell, Declined, Form, NotAscii
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.encode.varint import PRESENT, encode_long
-from tailrace_schemas.envelope import SchemaColumn
-from tailrace_schemas.transforms import HASH_CHARACTERS, TransformKind
+from tailrace_schemas.events.envelope import SchemaColumn
+from tailrace_schemas.events.transforms import HASH_CHARACTERS, TransformKind
 
 NULL_LENGTH: Final = -1
 """SQL_NULL_DATA: the length of a value that is NULL."""

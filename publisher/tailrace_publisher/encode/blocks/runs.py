@@ -12,7 +12,7 @@ from tailrace_publisher.encode.blocks.commit_ms import CommitMilliseconds
 from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, as_bytes, binary, places
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.kinds import Kind
-from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.position.lsn import LSN_BYTES
 
 _KINDS = max(Kind) + 1
 

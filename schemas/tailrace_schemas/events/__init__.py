@@ -1,0 +1,1 @@
+"""Events of data topics: column types, forms, serializations and their schemas."""

@@ -1,0 +1,89 @@
+"""What is made of a column's values before they are published, as its Avro field says it.
+
+The column's type in the schema is then that of the values as they are published: text. A column
+whose source is large stays a large type, because its value may be unavailable all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from tailrace_schemas.events.column_types import MAX, ColumnType
+
+HASH_CHARACTERS: Final = 64
+"""A SHA-256 digest in hexadecimal digits."""
+
+_WITHOUT_DELETE_IMAGE: Final = frozenset({"text", "ntext", "image"})
+
+
+class TransformKind(StrEnum):
+    """What is done to a value; NULL stays NULL."""
+
+    MASK = "mask"
+    """A fixed text stands in its place."""
+    TRUNCATE = "truncate"
+    """Only its first characters are left."""
+    HASH = "hash"
+    """SHA-256 of salt and value, in hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTransform:
+    """What is made of one column's values.
+
+    Attributes:
+        kind: what is done.
+        detail: of a mask its text, of truncation the number of characters (UTF-16 code units, as
+            ``nvarchar`` counts them), of a hash what tells one salt from another.
+        width: of a hash the number of characters that a value may have, 0 where it is not bounded;
+            else 0. It follows from the source's type, and is no part of what the options say.
+    """
+
+    kind: TransformKind
+    detail: str
+    width: int = 0
+
+    def __str__(self) -> str:
+        """As the command line shows it."""
+        if self.kind is TransformKind.HASH:
+            return f"hash SHA-256, salt {self.detail}"
+        shown = repr(self.detail) if self.kind is TransformKind.MASK else self.detail
+        return f"{self.kind.value} {shown}"
+
+    @property
+    def rule(self) -> tuple[TransformKind, str]:
+        """What the options say, whatever the source's type is."""
+        return self.kind, self.detail
+
+    def published_type(self, source: ColumnType) -> ColumnType:
+        """The type of the published values.
+
+        Args:
+            source: the type of the source's values.
+        """
+        if source.is_large:
+            if source.name in _WITHOUT_DELETE_IMAGE:
+                return ColumnType("ntext")
+            return ColumnType("nvarchar", length=MAX)
+        if self.kind is TransformKind.HASH:
+            return ColumnType("char", length=HASH_CHARACTERS)
+        if self.kind is TransformKind.TRUNCATE:
+            return ColumnType("nvarchar", length=int(self.detail))
+        return ColumnType("nvarchar", length=max(1, len(self.detail.encode("utf-16-le")) // 2))
+
+    def attribute(self) -> dict[str, Any]:
+        """As the Avro field has it."""
+        return {"kind": self.kind.value, "detail": self.detail, "width": self.width}
+
+    @classmethod
+    def of_attribute(cls, found: Any) -> Self | None:
+        """What :meth:`attribute` wrote; None where a field has none.
+
+        Raises:
+            KeyError, TypeError, ValueError: another form.
+        """
+        if found is None:
+            return None
+        return cls(TransformKind(found["kind"]), str(found["detail"]), int(found["width"]))

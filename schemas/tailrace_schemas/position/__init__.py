@@ -1,0 +1,1 @@
+"""LSNs and positions: the order of all changes of a database."""

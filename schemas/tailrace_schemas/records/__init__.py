@@ -1,0 +1,1 @@
+"""Records of the topics alongside the data: checkpoints, progress, signals and others."""

@@ -1,0 +1,164 @@
+"""The progress record: one per Kafka transaction, inside it; several where one would be too large.
+
+It tells a reader that everything up to ``closed_lsn`` is out (closed LSN), it is the index from
+LSN or time to offsets, and it is the ledger that proves no gap and no duplicate.
+
+A group is a record that closes an LSN, with the records before it that repeat the LSN before. Its
+events are changes of (``after_lsn``, ``closed_lsn``] and snapshot rows at ``closed_lsn``. So a
+reader may cut a group at any LSN and read the rest later, each event once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
+
+from tailrace_schemas.avsc import load
+from tailrace_schemas.position.change_position import Operation
+
+PROGRESS_SCHEMA: Final[dict[str, Any]] = load("progress")
+"""A progress record; its fields are explained in avsc/progress.avsc."""
+
+ONE_SHARD_SCHEMA: Final[dict[str, Any]] = {
+    **PROGRESS_SCHEMA,
+    "fields": [field for field in PROGRESS_SCHEMA["fields"] if field["name"] != "shards"],
+}
+"""The same where there is one shard; its last field is all that it lacks."""
+
+PUBLISHER_HEADER: Final = "tailrace.publisher"
+"""Header of a progress record: host, colon and process id of the publisher that wrote it."""
+
+_WORD: Final = (1 << 64) - 1
+
+_NAMES: Final = {"closed_lsn": "through_lsn", "closed_commit_ms": "through_commit_ms"}
+"""Where a field has another name in the record than the glossary has for it."""
+
+
+def position_hash(packed: bytes) -> int:
+    """The order-free hash of one position (25 bytes): added up modulo 2**64 per partition."""
+    return zlib.crc32(packed)
+
+
+def signed(total: int) -> int:
+    """A sum of position hashes as Avro's long holds it."""
+    total &= _WORD
+    return total - (1 << 64) if total >> 63 else total
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCounts:
+    """Events by ``op``: r, c, u and d."""
+
+    reads: int = 0
+    creates: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    @classmethod
+    def of_positions(cls, counts: Mapping[int, int]) -> Self:
+        """From how many positions end with which operation (see ``position.Operation``)."""
+        return cls(
+            reads=counts.get(Operation.READ, 0),
+            creates=counts.get(Operation.INSERT, 0),
+            updates=counts.get(Operation.UPDATE_AFTER, 0),
+            deletes=counts.get(Operation.DELETE, 0),
+        )
+
+    def plus(self, other: OperationCounts) -> OperationCounts:
+        """Both together."""
+        return OperationCounts(
+            self.reads + other.reads,
+            self.creates + other.creates,
+            self.updates + other.updates,
+            self.deletes + other.deletes,
+        )
+
+
+@dataclass(slots=True)
+class PartitionProgress:
+    """What one Kafka transaction put into one topic-partition: offsets in [first, next).
+
+    Attributes:
+        topic: the topic.
+        partition: its partition.
+        first_offset: offset of the first record.
+        next_offset: offset behind the last one.
+        count: events, tombstones left out.
+        position_hash: sum of the hashes of their positions.
+        schema_ids: registry ids of their schemas.
+        bytes: of the events' values; None in records of the first form.
+        operations: the events by op; None in records of the first form, and where the publisher's
+            options leave out operations: then they would say nothing of the table.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    next_offset: int
+    count: int
+    position_hash: int
+    schema_ids: list[int] = field(default_factory=list)
+    bytes: int | None = None
+    operations: OperationCounts | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """A progress record. LSNs are text; times are milliseconds UTC.
+
+    Attributes:
+        shard: number of the publisher's shard.
+        server: logical name of the server.
+        database: the database.
+        after_lsn: closed LSN of the record before.
+        closed_lsn: everything up to it is out; of a record inside an unfinished large transaction,
+            the one before it.
+        closed_commit_ms: its commit time.
+        closed: whether this record closes an LSN.
+        published_ms: when it was sent.
+        partitions: what its Kafka transaction put where.
+        snapshotting: topics of tables that are not part of the cut.
+        shards: how many there are; behind it no LSN is closed before all were heard of.
+    """
+
+    shard: int
+    server: str
+    database: str
+    after_lsn: str
+    closed_lsn: str
+    closed_commit_ms: int | None
+    closed: bool
+    published_ms: int
+    partitions: list[PartitionProgress] = field(default_factory=list)
+    snapshotting: list[str] = field(default_factory=list)
+    shards: int = 1
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields of the Avro record."""
+        fields = asdict(self)
+        for name, written in _NAMES.items():
+            fields[written] = fields.pop(name)
+        return fields
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The record of the fields of one in Avro.
+
+        Raises:
+            KeyError, TypeError: they are not those of a progress record.
+        """
+        fields = dict(record)
+        for name, written in _NAMES.items():
+            fields[name] = fields.pop(written)
+        partitions = [_partition_of(entry) for entry in fields.pop("partitions")]
+        return cls(partitions=partitions, **fields)
+
+
+def _partition_of(entry: Mapping[str, Any]) -> PartitionProgress:
+    fields = dict(entry)
+    operations = fields.pop("operations", None)
+    return PartitionProgress(
+        operations=None if operations is None else OperationCounts(**operations), **fields
+    )

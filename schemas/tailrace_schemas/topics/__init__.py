@@ -1,0 +1,1 @@
+"""Names of topics and tables, their escapes and templates."""

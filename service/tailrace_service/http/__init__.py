@@ -1,0 +1,1 @@
+"""A small HTTP server: who may call it, how many at once, over which certificate."""

@@ -1,0 +1,139 @@
+"""Who may ask an HTTP service for what.
+
+A path is open, or guarded. With a token, guarded paths need it. Without one they are answered on a
+loopback address only, and only under a loopback name: a page of another site whose name was made to
+point here (DNS rebinding) asks under its own. A request that changes something must say
+``Content-Type: application/json`` and, where a browser sends it, come from the page's own origin,
+so that no form or script of another site can make one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import ipaddress
+import ssl
+from dataclasses import dataclass, field
+from email.message import Message
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tailrace_service.http.messages import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service listens, and with which token its guarded paths are asked.
+
+    Attributes:
+        port: 0 takes a free one.
+        host: address or name.
+        token: None where there is none.
+        tls: the certificate to show; None for plain HTTP.
+    """
+
+    port: int
+    host: str = "127.0.0.1"
+    token: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def scheme(self) -> str:
+        """Of its URL: http or https."""
+        return "http" if self.tls is None else "https"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address means this machine."""
+    name = host.strip("[]")
+    if name.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token in the first line of a file; None of no file.
+
+    Raises:
+        ValueError: the file cannot be read, or the token is shorter than 16 characters.
+    """
+    if path is None:
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}; make it readable") from error
+    token = lines[0].strip() if lines else ""
+    if len(token) < 16:
+        raise ValueError(f"{path}: its first line must be a token of 16 characters or more")
+    return token
+
+
+def check_caller(address: Address, headers: Message[str, str]) -> None:
+    """Check that a request may ask for what is guarded.
+
+    Args:
+        address: of the service that is asked.
+        headers: of the request.
+
+    Raises:
+        Refused: it may not.
+    """
+    if address.token is not None:
+        if not has_token(headers, address.token):
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "give the token: as the password, or as Authorization: Bearer ...",
+            )
+    elif not address.is_loopback:
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            "this service is reached from other machines, and has no token: set one"
+            " (http_token_file), or let it listen on 127.0.0.1",
+        )
+    elif not is_loopback(_host_of(headers.get("Host", ""))):
+        raise Refused(HTTPStatus.FORBIDDEN, "ask under the name localhost or 127.0.0.1")
+
+
+def check_own_origin(headers: Message[str, str]) -> None:
+    """Check that no other site made a request that changes something.
+
+    Raises:
+        Refused: one may have.
+    """
+    kind = headers.get("Content-Type", "").partition(";")[0].strip()
+    if kind != "application/json":
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json")
+    origin = headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != headers.get("Host"):
+        raise Refused(HTTPStatus.FORBIDDEN, f"requests from {origin} are not taken")
+
+
+def has_token(headers: Message[str, str], token: str) -> bool:
+    """Whether a request gives the token: as bearer, or as the password that a browser asks for."""
+    kind, _, given = headers.get("Authorization", "").partition(" ")
+    if kind == "Basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return False
+    elif kind != "Bearer":
+        return False
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _host_of(header: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,1 @@
+"""Option types that both daemons have."""

@@ -1,0 +1,1 @@
+"""The client of the schema registry, and how it authenticates."""

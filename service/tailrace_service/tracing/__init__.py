@@ -1,0 +1,1 @@
+"""Spans of the traces that both daemons contribute to, and their export to a collector."""

@@ -43,13 +43,13 @@ from bench.debezium import MODES, DebeziumRun
 from bench.published_orders import cpu_s_of
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run as run_publisher
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver import TopicSpec
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _DATABASE: Final = "shop"
 _PAGE: Final = 2000

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tailrace_publisher.source_options import SourceConfig
+from tailrace_publisher.options.source import SourceConfig
 from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.client import RegisteredSchema
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Clock, KafkaAccess, Ports, Registry, Stop
 from tailrace_schemas.records.shards import Shard
 from tailrace_schemas.topics.topic_names import TableName, TopicNames

@@ -25,7 +25,7 @@ from tailrace.reading.progress import decode, has_lost_records
 from tailrace.reading.record_decoder import PositionDecoder
 from tailrace.reading.topics import arrived, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver.topic_settings import is_compacted
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.ports import KafkaAccess

@@ -18,7 +18,7 @@ from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 
 class AuditFailed(Exception):

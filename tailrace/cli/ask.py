@@ -11,7 +11,7 @@ import click
 from tailrace.cli.options import CONFIG, SET, check_options, failing_with, settings_of
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_schemas.records.signals import Signal, TableOrder
 
 _WAIT = click.option(
@@ -124,7 +124,7 @@ def stop_table(
 
 
 def _condition(text: str | None) -> str | None:
-    from tailrace_publisher.sql_condition import check_condition
+    from tailrace_publisher.options.sql_condition import check_condition
 
     if text is not None:
         try:

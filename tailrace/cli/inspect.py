@@ -13,7 +13,7 @@ from tailrace.cli.options import CONFIG, SET, check_options, fail, failing_with,
 from tailrace.reading.terminal import shown, shown_json
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_schemas.topics.topic_names import TableName
 
 

@@ -185,7 +185,7 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
     """
     settings = settings_of(config, flags, "publisher", "source")
     checked = check_options(settings.publisher)
-    from tailrace_publisher.daemon.accept import accept_database as accept
+    from tailrace_publisher.daemon.offline.accept_database import accept_database as accept
     from tailrace_publisher.errors import PublisherError
     from tailrace_service.registry.client import RegistryError
 

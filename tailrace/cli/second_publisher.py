@@ -21,7 +21,7 @@ from tailrace.reading.topics import consumer_of
 from tailrace_schemas.records.progress import PUBLISHER_HEADER
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _SILENT_HEARTBEATS = 3
 

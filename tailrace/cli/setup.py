@@ -20,7 +20,7 @@ from tailrace.cli.options import (
 
 if TYPE_CHECKING:
     from tailrace.enable.statements import Plan
-    from tailrace_publisher.source_options import SourceConfig
+    from tailrace_publisher.options.source import SourceConfig
 
 RUN = click.option("--run", is_flag=True, help="Run the statements after showing them.")
 LOGIN = click.option(
@@ -225,7 +225,7 @@ def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
     """
     settings = settings_of(config, flags, "publisher", "source")
     checked = check_options(settings.publisher)
-    from tailrace_publisher.daemon.reshard import reshard as divide
+    from tailrace_publisher.daemon.offline.reshard import reshard as divide
     from tailrace_publisher.errors import PublisherError
     from tailrace_service.registry.client import RegistryError
 

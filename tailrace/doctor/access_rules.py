@@ -24,8 +24,8 @@ from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_schemas.records.shards import group_id, map_transactional_id, transactional_id
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
-    from tailrace_publisher.kafka_options import KafkaConfig
+    from tailrace_publisher.options.kafka import KafkaConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _JUDGE: Final = Judge(Part.KAFKA)
 _EVERYBODY: Final = "User:*"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace_publisher.errors import PermissionMissing, SourceError
+from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source_options import ReadMode
 
 _NOT_THERE: Final = frozenset({195, 207, 208, 2812, 4121, 50900})
 """No such function, column, object, procedure: another version or kind of server. 50900 is the

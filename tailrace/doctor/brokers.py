@@ -27,8 +27,8 @@ from tailrace_publisher.deliver.topic_settings import (
     retention_limits,
 )
 from tailrace_publisher.errors import CheckpointForgets, ConfigError, TokenUnavailable
-from tailrace_publisher.kafka_options import KafkaConfig
-from tailrace_publisher.oauth_tokens import OPTION
+from tailrace_publisher.options.kafka import KafkaConfig
+from tailrace_publisher.options.oauth_tokens import OPTION
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.tls_problems import broker_certificate_problem
 

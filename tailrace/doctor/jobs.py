@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_publisher.daemon.watch import latency_s, scan_age_s
+from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.scan_sessions import Sessions, scan_sessions

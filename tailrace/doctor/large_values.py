@@ -9,8 +9,8 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Judge, Part, topic_fix
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.deliver.producer_options import MESSAGE_BYTES_MAX
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.topics.topic_names import TableName
 
 _JUDGE: Final = Judge(Part.KAFKA)

@@ -27,13 +27,13 @@ from tailrace.doctor.stores import look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
 from tailrace.doctor.traces import look_at_traces
 from tailrace.reading.progress import last_published
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import (
     ConfigError,
     PublisherError,
     SourceError,
     TokenUnavailable,
 )
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import is_cdc_enabled

@@ -13,15 +13,15 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.enable.tsql import CaptureOptions, enable_table
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.preflight import check_source
+from tailrace_publisher.daemon.checks.preflight import check_source
 from tailrace_publisher.errors import PermissionMissing, PreflightError
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import quote_text
 from tailrace_publisher.source.instances import KnownCatalog, by_table, read_catalog
 from tailrace_publisher.source.partitions import partitioned, switchable_partitions
 from tailrace_publisher.source.queries import is_cdc_enabled
-from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.topics.topic_names import TableName
 
 _JUDGE: Final = Judge(Part.TABLES)

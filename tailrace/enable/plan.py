@@ -12,18 +12,18 @@ from collections.abc import Sequence
 
 from tailrace.enable.statements import Plan, Statement
 from tailrace.enable.tsql import CaptureOptions, enable_database, enable_table, least_grants
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import (
     DatabaseUnknown,
     LoginRefused,
     PermissionMissing,
     PreflightError,
 )
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection, quote_name, quote_text
 from tailrace_publisher.source.queries import is_cdc_enabled
-from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.topics.topic_names import TableName
 
 _SEES_TOO_LITTLE = (DatabaseUnknown, LoginRefused, PermissionMissing)

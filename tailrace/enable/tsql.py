@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog import METADATA_TABLES
 from tailrace_publisher.source.connection import quote_name, quote_text
-from tailrace_publisher.source_options import ReadMode
 
 
 def enable_database() -> str:

@@ -15,7 +15,7 @@ from tailrace.reading.change_rows import (
 from tailrace.reading.moments import Moment
 from tailrace.reading.tail import EventTail
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import change_table

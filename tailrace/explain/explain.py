@@ -11,7 +11,7 @@ from tailrace.reading.tail import EventTail
 from tailrace_service.registry.access import open_registry
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig
 
 

@@ -24,8 +24,8 @@ from tailrace.reading.moments import Moment
 from tailrace.reading.tail import EventTail
 from tailrace.reading.topics import Event
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection, quote_name
 from tailrace_schemas.position.change_position import ChangePosition

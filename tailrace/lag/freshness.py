@@ -18,7 +18,7 @@ from tailrace_schemas.topics.topic_names import TableName
 if TYPE_CHECKING:
     from tailrace.lag.source import SourceState
     from tailrace.settings.load import Settings
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _T = TypeVar("_T")
 

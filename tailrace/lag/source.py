@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.watch import latency_s, scan_age_s
+from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog, queries
 from tailrace_publisher.source.commit_times import utc_offset_minutes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.lag.stopped_tables import PublisherNotes
     from tailrace.reading.lake import CommitRows
     from tailrace.settings.load import Settings
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Connection
 
 

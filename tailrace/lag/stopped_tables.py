@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
-from tailrace_publisher.daemon.agreed_map import all_shards
-from tailrace_publisher.daemon.production import production_ports
-from tailrace_publisher.daemon.table_state import UNREAD, WHOLE, TableState
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.shards.agreed_map import all_shards
+from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableState
 from tailrace_publisher.runtime import database_topics
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_schemas.records.checkpoint import TableCheckpoint
 
 _UNREAD: Final = {state.value for state in UNREAD - WHOLE}

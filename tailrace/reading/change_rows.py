@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.value_hash import rules_of
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.instances import by_table, read_catalog

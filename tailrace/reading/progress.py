@@ -19,7 +19,7 @@ from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA,
 from tailrace_schemas.topics.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _WAIT_S = 0.1
 _SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)

@@ -18,7 +18,7 @@ from confluent_kafka import (
 
 from tailrace.reading.record_decoder import RecordDecoder
 from tailrace_publisher.checkpoint import high_watermarks
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_schemas.events.envelope import position_of
 from tailrace_schemas.events.flat import as_envelope
 from tailrace_schemas.position.change_position import ChangePosition

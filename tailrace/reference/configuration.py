@@ -53,7 +53,7 @@ This page is generated: `python -m tailrace.reference.configuration docs/configu
 
 def document() -> str:
     """The whole page."""
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig
 
     parts = [HEAD]

@@ -26,7 +26,7 @@ _COLUMNS: Final = "| metric | kind | labels | what it says |\n|---|---|---|---|"
 
 def document() -> str:
     """The page's text."""
-    from tailrace_publisher.metrics import Metrics
+    from tailrace_publisher.metrics.publisher_metrics import Metrics
     from tailrace_sink.watch.metrics import SinkMetrics
 
     parts = [_HEAD]

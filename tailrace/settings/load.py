@@ -20,7 +20,7 @@ import yaml
 from tailrace.settings.databases import laid_over, lakes_that_are_one, problems_of
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
@@ -85,8 +85,8 @@ class Settings:
         Raises:
             SettingsError: names every wrong option.
         """
-        from tailrace_publisher.config import PublisherConfig
         from tailrace_publisher.errors import ConfigError
+        from tailrace_publisher.options.publisher_config import PublisherConfig
 
         try:
             return PublisherConfig.load(self.publisher_options)
@@ -99,7 +99,7 @@ class Settings:
         Raises:
             SettingsError: names every wrong option of every database.
         """
-        from tailrace_publisher.daemon.apart import problems_of as not_apart
+        from tailrace_publisher.daemon.process.separate_databases import problems_of as not_apart
 
         configs: dict[str, PublisherConfig] = {}
         problems: list[str] = []

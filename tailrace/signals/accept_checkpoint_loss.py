@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 from tailrace.signals.request import SignalNotTaken, send
 from tailrace_publisher.checkpoint.published import newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
-from tailrace_publisher.daemon.agreed_map import all_shards
-from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.shards.agreed_map import all_shards
 from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
@@ -19,7 +19,7 @@ from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.checkpoint.published import Published
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 
 class LossNotAccepted(Exception):

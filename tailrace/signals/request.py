@@ -16,9 +16,9 @@ from tailrace.reading.table_names import splits
 from tailrace.reading.terminal import shown
 from tailrace.reading.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
-from tailrace_publisher.daemon.agreed_map import all_shards
-from tailrace_publisher.daemon.ask_snapshot import send_signal
-from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.orders.request_snapshot import send_signal
+from tailrace_publisher.daemon.shards.agreed_map import all_shards
 from tailrace_publisher.errors import DeliveryError, PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.records.signals import Signal, SnapshotSignal
@@ -27,7 +27,7 @@ from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Registry
     from tailrace_schemas.records.shards import Shard
 

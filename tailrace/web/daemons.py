@@ -15,7 +15,7 @@ from tailrace_service.status import DaemonStatus
 from tailrace_service.tls_problems import certificate_problem
 
 if TYPE_CHECKING:
-    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig
 
 _LIMIT_S: Final = 3.0

@@ -19,10 +19,10 @@ import pytest
 
 from emulator.tests.clients.jvm import jvm_with
 from tailrace_compose.local import jars
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.version_schemas import VersionSchemas
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.events.forms import EventForm

@@ -15,8 +15,8 @@ from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.reading.record_decoder import RecordDecoder
 from tailrace.reading.topics import Event, consumer_of, existing_data_topics, read_all
 from tailrace_publisher.checkpoint.partition import partition_reader
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from emulator.tests.forked import forked
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.production import ConfluentClients, production_ports
-from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.daemon.adapters.production import ConfluentClients, production_ports
+from tailrace_publisher.daemon.offline.reshard import reshard
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tests.pipeline.running import LIMIT_S
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from tailrace_publisher.checkpoint.partition import partition_reader
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tests.pipeline.conftest import Topics
 
 _CALLBACKS_EVERY = 10_000

@@ -14,9 +14,9 @@ from typing import Any, Self
 import structlog
 
 from emulator.tests.forked import forked
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.records.shards import Shard
 
 LIMIT_S = 120.0

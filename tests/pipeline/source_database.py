@@ -9,7 +9,7 @@ from typing import Any
 import pyodbc
 
 from emulator.tests.fix_sqlserver import SourceServer
-from tailrace_publisher.source_options import SourceConfig
+from tailrace_publisher.options.source import SourceConfig
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 

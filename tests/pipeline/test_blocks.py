@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.values import value_of
@@ -22,6 +21,7 @@ from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
+from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.block_reader import BlockPaths
 from tailrace_publisher.source.commit_times import commits_from

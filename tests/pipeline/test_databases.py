@@ -17,9 +17,9 @@ import pytest
 
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace_emulator.testing.process import free_port
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run_databases
 from tailrace_publisher.errors import LoginRefused, PublisherError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.topics.topic_names import database_path
 from tailrace_service.status import DaemonStatus
 from tests.pipeline.conftest import Pipe, Topics

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.checkpoint.partition import partition_reader
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.errors import EncodeError, TableFailed
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from tailrace.audit.audit import audit
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver.segments import COMPACTED
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.errors import (

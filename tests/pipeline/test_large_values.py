@@ -12,8 +12,8 @@ import pytest
 from emulator.tests.fix_sqlserver import SourceServer
 from emulator.tests.forked import forked
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.page_size import PageLimit, RowSize

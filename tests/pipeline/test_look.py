@@ -17,7 +17,7 @@ from tailrace.reading.moments import Moment
 from tailrace.reading.progress import decode
 from tailrace.signals.seek import SeekRefused, cut_at
 from tailrace_publisher.checkpoint.partition import partition_reader
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_schemas.topics.topic_names import TableName
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe

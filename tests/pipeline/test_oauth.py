@@ -18,10 +18,10 @@ from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.doctor.large_values import LargeValues
 from tailrace.reading.topics import existing_data_topics
-from tailrace_publisher.daemon.shard_group import ShardGroup, member_options
+from tailrace_publisher.daemon.process.shard_group import ShardGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
-from tailrace_publisher.kafka_options import KafkaConfig
-from tailrace_publisher.oauth_tokens import OAuthTokens
+from tailrace_publisher.options.kafka import KafkaConfig
+from tailrace_publisher.options.oauth_tokens import OAuthTokens
 from tailrace_schemas.topics.topic_names import TopicNames
 from tests.fix_kafka import SharedBroker
 from tests.pipeline import oauth_functions

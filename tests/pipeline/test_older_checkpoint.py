@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from tailrace_publisher.checkpoint import Stored, read_checkpoints
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.encode.records import RecordEncoder
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import database_topics
 from tailrace_schemas.records.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from emulator.tests.fix_sqlserver import GivenServer, SourceServer
-from tailrace_publisher.daemon.protected_rows import warn_of_switches
+from tailrace_publisher.daemon.checks.protected_rows import warn_of_switches
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog

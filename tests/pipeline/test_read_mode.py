@@ -12,7 +12,7 @@ import pytest
 
 from tailrace.enable.tsql import least_grants
 from tailrace_publisher.errors import ConfigError, PreflightError
-from tailrace_publisher.source_options import ReadMode
+from tailrace_publisher.options.source import ReadMode
 from tailrace_schemas.position.change_position import ChangePosition
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe

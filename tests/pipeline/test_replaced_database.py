@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tailrace.cli.root import cli
-from tailrace_publisher.daemon import opened
+from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.errors import DatabaseReplaced
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity

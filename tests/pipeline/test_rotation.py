@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from tailrace.signals.request import ask
-from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tailrace_publisher.daemon import registered
+from tailrace_publisher.daemon.tables import registered
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics.topic_names import key_subject, value_subject
 from tests.pipeline.conftest import Pipe

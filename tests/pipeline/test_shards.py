@@ -15,8 +15,8 @@ from tailrace.reading.moments import Moment
 from tailrace.reading.progress import decode, last_record
 from tailrace.reading.tail import EventTail
 from tailrace.reading.topics import Event, arrived, consumer_of
-from tailrace_publisher.daemon.agreed_map import agreed_map
-from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.shards.agreed_map import agreed_map
 from tailrace_publisher.errors import DeliveryRejected, ShardsDiffer
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress

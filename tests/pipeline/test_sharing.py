@@ -19,11 +19,10 @@ from confluent_kafka.admin import AdminClient
 from tailrace.reading.progress import last_record
 from tailrace.settings.load import Settings
 from tailrace.web.run import WebOptions, serving
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.accept import accept_database
-from tailrace_publisher.daemon.agreed_map import agreed_map
-from tailrace_publisher.daemon.production import kafka_at, production_ports
-from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.daemon.adapters.production import kafka_at, production_ports
+from tailrace_publisher.daemon.offline.accept_database import accept_database
+from tailrace_publisher.daemon.offline.reshard import reshard
+from tailrace_publisher.daemon.shards.agreed_map import agreed_map
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.errors import (
     ConfigError,
@@ -32,6 +31,7 @@ from tailrace_publisher.errors import (
     ReshardRefused,
     ShardsDiffer,
 )
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.shards import Shard, ShardMap
 from tailrace_schemas.records.signals import SnapshotSignal

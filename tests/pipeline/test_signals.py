@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from tailrace.cli.root import cli
 from tailrace.signals.request import SignalNotTaken, ask
-from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_schemas.topics.topic_names import TableName
 from tests.pipeline.conftest import Pipe

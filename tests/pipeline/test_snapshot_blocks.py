@@ -10,17 +10,17 @@ from typing import Final
 import pytest
 
 from emulator.tests.fix_sqlserver import SourceServer
-from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import SourceBusy, SourceError
+from tailrace_publisher.options.columns import ColumnsConfig
+from tailrace_publisher.options.snapshots import SnapshotConfig
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, ReadSource, TableReader
-from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_publisher.source.block_reader import BlockPaths
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog

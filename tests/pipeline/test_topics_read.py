@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tailrace.reading.topics import Event, committed_messages, in_commit_order
 from tailrace_publisher.checkpoint import high_watermarks
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_schemas.position.lsn import Lsn
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.loop import run as run_publisher
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.daemon.process.loop import run as run_publisher
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Step
 from tests.simulation.actions import ACTIONS
 from tests.simulation.kafka.clients import Clients

@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from tailrace_publisher.errors import PositionExpired, RowsSwitched
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tests.simulation.sqlserver.connection import DEADLOCKED
 from tests.simulation.world import Finding
 

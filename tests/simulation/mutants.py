@@ -12,18 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from tailrace_publisher.daemon import (
-    committer,
-    conductor,
-    coverage,
-    opened,
-    session,
-    stream,
-    table_intake,
-    tables,
-    watch,
-    wiring,
-)
+from tailrace_publisher.daemon.session import capture_job_watch as watch
+from tailrace_publisher.daemon.session import committer, conductor, session, stream, wiring
+from tailrace_publisher.daemon.start import opened
+from tailrace_publisher.daemon.tables import coverage, table_intake, tables
 from tailrace_publisher.errors import (
     DatabaseReplaced,
     PermissionMissing,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.loop import run as run_publisher
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.daemon.process.loop import run as run_publisher
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import database_topics
 from tailrace_schemas.records.shards import Shard

@@ -19,10 +19,9 @@ from uuid import UUID
 
 from structlog.testing import capture_logs
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import agreed_map
-from tailrace_publisher.daemon.loop import run as run_publisher
-from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.daemon.offline.reshard import reshard
+from tailrace_publisher.daemon.process.loop import run as run_publisher
+from tailrace_publisher.daemon.shards.agreed_map import agreed_map
 from tailrace_publisher.errors import (
     DatabaseReplaced,
     DeliveryRejected,
@@ -39,7 +38,8 @@ from tailrace_publisher.errors import (
     ShardsDiffer,
     TableFailed,
 )
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports
 from tailrace_schemas.records.shards import Shard, ShardMap, transactional_id
 from tailrace_schemas.records.signals import (

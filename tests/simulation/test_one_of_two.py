@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import agreed_map, command_producer
-from tailrace_publisher.daemon.own_record import rewrite_own_record
-from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.daemon.offline.reshard import reshard
+from tailrace_publisher.daemon.shards.agreed_map import agreed_map, command_producer
+from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import CheckpointEncoder
 from tailrace_publisher.errors import ConfigError, LeaseLost, ShardsDiffer
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.records.checkpoint import CheckpointKey
 from tailrace_schemas.records.shards import Shard, older_transactional_id

@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import agreed_map
-from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.daemon.offline.reshard import reshard
+from tailrace_publisher.daemon.shards.agreed_map import agreed_map
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.records.shards import Shard
 from tailrace_schemas.topics.topic_names import TableName
 from tests.simulation.resting import RestingModel

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_publisher.daemon.switches import Switches
+from tailrace_publisher.daemon.tables.switches import Switches
 from tests.simulation.checking import check, report
 from tests.simulation.scenario import Scenario, Step, draw
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace.reading.lake import CommitRows
-from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.daemon.offline.reshard import reshard
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe, pipe  # noqa: F401 - a fixture

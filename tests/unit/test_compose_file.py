@@ -16,7 +16,7 @@ from tailrace.settings.load import load
 from tailrace_compose.images.base import OFFICIAL
 from tailrace_compose.images.build import IMAGES
 from tailrace_compose.local import jars
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_sink.watch.metrics import SinkMetrics
 
 FOLDER = Path(__file__).parents[2] / "compose"

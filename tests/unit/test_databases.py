@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from tailrace.cli.root import cli
 from tailrace.settings.load import Settings, SettingsError, load
 from tailrace.web.run import publisher_of
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.apart import problems_of
+from tailrace_publisher.daemon.process.separate_databases import problems_of
+from tailrace_publisher.options.publisher_config import PublisherConfig
 
 FILE: dict[str, Any] = {
     "prefix": "shop",

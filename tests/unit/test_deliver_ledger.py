@@ -11,7 +11,7 @@ from tailrace_publisher.deliver.partitioning import choose_partitions, murmur2
 from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
-from tailrace_publisher.kafka_options import Partitioner
+from tailrace_publisher.options.kafka import Partitioner
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.records.progress import OperationCounts, PartitionProgress
 from tests.property.oracle import position_sum

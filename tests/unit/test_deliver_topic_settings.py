@@ -15,7 +15,7 @@ from tailrace_publisher.deliver.topic_settings import (
     tell_retention,
 )
 from tailrace_publisher.errors import CheckpointForgets
-from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_publisher.options.kafka import KafkaConfig
 
 DAY_MS = 86_400_000
 

@@ -14,7 +14,7 @@ from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.varint import encode_long
 from tailrace_publisher.errors import EncodeError
-from tailrace_publisher.event_options import Surrogates
+from tailrace_publisher.options.events import Surrogates
 from tailrace_schemas.events.column_types import ColumnType, UnsupportedType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn

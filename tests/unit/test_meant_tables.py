@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.daemon.signals import Signals
+from tailrace_publisher.daemon.orders.signals import Signals
 from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart
 

@@ -10,9 +10,9 @@ from prometheus_client import generate_latest
 from tailrace.doctor.findings import Level
 from tailrace.doctor.shards import look_at_shards
 from tailrace.reading.progress import decode
-from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
+from tailrace_publisher.daemon.status.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.status import DaemonStatus, Failure, TableStatus, of_shards

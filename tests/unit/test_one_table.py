@@ -17,7 +17,7 @@ from tailrace_publisher.errors import (
     TableFailed,
     UnexpectedTableError,
 )
-from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.client import RegistryError, RegistryRejected, RegistryUnavailable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.daemon.pacing import FIRST_S, Pacing
+from tailrace_publisher.daemon.session.pacing import FIRST_S, Pacing
 
 
 def test_pauses_grow_to_the_longest_and_begin_again_behind_news() -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from tailrace_publisher.checkpoint.debezium_offsets import chosen_offset, connector_offsets
 from tailrace_publisher.checkpoint.java_map import NotAnOffsetsFile, read_map
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.coverage import covers_from_start
+from tailrace_publisher.daemon.tables.coverage import covers_from_start
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.lsn import Lsn
 from tests.fix_connect_offsets import (
     COMMIT_LSN,

@@ -1,8 +1,8 @@
 import pytest
 
 from tailrace.settings.load import SettingsError, load
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError as PublisherError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_sink.errors import ConfigError as SinkError
 from tailrace_sink.options.config import SinkConfig
 

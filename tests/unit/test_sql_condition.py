@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.sql_condition import check_condition
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.sql_condition import check_condition
 from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from tailrace.cli.root import cli
 from tailrace.lag.status import Stage, _lags, lag_s
-from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.lsn import Lsn
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tailrace.lag.stopped_tables import TableNote, note_of
-from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import TableCheckpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema
 from tailrace_schemas.position.lsn import Lsn

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.column_options import ColumnsConfig
+from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
 from tailrace_service.options.sections import matches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tailrace_publisher.kafka_options import Partitioner
+from tailrace_publisher.options.kafka import Partitioner
 
 
 @dataclass(frozen=True, slots=True)

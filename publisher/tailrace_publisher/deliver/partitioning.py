@@ -11,7 +11,7 @@ from struct import unpack_from
 from typing import Final
 
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.kafka_options import Partitioner
+from tailrace_publisher.options.kafka import Partitioner
 from tailrace_schemas.events.framing import FRAME_BYTES
 
 _SEED: Final = 0x9747B28C

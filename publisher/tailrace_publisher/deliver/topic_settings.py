@@ -12,7 +12,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
-from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.ports import Clock, KafkaAdmin
 
 _log = structlog.get_logger(__name__)

@@ -17,7 +17,7 @@ from tailrace_publisher.deliver.topic_settings import (
     new_topic_durability,
 )
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
-from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.topics.topic_names import TableName
 

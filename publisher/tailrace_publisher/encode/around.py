@@ -13,7 +13,7 @@ from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.kinds import RawRow
 from tailrace_publisher.encode.rows import EncodedRows, joined_rows
 from tailrace_publisher.errors import EncodeError
-from tailrace_publisher.event_options import OnBadEvent
+from tailrace_publisher.options.events import OnBadEvent
 from tailrace_schemas.position.change_position import ChangePosition, Operation, pack_position
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter, row_of

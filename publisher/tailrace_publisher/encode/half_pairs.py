@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from tailrace_publisher.event_options import Surrogates
+from tailrace_publisher.options.events import Surrogates
 from tailrace_schemas.events.envelope import SchemaColumn
 
 _log = structlog.get_logger(__name__)

@@ -6,12 +6,12 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.placeholder import Placeholder
 from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
-from tailrace_publisher.event_options import OnBadEvent, Surrogates, UnavailableValues
+from tailrace_publisher.options.events import OnBadEvent, Surrogates, UnavailableValues
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.forms import EventForm
 from tailrace_schemas.topics.topic_names import TableName

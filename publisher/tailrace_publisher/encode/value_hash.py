@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from tailrace_publisher.change.column_rules import ColumnRules
-from tailrace_publisher.column_options import ColumnsConfig
+from tailrace_publisher.options.columns import ColumnsConfig
 
 _ID_DIGITS: Final = 8
 _ID_OF: Final = b"tailrace salt\0"

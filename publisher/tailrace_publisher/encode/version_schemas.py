@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.json_values import JsonSerializer, JsonWriting
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.events.connect_types import with_connect_types
 from tailrace_schemas.events.envelope import TableSchema, key_schema
 from tailrace_schemas.events.flat import value_schema

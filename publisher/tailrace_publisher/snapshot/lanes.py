@@ -15,10 +15,10 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.errors import SourceBusy, SourceError, SourceUnavailable
+from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.table_reader import ReadSource, TableReader
-from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.queries import SERVER_NAME, allows_snapshot_isolation, server_name

@@ -30,7 +30,7 @@ import structlog
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import EncodeError, PublisherError, SourceError
-from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pauses import Pauses

@@ -22,6 +22,7 @@ from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceError
+from tailrace_publisher.options.sql_condition import shape_of
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
@@ -31,7 +32,6 @@ from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_readers import BlockReading, TableReading, TableRows
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.queries import max_lsn
-from tailrace_publisher.sql_condition import shape_of
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ import structlog
 
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.errors import PublisherError
-from tailrace_publisher.one_table import place_of
+from tailrace_publisher.errors.one_table import place_of
 from tailrace_publisher.source.odbc import OdbcError
 
 _log = structlog.get_logger(__name__)

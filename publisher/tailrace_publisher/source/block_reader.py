@@ -15,6 +15,7 @@ from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
 from tailrace_publisher.source.block_faults import BlockFaults
 from tailrace_publisher.source.block_memory import PLACES, ROWS_MIN, rows_of
@@ -41,7 +42,6 @@ from tailrace_publisher.source.table_blocks import (
     TableBlocks,
 )
 from tailrace_publisher.source.tries import tried
-from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 

@@ -17,9 +17,9 @@ from typing import Any, Final, Self
 import structlog
 
 from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.driver import find_driver, load_pyodbc
 from tailrace_publisher.source.server_errors import source_error
-from tailrace_publisher.source_options import SourceConfig
 
 _DATETIMEOFFSET: Final = -155
 """SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""

@@ -15,7 +15,7 @@ from tailrace_publisher.errors import (
     SourceError,
     SourceUnavailable,
 )
-from tailrace_publisher.source_options import SourceConfig
+from tailrace_publisher.options.source import SourceConfig
 
 _LOGIN_REFUSED: Final = frozenset({18456, 18470, 18486, 18487, 18488, 4064, 18452})
 _DATABASE_UNKNOWN: Final = frozenset({4060, 911, 916})

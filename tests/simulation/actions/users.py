@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from tailrace_publisher.source_options import ReadMode
+from tailrace_publisher.options.source import ReadMode
 from tests.simulation.actions.registry import action
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.writes import Writer

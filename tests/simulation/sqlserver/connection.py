@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.source import ApplicationIntent, SourceConfig
 from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source_options import ApplicationIntent, SourceConfig
 from tests.simulation.sqlserver import catalog_statements, data_statements, statements
 from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.select import SqlError, parse_select

@@ -4,7 +4,7 @@ import logging
 
 from structlog.testing import capture_logs
 
-from tailrace_publisher.daemon.client_log import ClientLog
+from tailrace_publisher.daemon.adapters.client_log import ClientLog
 
 FAIL = "FAIL [rdkafka#producer-{}] [thrd:b/1]: 127.0.0.1:{}: Connect failed (after {}ms in state X)"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace_publisher.daemon.commit_pace import CommitPace
+from tailrace_publisher.daemon.session.commit_pace import CommitPace
 
 
 class Clock:

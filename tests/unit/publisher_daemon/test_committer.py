@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.committer import Committer
-from tailrace_publisher.daemon.fencing import FencingCheck
-from tailrace_publisher.daemon.out_of_cut import OutOfCut
-from tailrace_publisher.daemon.production import production_ports
-from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.session.committer import Committer
+from tailrace_publisher.daemon.start.fencing import FencingCheck
+from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.commit_times import Commits
 from tailrace_publisher.source.identity import DatabaseIdentity

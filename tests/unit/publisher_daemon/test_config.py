@@ -2,8 +2,8 @@
 
 import pytest
 
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 

@@ -8,15 +8,15 @@ from datetime import datetime
 import pytest
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.daemon.coverage import (
+from tailrace_publisher.daemon.tables.coverage import (
     PublishedTable,
     begun,
     covers_of,
     reading_of,
     still_covered,
 )
-from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.errors import PositionExpired
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.start.fencing import FencingCheck
 from tailrace_publisher.errors import LeaseLost
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn

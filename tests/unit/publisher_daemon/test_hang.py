@@ -8,12 +8,12 @@ from dataclasses import replace
 import httpx
 import structlog
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.board import Board
-from tailrace_publisher.daemon.endpoint import endpoint
-from tailrace_publisher.daemon.production import SystemClock, production_ports
-from tailrace_publisher.daemon.stopped import StoppedTables
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.daemon.adapters.production import SystemClock, production_ports
+from tailrace_publisher.daemon.process.endpoint import endpoint
+from tailrace_publisher.daemon.status.status_board import Board
+from tailrace_publisher.daemon.tables.stopped import StoppedTables
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Runtime
 from tests.least_options import LEAST
 

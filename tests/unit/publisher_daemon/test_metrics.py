@@ -4,7 +4,7 @@ import math
 
 from prometheus_client import generate_latest
 
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_service.status import TableStatus
 
 

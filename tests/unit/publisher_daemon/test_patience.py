@@ -1,6 +1,6 @@
 """What waiting may cure for some time only, as a secondary that is behind, is told after that."""
 
-from tailrace_publisher.daemon.patience import Patience
+from tailrace_publisher.daemon.session.retry_bounds import Patience
 from tailrace_publisher.errors import ReplicaBehind, SourceUnavailable
 
 HOUR_S = ReplicaBehind.waited_for_s

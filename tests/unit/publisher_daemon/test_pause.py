@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.pause import Pause
-from tailrace_publisher.daemon.production import production_ports
-from tailrace_publisher.daemon.publisher_state import PublisherState
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.orders.pause import Pause
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_schemas.position.lsn import Lsn

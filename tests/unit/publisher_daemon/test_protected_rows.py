@@ -9,13 +9,13 @@ import pytest
 import structlog
 
 from tailrace_publisher.change.instance import CapturedColumn
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.protected_rows import (
+from tailrace_publisher.daemon.checks.protected_rows import (
     encrypted_problems,
     masked_problems,
     warn_of_filters,
 )
 from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import unseen
 from tailrace_schemas.events.column_types import ColumnType

@@ -12,10 +12,10 @@ import pytest
 
 from tailrace_publisher.checkpoint import reader
 from tailrace_publisher.checkpoint.reader import Stored
-from tailrace_publisher.daemon.production import kafka_at
-from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
-from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import TableEvent, TableState
+from tailrace_publisher.daemon.adapters.production import kafka_at
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import TableEvent, TableState
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.runtime import DatabaseTopics

@@ -6,10 +6,10 @@ from datetime import datetime
 import pytest
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.daemon.coverage import PublishedTable
-from tailrace_publisher.daemon.resumed import fingerprint_of, resumed_version
-from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.daemon.tables.coverage import PublishedTable
+from tailrace_publisher.daemon.tables.resumed_versions import fingerprint_of, resumed_version
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import (
     SchemaColumn,

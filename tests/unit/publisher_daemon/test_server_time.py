@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from tailrace_publisher.daemon.server_time import ServerTime
+from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.ports import Connection, Stop
 
 

@@ -14,13 +14,13 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.loop import run
-from tailrace_publisher.daemon.sharing import SharingPublisher
+from tailrace_publisher.daemon.process.loop import run
+from tailrace_publisher.daemon.process.sharing import SharingPublisher
 from tailrace_publisher.errors import ShardsDiffer
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotMode
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
 from tailrace_schemas.records.shards import Shard
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import InlineExecutor, Lane, make_ports

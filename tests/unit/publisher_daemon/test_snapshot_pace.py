@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.snapshot_pace import SnapshotPace
+from tailrace_publisher.metrics.snapshot_pace import SnapshotPace
 
 
 class Clock:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_publisher.daemon.table_orders import partial_refusal_of, refusal_of
-from tailrace_publisher.daemon.table_record import TableRecord
-from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.daemon.orders.table_orders import partial_refusal_of, refusal_of
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_schemas.records.signals import TableOrder
 
 S, DO = TableState, TableOrder

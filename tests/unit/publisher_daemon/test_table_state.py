@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tailrace_publisher.daemon.table_state import (
+from tailrace_publisher.daemon.tables.table_state import (
     KEPT,
     OUT_OF_CUT,
     PUBLISHED,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.stopped import StoppedTables
-from tailrace_publisher.daemon.table_topics import TableTopics
+from tailrace_publisher.daemon.tables.stopped import StoppedTables
+from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.deliver.topics import TopicSpec
 from tailrace_publisher.errors import TopicPartitionsChanged
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 

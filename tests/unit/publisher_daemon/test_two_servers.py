@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from tailrace_publisher.daemon.wiring import warn_of_two_servers
+from tailrace_publisher.daemon.session.wiring import warn_of_two_servers
 from tailrace_publisher.ports import Connection
 
 

@@ -9,9 +9,9 @@ import math
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from tailrace_publisher.daemon.watch import CaptureWatch
+from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.errors import PermissionMissing
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.ports import Connection
 from tailrace_schemas.position.lsn import Lsn
 

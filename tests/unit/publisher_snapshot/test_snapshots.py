@@ -23,6 +23,7 @@ from tailrace_publisher.errors import (
     SourceUnavailable,
     TableFailed,
 )
+from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
 from tailrace_publisher.snapshot.lanes import Lane
@@ -30,7 +31,6 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
-from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_schemas.position.lsn import Lsn
 from tests.unit.publisher_snapshot.table_source import (

@@ -10,10 +10,10 @@ import pytest
 
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import ColumnsRefused, ConfigError
+from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.source.page_statements import value_expression
 from tailrace_publisher.source.versions import (
     current_columns,

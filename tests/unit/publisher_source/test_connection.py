@@ -18,7 +18,8 @@ from tailrace_publisher.errors import (
     SourceUnavailable,
     TableFailed,
 )
-from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.errors.one_table import of_one_table
+from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source import connection as connections
 from tailrace_publisher.source.connection import (
     OdbcConnection,
@@ -27,7 +28,6 @@ from tailrace_publisher.source.connection import (
     quote_name,
     quote_text,
 )
-from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.sections import problems
 

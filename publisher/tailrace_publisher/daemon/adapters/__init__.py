@@ -1,0 +1,1 @@
+"""The real parts that the ports stand for: SQL Server, Kafka, registry, clock, threads."""

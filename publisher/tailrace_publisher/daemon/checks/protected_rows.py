@@ -1,0 +1,89 @@
+"""What the server protects from its readers, so that they read something else than there is.
+
+The capture process reads the log, where everything is. The initial snapshot reads the table as the
+publisher's login sees it: with dynamic data masking other values, with row-level security fewer
+rows, and nothing says so. Columns of Always Encrypted are bytes in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source import unseen
+from tailrace_publisher.source.partitions import partitioned, switchable_partitions
+from tailrace_schemas.topics.topic_names import TableName
+
+_log = structlog.get_logger(__name__)
+
+
+def encrypted_problems(
+    connection: Connection, selected: Iterable[CaptureInstance]
+) -> list[tuple[TableName, str]]:
+    """Tables with captured columns of Always Encrypted, and what to do about each."""
+    encrypted = unseen.encrypted_columns(connection)
+    problems: list[tuple[TableName, str]] = []
+    for instance in selected:
+        hidden = set(encrypted.get(instance.source_object_id, ()))
+        names = [column.name for column in instance.columns if column.name in hidden]
+        if names:
+            text = (
+                f"table {instance.table}, columns {', '.join(names)}: they are encrypted by Always"
+                " Encrypted, and their values can be read with the column's key only; take them"
+                " out with columns.exclude, or capture the table with a @captured_column_list"
+                " without them"
+            )
+            problems.append((instance.table, text))
+    return problems
+
+
+def masked_problems(
+    config: PublisherConfig, connection: Connection, selected: Iterable[CaptureInstance]
+) -> list[tuple[TableName, str]]:
+    """Tables whose snapshot would hold masks for values, and what to do about each."""
+    masked = unseen.masked_columns(connection)
+    problems: dict[TableName, str] = {}
+    for instance in selected:
+        hidden = set(masked.get(instance.source_object_id, ()))
+        names = [column.name for column in instance.columns if column.name in hidden]
+        if names:
+            problems[instance.table] = (
+                f"table {instance.table}, columns {', '.join(names)}: login {config.source.account}"
+                " reads masks instead of their values (dynamic data masking), so a snapshot would"
+                f" be wrong: GRANT UNMASK TO [{config.source.account}], or set"
+                " snapshot.mode: no_data"
+            )
+    return list(problems.items())
+
+
+def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance]) -> None:
+    """Tell of tables of which the login may not see every row."""
+    filtered = unseen.filtering_policies(connection)
+    for table, object_id in sorted({(i.table, i.source_object_id) for i in selected}, key=str):
+        if object_id in filtered:
+            _log.warning(
+                "rows_filtered_by_security_policy",
+                table=str(table),
+                policies=sorted(set(filtered[object_id])),
+                effect="a snapshot holds the rows that the publisher's login sees; changes are all"
+                " there",
+                fix="let the policy's predicate return 1 for the publisher's user",
+            )
+
+
+def warn_of_switches(connection: Connection, instances: Iterable[CaptureInstance]) -> None:
+    """Name partitioned tables whose partitions may be switched, which CDC does not log."""
+    partitions = switchable_partitions(connection)
+    for table, count in sorted(partitioned(partitions, instances).items(), key=str):
+        _log.warning(
+            "partition_switch_allowed",
+            table=str(table),
+            partitions=count,
+            effect="a switch writes no change rows: it is noticed, and the table stops, or is read"
+            " again (snapshot.on_gap)",
+            fix="where nothing is switched, enable the table with @allow_partition_switch = 0",
+        )

@@ -1,0 +1,1 @@
+"""Commands that run while no publisher does: reshard, accept a restored database."""

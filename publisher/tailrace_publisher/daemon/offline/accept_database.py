@@ -1,0 +1,107 @@
+"""Going on with a database that is not known to continue what was published (ADR 0013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tailrace_publisher.checkpoint.reader import has_checkpoint_topic
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.shards.agreed_map import all_shards
+from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
+from tailrace_publisher.daemon.tables.publisher_state import known_identity
+from tailrace_publisher.errors import CheckpointError
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import Ports
+from tailrace_publisher.runtime import DatabaseTopics, database_topics
+from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
+from tailrace_publisher.source.loss import check_not_backwards
+from tailrace_publisher.source.queries import max_lsn
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.shards import transactional_id
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was accepted.
+
+    Attributes:
+        known: the database as it was published.
+        found: the database as it is now.
+        position: last LSN that was published; changes behind it follow.
+    """
+
+    known: DatabaseIdentity
+    found: DatabaseIdentity
+    position: Lsn
+
+
+def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Accepted:
+    """Write into the checkpoint that the database as it is now continues what was published.
+
+    Only what it is known by is written; the position and the tables' state stay. It is a Kafka
+    transaction under the transactional id of each shard, so publishers that run are fenced and end.
+
+    Args:
+        config: of the publisher.
+        ports: the outside world; default: as it is.
+
+    Raises:
+        CheckpointError: nothing of the database was published under the prefix.
+        LsnWentBack: its newest LSN is below the position: what comes next would be left out.
+        PublisherError, RegistryError: a part does not answer, or refuses.
+    """
+    database = config.source.database
+    ports = ports or production_ports()
+    with (
+        ports.connect(config.source) as connection,
+        ports.registry(config.registry) as registry,
+    ):
+        found, newest = visible_identity(connection), max_lsn(connection)
+        nothing = CheckpointError(
+            f"nothing of {database} was published under prefix {config.prefix}: there is no"
+            " checkpoint to accept it for; check publisher.prefix and publisher.source.database"
+        )
+        if not has_checkpoint_topic(database_topics(config, ports, registry), _timeout_s(config)):
+            raise nothing
+        accepted: list[DatabaseCheckpoint] = []
+        for shard in all_shards(config, ports):
+            topics = database_topics(config, ports, registry, shard)
+            own = _accepted(config, topics, found, newest)
+            if own is not None:
+                accepted.append(own)
+    if not accepted:
+        raise nothing
+    behind = min(accepted, key=lambda own: own.position)
+    return Accepted(known_identity(behind), found, behind.position.commit_lsn)
+
+
+def _accepted(
+    config: PublisherConfig, topics: DatabaseTopics, found: DatabaseIdentity, newest: Lsn | None
+) -> DatabaseCheckpoint | None:
+    """What a shard's checkpoint was, which says the database as it is now; None without one."""
+    shard, database = topics.shard, config.source.database
+
+    def accepted(own: DatabaseCheckpoint) -> DatabaseCheckpoint:
+        check_not_backwards(database, own.position.commit_lsn, newest, is_secondary=False)
+        return _as_found(own, found, topics.kafka.clock.now_ms())
+
+    name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
+    return rewrite_own_record(config, topics, name, accepted).database
+
+
+def _timeout_s(config: PublisherConfig) -> float:
+    return config.kafka.start_timeout_s
+
+
+def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:
+    """The record with the database as it is now, and no commit to know it by."""
+    return replace(
+        own,
+        database_guid=found.database_guid,
+        recovery_fork_guid=found.recovery_fork_guid,
+        family_guid=found.family_guid,
+        tran_end_time=None,
+        tran_id=None,
+        written_ms=now_ms,
+    )

@@ -1,0 +1,242 @@
+"""Dividing what is published among more shards (ADR 0023), while no publisher runs.
+
+Every transactional id of the old map is taken first, so one that was forgotten is fenced. What was
+read then is written anew in *one* Kafka transaction: the map, a database record for every shard,
+the records of the tables that move, and a progress record of every shard, old and new, that closes
+the closed LSN once more and says how many there are now. So the lake may run: behind these records
+it closes no LSN until it has heard of all shards. Before that transaction only partitions are
+added, and publishers refuse topics of another number of partitions than their map: it can be run
+again wherever it was stopped.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
+
+from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.checkpoint.published import Published, newest_published
+from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
+from tailrace_publisher.checkpoint.shard_map import read_map
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.offline.reshard_plan import OldShard, Plan
+from tailrace_publisher.daemon.shards.agreed_map import command_producer, wanted_map
+from tailrace_publisher.daemon.shards.own_record import is_of_older_id
+from tailrace_publisher.deliver.kafka_errors import translate
+from tailrace_publisher.deliver.producer import TransactionalProducer
+from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
+from tailrace_publisher.errors import KafkaUnavailable, ReshardRefused
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import Ports
+from tailrace_publisher.runtime import DatabaseTopics, database_topics, kafka_access
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.shards import Shard, ShardMap, transactional_id
+from tailrace_schemas.topics.topic_names import TopicNames
+
+_log = structlog.get_logger(__name__)
+
+_MARGIN_S: Final = 1.0
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Resharded:
+    """What was done.
+
+    Attributes:
+        before: the map until now.
+        after: the map from now on.
+        closed_lsn: at which the tables change over.
+        tables: how many each shard has now.
+        moved: how many of them have another shard than before.
+    """
+
+    before: ShardMap
+    after: ShardMap
+    closed_lsn: Lsn
+    tables: tuple[int, ...]
+    moved: int
+
+
+def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
+    """Divide what is published among the shards that the configuration says.
+
+    Args:
+        config: of the publishers; ``shards`` says how many there are to be.
+        ports: the outside world; default: as it is.
+
+    Raises:
+        ReshardRefused: it cannot be done, or not now; says what to do first.
+        PublisherError, RegistryError: a part does not answer, or refuses.
+    """
+    ports = ports or production_ports()
+    names, kafka = config.topics, kafka_access(config, ports)
+    admin = TopicAdmin(kafka, config.kafka.replication_factor, config.kafka.start_timeout_s)
+    present = admin.partitions(names.offsets)
+    if present is None:
+        raise ReshardRefused(
+            f"nothing is published under prefix {names.prefix}: start the publishers, they divide"
+            " the tables as publisher.shards says"
+        )
+    has_control = admin.partitions(names.control) is not None
+    before = (read_map(kafka, names.control) if has_control else None) or ShardMap()
+    wanted = wanted_map(config)
+    after = before.resharded(wanted.shards, wanted.pinned)
+    _check_counts(before, after, names)
+    with ports.registry(config.registry) as registry, ExitStack() as resources:
+        first = database_topics(config, ports, registry, Shard(0, before))
+        producers = []
+        for number in range(before.shards):
+            name = transactional_id(config.prefix, config.source.database, before.shards, number)
+            producer = command_producer(config, kafka, name)
+            resources.callback(producer.close)
+            producer.init_transactions(config.kafka.start_timeout_s)
+            producers.append(producer)
+        old = [
+            _old_shard(replace(first, shard=Shard(number, before)))
+            for number in range(before.shards)
+        ]
+        _check_map_is_whole(first, before, present)
+        closed_lsn = _common_lsn(old)
+        admin.ensure([control_spec(names.control, after.shards)])
+        for topic in (names.control, names.offsets, names.progress):
+            _grow(config, admin, first, topic, after.shards)
+        plan = Plan(first, after, old, closed_lsn)
+        _write(producers[0], names, plan)
+    _log.info("resharded", shards=after.shards, map=after.number, closed_lsn=str(closed_lsn))
+    return Resharded(before, after, closed_lsn, plan.tables, plan.moved)
+
+
+def _check_counts(before: ShardMap, after: ShardMap, names: TopicNames) -> None:
+    """Check that there is something to do that can be done.
+
+    Raises:
+        ReshardRefused: there is not.
+    """
+    if before.is_divided_as(after):
+        raise ReshardRefused(
+            f"what is published under prefix {names.prefix} is divided as publisher.shards says"
+            f" already, into {before.shards}: say there how many there are to be"
+        )
+    if after.shards < before.shards:
+        raise ReshardRefused(
+            f"publisher.shards.count is {after.shards}, and there are {before.shards} shards:"
+            " partitions of topics cannot be taken away. Run fewer publishers: one can have all"
+            " shards"
+        )
+
+
+def _old_shard(topics: DatabaseTopics) -> OldShard:
+    """What a shard has published.
+
+    Raises:
+        ReshardRefused: it is not at rest.
+    """
+    stored, number = read_checkpoints(topics), topics.partition
+    published = newest_published(topics)
+    own = stored.database
+    if own is None or published is None:
+        raise ReshardRefused(
+            f"shard {number} of database {topics.database} has published nothing under prefix"
+            f" {topics.names.prefix}: check publisher.prefix, publisher.server_name and"
+            " publisher.source.database, or let the publisher run until it has begun"
+        )
+    _check_at_rest(topics, stored, published)
+    return OldShard(own, stored.tables, published)
+
+
+def _check_at_rest(topics: DatabaseTopics, stored: Stored, published: Published) -> None:
+    own, number = cast("DatabaseCheckpoint", stored.database), topics.partition
+    if stored.older_keys or is_of_older_id(topics, own):
+        raise ReshardRefused(
+            "the checkpoint is in the form of an earlier release: let the publisher of this release"
+            " run once, then end it"
+        )
+    if not is_closed(own.position) or own.position.commit_lsn != own.closed_lsn:
+        raise ReshardRefused(
+            f"shard {number} was ended inside a source transaction ({own.position}): let the"
+            " publisher run until it is out, then end it"
+        )
+    if published.snapshotting:
+        raise ReshardRefused(
+            f"shard {number} has tables that are not part of the cut:"
+            f" {', '.join(published.snapshotting)}. Let the publisher run until their snapshots are"
+            " out; take new ones of stopped tables (tailrace snapshot), or exclude them"
+        )
+
+
+def _check_map_is_whole(topics: DatabaseTopics, before: ShardMap, present: int) -> None:
+    """Check that no shard has published that the map does not know.
+
+    Raises:
+        ReshardRefused: one has: the map is lost.
+    """
+    every = ShardMap(1, present)
+    for number in range(before.shards, present):
+        shard = replace(topics, shard=Shard(number, every))
+        if read_checkpoints(shard).database is not None:
+            raise ReshardRefused(
+                f"topic {topics.names.control} has lost its map: {topics.names.offsets} holds the"
+                f" checkpoint of shard {number}, and the map knows {before.shards}. Bring the topic"
+                " back as it was; without it nobody knows which shard has which table"
+            )
+
+
+def _common_lsn(old: list[OldShard]) -> Lsn:
+    """The closed LSN of all shards.
+
+    Raises:
+        ReshardRefused: they have different ones.
+    """
+    found = {shard.own.closed_lsn for shard in old}
+    if len(found) > 1:
+        told = ", ".join(f"{n}: {shard.own.closed_lsn}" for n, shard in enumerate(old))
+        raise ReshardRefused(
+            f"the shards stand at different LSNs ({told}): let the publishers catch up while"
+            " nothing is written at the source, then end them"
+        )
+    return found.pop()
+
+
+def _grow(
+    config: PublisherConfig, admin: TopicAdmin, topics: DatabaseTopics, topic: str, count: int
+) -> None:
+    """Give a topic the partitions that it lacks, and wait until the brokers know them.
+
+    Raises:
+        KafkaUnavailable: the brokers did not do it in time.
+        DeliveryError: they refuse.
+    """
+    present, timeout_s = admin.partitions(topic), config.kafka.start_timeout_s
+    clock = topics.kafka.clock
+    if present is not None and present > count:
+        raise ReshardRefused(f"topic {topic} has {present} partitions, more than {count} shards")
+    if present != count:
+        client = cast("Any", topics.kafka.admin())  # the publisher itself never adds partitions
+        asked = client.create_partitions([NewPartitions(topic, count)], request_timeout=timeout_s)
+        try:
+            asked[topic].result(timeout_s + _MARGIN_S)
+        except TimeoutError as error:
+            raise KafkaUnavailable(f"adding partitions to topic {topic}: no answer") from error
+        except KafkaException as error:
+            raise translate(f"adding partitions to topic {topic}", error) from error
+    deadline = clock.monotonic() + timeout_s
+    while admin.ensure([control_spec(topic, count)])[topic] != count:
+        if clock.monotonic() > deadline:
+            raise KafkaUnavailable(f"topic {topic}: the new partitions are not there in time")
+        clock.wait(_POLL_S)
+
+
+def _write(producer: TransactionalProducer, names: TopicNames, plan: Plan) -> None:
+    checkpoints, progress = list(plan.checkpoints()), list(plan.progress())
+    producer.begin()
+    producer.produce(names.offsets, checkpoints, {})
+    producer.produce(names.progress, progress, {})
+    producer.produce(names.control, [plan.map_record()], {})
+    producer.commit()

@@ -1,0 +1,1 @@
+"""Requests of operators: signals, pauses, orders for single tables."""

@@ -1,0 +1,203 @@
+"""Signals of operators, taken beside the stream.
+
+What a signal changes, and the offset behind it, go into the publisher's state, hence into the same
+Kafka transaction: a signal is taken once, whatever dies in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tailrace_publisher.daemon.orders.pause import Pause
+from tailrace_publisher.daemon.orders.table_orders import TableOrders
+from tailrace_publisher.daemon.tables.coverage import PublishedTable
+from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.deliver.topics import signals_spec
+from tailrace_publisher.errors import DeliveryRejected
+from tailrace_publisher.ports import KafkaConsumer
+from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_schemas.records.signals import (
+    AcceptedLoss,
+    PauseSignal,
+    SnapshotSignal,
+    TableSignal,
+    read_signal,
+)
+from tailrace_schemas.topics.topic_names import told_apart
+
+_log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 100
+_REFUSED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+)
+
+
+def signals_refusal(topics: DatabaseTopics, delivery: KafkaDelivery) -> str | None:
+    """Create the signals topic; gives why there is none to be read, None where there is one.
+
+    To be done before the data topics are made: behind those of a thousand tables brokers take
+    seconds until a new one has a leader.
+
+    Args:
+        topics: with the signals topic.
+        delivery: creates it.
+
+    Raises:
+        KafkaUnavailable: no broker answered in time.
+    """
+    try:
+        delivery.ensure_topics([signals_spec(topics.names.signals)])
+    except DeliveryRejected as error:
+        return str(error)
+    return None
+
+
+class Signals:
+    """Reads the signals topic and does what it says.
+
+    Args:
+        topics: with the signals topic.
+        refusal: as :func:`signals_refusal`.
+        tables: what is published.
+        orders: what becomes of single tables.
+        pause: of the publisher as a whole.
+    """
+
+    def __init__(
+        self,
+        topics: DatabaseTopics,
+        refusal: str | None,
+        tables: PublishedTables,
+        orders: TableOrders,
+        pause: Pause,
+    ) -> None:
+        self._topic = topic = topics.names.signals
+        self._state = state = pause.state
+        self._tables = tables
+        self._orders = orders
+        self._pause = pause
+        self._consumer: KafkaConsumer | None = None
+        if refusal is not None:
+            self._do_without(refusal)
+            return
+        self._consumer = topics.kafka.clients.consumer(
+            {
+                **topics.kafka.options,
+                "group.id": f"{topic}-reader",  # required by the client; never joined
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, state.signals_offset or 0)])
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def take(self, finish: Callable[[], None]) -> bool:
+        """Do what arrived since the last call; never waits.
+
+        To be called between source transactions. Wrong signals are told and passed over.
+
+        Args:
+            finish: commits what was sent, before a signal changes what is true of it.
+
+        Returns:
+            Whether a signal was taken: a commit makes what it says last.
+
+        Raises:
+            PublisherError: the catalog or the topics of a table could not be asked.
+        """
+        if self._consumer is None:
+            return False
+        try:
+            messages = self._consumer.consume(_AT_ONCE, 0)
+        except KafkaException as error:
+            self._do_without(str(error))
+            return False
+        has_taken = False
+        for message in messages:
+            failure = message.error()
+            if failure is None:
+                if not has_taken:
+                    finish()
+                has_taken = True
+                self._take(message.offset() or 0, message.value())
+            elif failure.code() in _REFUSED:
+                self._do_without(failure.str())
+                break
+        return has_taken
+
+    def _take(self, offset: int, value: bytes | None) -> None:
+        self._state.signals_offset = offset + 1
+        try:
+            signal = read_signal(value)
+        except ValueError as error:
+            self._refuse(offset, str(error))
+            return
+        match signal:
+            case AcceptedLoss():
+                pass  # for a start without a checkpoint, which has looked already
+            case PauseSignal():
+                refusal = self._pause.set(is_paused=signal.is_paused)
+                if refusal is not None:
+                    self._refuse(offset, refusal)
+            case SnapshotSignal():
+                for name, table in self._named(offset, signal.tables):
+                    self._read(offset, table, signal.condition_of(name))
+            case TableSignal(order, ()):
+                self._orders.carry_out_of_all(order)
+            case TableSignal(order, names):
+                for _, table in self._named(offset, names):
+                    refusal = self._orders.carry_out(order, table)
+                    if refusal is not None:
+                        self._refuse(offset, f"{order.value}: {refusal}", str(table.name))
+
+    def _read(self, offset: int, table: PublishedTable, where: str | None) -> None:
+        if where is None:
+            self._tables.begin_again(table)
+            return
+        refusal = self._orders.read_part(table, where)
+        if refusal is not None:
+            self._refuse(offset, f"partial snapshot: {refusal}", str(table.name))
+
+    def _named(self, offset: int, names: Iterable[str]) -> Iterator[tuple[str, PublishedTable]]:
+        """The tables with these names that are published here; what nobody publishes is told."""
+        for name in names:
+            found = self._tables.find(name)
+            if len(found) > 1:
+                self._refuse(offset, told_apart(name, found), name)
+            elif found:
+                table = self._tables.get(found[0])
+                if table is not None:
+                    yield name, table
+            else:
+                self._refuse(
+                    offset,
+                    "no such table is published; name it as schema.table, and see that it is"
+                    " captured and selected by tables",
+                    name,
+                )
+
+    def _refuse(self, offset: int, reason: str, table: str | None = None) -> None:
+        self._state.refuse_signal(offset, reason if table is None else f"{table}: {reason}")
+        _log.error("signal_refused", topic=self._topic, offset=offset, table=table, reason=reason)
+
+    def _do_without(self, reason: str) -> None:
+        self.close()
+        _log.warning(
+            "signals_not_available",
+            topic=self._topic,
+            reason=reason,
+            effect="new snapshots cannot be asked for, and nothing can be paused or stopped",
+            fix="grant Create and Read on the topic",
+        )

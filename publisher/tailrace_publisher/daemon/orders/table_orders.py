@@ -1,0 +1,168 @@
+"""What operators ask of single tables beside new snapshots: pause, resume, stop (ADR 0029).
+
+A snapshot that is paused keeps its place and goes on from there. One that is stopped is given up:
+its table stays out of the cut, because what is published of it is not the whole of it, and its
+changes go on; a new snapshot begins it anew. A table that is stopped is not published at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.tables.coverage import PublishedTable
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import UNREAD, TableEvent, TableState
+from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.sql_condition import check_condition, shape_of
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot.statements import check_statement
+from tailrace_publisher.source.server_errors import without_literals
+from tailrace_schemas.records.signals import TableOrder
+
+_log = structlog.get_logger(__name__)
+
+
+def refusal_of(order: TableOrder, record: TableRecord) -> str | None:
+    """Why an order does not apply to a table; None where it does.
+
+    Args:
+        order: what is asked for.
+        record: what is known of the table.
+    """
+    is_unread, state = record.state in UNREAD, record.state
+    match order:
+        case TableOrder.STOP_TABLE:
+            return "it is stopped already" if state is TableState.STOPPED else None
+        case TableOrder.RESUME_SNAPSHOT if state is TableState.HALTED:
+            return "its snapshot was stopped: ask for a new one (tailrace snapshot)"
+        case TableOrder.STOP_SNAPSHOT if state is TableState.HALTED:
+            return "its snapshot is stopped already"
+        case _ if not is_unread:
+            return "no snapshot of it is being read"
+        case TableOrder.PAUSE_SNAPSHOT if record.snapshot_paused:
+            return "its snapshot is paused already"
+        case TableOrder.RESUME_SNAPSHOT if not record.snapshot_paused:
+            return "its snapshot is not paused"
+    return None
+
+
+def partial_refusal_of(record: TableRecord) -> str | None:
+    """Why no partial snapshot of a table can be taken; None where one can.
+
+    A partial snapshot adds to what is out. Where that is not the whole table, only a whole one can
+    make it so: a reader takes what a table that is named brings for all of it.
+
+    Args:
+        record: what is known of the table.
+    """
+    match record.state:
+        case TableState.FOLLOWED:
+            return None
+        case TableState.REREADING:
+            return "one is being read: wait, or stop it (tailrace snapshot --stop)"
+        case TableState.PENDING | TableState.SNAPSHOTTING:
+            return "its snapshot is being read: ask again when that is over"
+        case TableState.MISSING | TableState.FOUND:
+            return "nothing of it is published yet: ask again when its snapshot is out"
+        case state:
+            return f"it is {state.value}: ask for a whole snapshot, without a condition"
+
+
+class TableOrders:
+    """Carries out orders; what they change goes into the publisher's state.
+
+    Args:
+        tables: what is published.
+        state: what is out.
+        control: where conditions are checked.
+    """
+
+    def __init__(self, tables: PublishedTables, state: PublisherState, control: Connection) -> None:
+        self._tables = tables
+        self._state = state
+        self._control = control
+
+    def read_part(self, table: PublishedTable, where: str) -> str | None:
+        """Publish the rows of a table again that meet a condition; at a closed position.
+
+        Returns:
+            Why not; None when it is begun.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        newest = table.instances[-1]
+        refusal = partial_refusal_of(self._state.of(table.name))
+        if refusal is None and not (newest.identity and newest.key):
+            refusal = (
+                "it has no key, so its rows would stand twice: take a whole snapshot, or name its"
+                " key columns in message_keys"
+            )
+        refusal = refusal or self._condition_refusal(newest, where)
+        if refusal is None:
+            self._tables.begin_part(table, where)
+        return refusal
+
+    def _condition_refusal(self, instance: CaptureInstance, where: str) -> str | None:
+        try:
+            check_condition(where)
+            self._control.query(check_statement(instance, where), 0)
+        except ValueError as error:
+            return f"its condition ({shape_of(where)}): {error}"
+        except SourceError as error:
+            if error.retryable:
+                raise
+            told = without_literals(error)
+            return f"the server refuses its condition ({shape_of(where)}): {told}"
+        return None
+
+    def carry_out(self, order: TableOrder, table: PublishedTable) -> str | None:
+        """Carry out an order for a table; to be called at a closed position.
+
+        Returns:
+            Why it was not; None when it was.
+        """
+        record = self._state.of(table.name)
+        refusal = refusal_of(order, record)
+        if refusal is not None:
+            return refusal
+        match order:
+            case TableOrder.PAUSE_SNAPSHOT | TableOrder.RESUME_SNAPSHOT:
+                is_paused = order is TableOrder.PAUSE_SNAPSHOT
+                self._state.keep(table.name, replace(record, snapshot_paused=is_paused))
+                if is_paused:
+                    _log.info("snapshot_paused", table=str(table.name), rows=record.snapshot_rows)
+                else:
+                    _log.info("snapshot_resumed", table=str(table.name), rows=record.snapshot_rows)
+            case TableOrder.STOP_SNAPSHOT if self._tables.end_part(table.name):
+                _log.warning(
+                    "partial_snapshot_stopped",
+                    table=str(table.name),
+                    rows=record.snapshot_rows,
+                    effect="some of its rows are out, others not; its changes go on, and it stays"
+                    " part of the lake's cuts",
+                )
+            case TableOrder.STOP_SNAPSHOT:
+                given_up = replace(record, snapshot_fence=None, resume_key=None)
+                self._state.happened(table.name, TableEvent.SNAPSHOT_STOPPED, given_up)
+                _log.warning(
+                    "snapshot_stopped",
+                    table=str(table.name),
+                    rows=record.snapshot_rows,
+                    effect="its changes go on; it is not part of the lake's cuts",
+                    fix=f"tailrace snapshot '{table.name.schema}.{table.name.table}' takes a new"
+                    " one",
+                )
+            case TableOrder.STOP_TABLE:
+                self._tables.stop(table)
+        return None
+
+    def carry_out_of_all(self, order: TableOrder) -> None:
+        """Carry out an order for every table that it applies to."""
+        for table in list(self._tables):
+            self.carry_out(order, table)

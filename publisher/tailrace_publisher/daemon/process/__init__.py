@@ -1,0 +1,1 @@
+"""One process: a publisher of all tables, of a shard, of several databases; its HTTP endpoint."""

@@ -1,0 +1,111 @@
+"""A process that publishes several databases, each as if it were alone (ADR 0037).
+
+Each has its own connections, producer, state and counts, and a thread in which its publisher lives.
+Shared are the process, the HTTP endpoint and the stop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.daemon.adapters.client_log import take_client_log
+from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.process.databases_endpoint import routes_of_all
+from tailrace_publisher.daemon.process.endpoint import served
+from tailrace_publisher.daemon.process.loop import traces_of
+from tailrace_publisher.daemon.process.one_database import OneDatabase
+from tailrace_publisher.daemon.process.separate_databases import problems_of
+from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import Ports, Stop
+from tailrace_publisher.runtime import OnStep, Runtime
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_S: Final = 0.1
+
+
+def run_databases(
+    configs: Mapping[str, PublisherConfig],
+    stop: Stop,
+    *,
+    start: threading.Event | None = None,
+    ports: Ports | None = None,
+    on_step: OnStep = lambda _: None,
+) -> None:
+    """Publish several databases until the stop is set; one that fails ends none of the others.
+
+    What waiting may cure is waited for by each database for itself. One that cannot go on is
+    stopped, told, and begun again when somebody asks for it. It returns when nothing more is wanted
+    of any database (snapshot.mode: initial_only).
+
+    Args:
+        configs: the options of each, by what it is called; the endpoint's are the first's.
+        stop: set to end all of them cleanly.
+        start: set to have those begin that are stopped.
+        ports: the outside world; default: as it is.
+        on_step: called at each step of any of them, in its thread.
+
+    Raises:
+        ConfigError: the databases would take each other's topics, or an option is not usable.
+        PublisherError: what stopped the first of them, when no database goes on.
+    """
+    problems = problems_of(configs)
+    if problems:
+        raise ConfigError(problems)
+    take_client_log()
+    outside = ports or production_ports(stop)
+    with ExitStack() as resources:
+        databases = []
+        for name, config in configs.items():
+            traces = resources.enter_context(traces_of(config))
+            runtime = Runtime(config, outside, Metrics(), stop, on_step, traces=traces)
+            databases.append(OneDatabase(name, runtime))
+        first = next(iter(configs.values()))
+        resources.enter_context(served(first, routes_of_all(databases)))
+        _supervise(databases, stop, start or threading.Event(), outside)
+
+
+def _supervise(
+    databases: list[OneDatabase], stop: Stop, start: threading.Event, ports: Ports
+) -> None:
+    _log.info("databases_begun", databases=[one.name for one in databases])
+    try:
+        for one in databases:
+            one.begin()
+        while not stop.is_set():
+            if start.is_set():
+                start.clear()
+                for one in databases:
+                    one.ask_start()
+            for one in databases:
+                one.look()
+            if _is_over(databases):
+                return
+            ports.clock.wait(_LOOK_S, stop)
+    finally:
+        for one in databases:
+            one.end()
+        for one in databases:
+            one.wait()
+
+
+def _is_over(databases: list[OneDatabase]) -> bool:
+    """Whether none goes on, or waits.
+
+    Raises:
+        BaseException: what stopped the first that is stopped.
+    """
+    phases = {one.phase for one in databases}
+    if not phases <= {"stopped", "ended"}:
+        return False
+    for one in databases:
+        if one.error is not None:
+            raise one.error
+    return True

@@ -1,0 +1,209 @@
+"""One database of several that a process publishes: begun, begun again, or left stopped.
+
+What ends its publisher ends nothing else. Where waiting may help, also for what an operator mends
+at the source, another is begun after a pause, which grows up to ``retry_backoff_max_s``. Everything
+else leaves the database stopped, with the reason, until somebody asks for a start.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+
+import structlog
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+from tailrace_publisher.daemon.process.loop import Publisher, publisher_of
+from tailrace_publisher.daemon.session.retry_bounds import backoff_s
+from tailrace_publisher.daemon.status.status_board import Phase
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.errors import PreflightError, PublisherError
+from tailrace_publisher.errors.one_table import text_of
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.runtime import Runtime, Step
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.status import DaemonStatus, LastFailures
+
+_log = structlog.get_logger(__name__)
+
+
+class OneDatabase(Collector):
+    """A database, and what is told of it; an endpoint's threads read it.
+
+    Args:
+        name: what it is called in the log, the counts and the endpoint.
+        runtime: what its publisher is made with; its stop is replaced by one of its own.
+
+    Attributes:
+        name: as given.
+        error: what stopped it; None while it goes on, waits, or came to its end.
+
+    Raises:
+        ConfigError: an option is not usable.
+    """
+
+    def __init__(self, name: str, runtime: Runtime) -> None:
+        self.name = name
+        self.error: BaseException | None = None
+        self._outer = runtime
+        self._stop = threading.Event()
+        self._asked = threading.Event()
+        self._failures = LastFailures()
+        self._executor = runtime.ports.executor(f"database-{name}")
+        self._attempts = 0
+        self._retry_at: float | None = None
+        self._since_ms = runtime.clock.now_ms()
+        self._ending: Future[None] | None = None
+        self._publisher = self._made()
+
+    # -- for the one that supervises ---------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Publish, on a thread of its own."""
+        if self._ending is not None:
+            self._publisher = self._made()
+        self._asked.clear()
+        self.error, self._retry_at = None, None
+        self._ending = self._executor.submit(self._publish, self._publisher)
+
+    def look(self) -> None:
+        """See whether it has ended, and whether it is to begin again."""
+        if self._ending is None or not self._ending.done():
+            return
+        error = self._ending.exception()
+        if error is not None and self.error is None and self._retry_at is None:
+            self._ended(error)
+        is_due = self._retry_at is not None and self._outer.clock.monotonic() >= self._retry_at
+        if is_due or self._asked.is_set():
+            _log.info("database_begun_again", database=self.name, attempts=self._attempts)
+            self.begin()
+
+    def end(self) -> None:
+        """Have it end between two steps; what is sent is committed or aborted as a whole."""
+        self._stop.set()
+
+    def wait(self) -> None:
+        """Wait until it has ended, as long as that takes."""
+        self._executor.shutdown(wait=True)
+
+    # -- for whoever asks --------------------------------------------------------------------------
+
+    def ask_start(self) -> bool:
+        """Have it begin at once, where it is stopped or waits; whether it is so."""
+        if self.phase != "stopped" and self._retry_at is None:
+            return False
+        self._attempts = 0
+        self._asked.set()
+        return True
+
+    @property
+    def runtime(self) -> Runtime:
+        """Options and outside world."""
+        return self._outer
+
+    @property
+    def phase(self) -> Phase:
+        """The present one; ended where nothing more is wanted of it."""
+        if self.error is not None:
+            return "stopped"
+        if self._ending is not None and self._ending.done():
+            return "ended" if self._ending.exception() is None else "retrying"
+        return self._publisher.board.phase
+
+    @property
+    def is_going(self) -> bool:
+        """Whether its publisher is at work."""
+        return self._ending is not None and not self._ending.done()
+
+    @property
+    def still_s(self) -> float:
+        """Seconds since it has taken a step; 0 while there is none to take."""
+        return self._publisher.board.still_s if self.is_going else 0.0
+
+    @property
+    def still_max_s(self) -> float:
+        """Seconds without a step that time limits explain; beyond it, it hangs."""
+        return self._publisher.board.still_max_s
+
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused it; both where shards differ."""
+        return self._publisher.board.paused
+
+    def records(self) -> dict[TableName, TableRecord]:
+        """What is known of its tables, by name."""
+        return self._publisher.board.records()
+
+    def measure(self) -> None:
+        """Set the figures that are made of others, before they are read."""
+        self._publisher.board.measure()
+
+    def collect(self) -> Iterator[Metric]:
+        """Its counts, since its publisher was begun."""
+        yield from self._publisher.metrics.collect()
+
+    def status(self) -> DaemonStatus:
+        """All of it; of a database that is stopped, as it was then."""
+        told, phase = self._publisher.board.status(), self.phase
+        if phase == told.state:
+            return told
+        return replace(
+            told, state=phase, since_ms=self._since_ms, now_ms=self._outer.clock.now_ms()
+        )
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _made(self) -> Publisher:
+        metrics = Metrics()
+        metrics.failures = self._failures
+        return publisher_of(
+            replace(self._outer, stop=self._stop, metrics=metrics, on_step=self._stepped)
+        )
+
+    def _publish(self, publisher: Publisher) -> None:
+        with structlog.contextvars.bound_contextvars(database=self.name):
+            publisher.run()
+
+    def _stepped(self, step: Step) -> None:
+        if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
+            _log.info("database_resumed", database=self.name, attempts=self._attempts)
+            self._attempts = 0
+        self._outer.on_step(step)
+
+    def _ended(self, error: BaseException) -> None:
+        clock, longest_s = self._outer.clock, self._outer.config.retry_backoff_max_s
+        self._since_ms = clock.now_ms()
+        kind, reason = type(error).__name__, text_of(error)
+        self._failures.add(self._since_ms, kind, reason)
+        if may_be_mended(error):
+            pause_s = backoff_s(self._attempts, longest_s)
+            self._attempts += 1
+            self._retry_at = clock.monotonic() + pause_s
+            _log.error(
+                "database_failed",
+                database=self.name,
+                error=kind,
+                reason=reason,
+                effect="nothing of it is published; the other databases go on",
+                retry_in_s=round(pause_s, 2),
+            )
+            return
+        self.error = error
+        _log.error(
+            "database_stopped",
+            database=self.name,
+            error=kind,
+            reason=reason,
+            effect="nothing of it is published; the other databases go on",
+            fix="mend the reason; then SIGHUP, or POST /databases/<name>/start",
+        )
+
+
+def may_be_mended(error: BaseException) -> bool:
+    """Whether the same options may work later: waiting helps, or somebody mends the source."""
+    if isinstance(error, PreflightError):
+        return True
+    return isinstance(error, PublisherError) and (error.retryable or error.may_heal)

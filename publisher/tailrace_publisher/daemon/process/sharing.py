@@ -1,0 +1,213 @@
+"""A publisher that has the shards which Kafka's consumer group gives it.
+
+Each shard is published by a conductor on a thread of its own, with its own connections, producer,
+state and counts: nothing of one waits for another's snapshots, locks or commits, and what ends one
+does not end the others. A shard that is taken away is ended like the whole publisher is by a
+signal: what was sent is committed as far as it is read, then another takes it up from there. One
+whose conductor does not end in time is given away all the same: the next one fences it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from prometheus_client.registry import Collector
+
+from tailrace_publisher.daemon.process.shard_group import ShardGroup, member_options
+from tailrace_publisher.daemon.session.conductor import Conductor
+from tailrace_publisher.daemon.session.retry_bounds import backoff_s
+from tailrace_publisher.daemon.shards.agreed_map import agreed_map, wanted_map
+from tailrace_publisher.daemon.status.shard_board import ShardBoard
+from tailrace_publisher.errors import LeaseLost, PublisherError, ShardsDiffer
+from tailrace_publisher.errors.one_table import text_of
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.runtime import Runtime
+from tailrace_schemas.records.shards import Shard, ShardMap, group_id
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_S: Final = 0.2
+_LEAVE_S: Final = 30.0
+"""Until a shard is given away whose conductor has not ended. Longer than a commit mostly takes, and
+much shorter than max.poll.interval.ms, behind which the group would throw this publisher out."""
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A shard that is published here."""
+
+    stop: threading.Event
+    executor: Executor
+    ending: Future[None]
+    retry_at: float | None = None
+
+
+class SharingPublisher:
+    """Publishes the shards that are assigned to it.
+
+    Args:
+        runtime: what all parts share; its counts are those of the publisher itself.
+
+    Attributes:
+        board: what it tells of itself.
+        metrics: the counts of its shards.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._map = wanted_map(runtime.config)
+        self._taken: dict[int, _Taken] = {}
+        self._unknown: list[int] = []
+        self.board = ShardBoard(runtime)
+        self.metrics: Collector = self.board.metrics
+
+    def run(self) -> None:
+        """Publish until the stop is set, or until nothing more is wanted of any shard.
+
+        Raises:
+            PublisherError: what waiting does not cure, of all shards that are here.
+        """
+        config, stop = self._runtime.config, self._runtime.stop
+        attempts = 0
+        while not stop.is_set():
+            try:
+                self._map = agreed_map(config, self._runtime.ports)
+                self._share(self._map)
+            except PublisherError as error:
+                if not error.retryable:
+                    _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
+                    raise
+                pause_s = backoff_s(attempts, config.retry_backoff_max_s)
+                attempts += 1
+                self.board.failed(error)
+                _log.warning("retrying", error=type(error).__name__, reason=str(error))
+                self._runtime.clock.wait(pause_s, stop)
+            else:
+                return
+
+    def _share(self, shards: ShardMap) -> None:
+        config = self._runtime.config
+        database = config.source.database
+        group = group_id(config.prefix, database)
+        options = member_options(config.kafka.connection(), group, config.shards.session_timeout_s)
+        _log.info("shards_shared", group=group, shards=shards.shards, map=shards.number)
+        member = self._runtime.ports.join(options)
+        sharing = ShardGroup(member, config.topics.control, self._take, self._leave)
+        try:
+            while not self._runtime.stop.is_set() and not self._is_over():
+                sharing.look(_LOOK_S)
+                self._check_known()
+                self.board.turned()
+        finally:
+            self._leave(list(self._taken))
+            sharing.close()
+
+    def _take(self, numbers: Sequence[int]) -> None:
+        self._unknown = [number for number in numbers if number >= self._map.shards]
+        for number in numbers:
+            if number < self._map.shards:
+                _log.info("shard_taken", shard=number)
+                self._begin(number)
+        self.board.joined()
+
+    def _check_known(self) -> None:
+        """Check that the map has every shard that the group gave.
+
+        Raises:
+            ShardsDiffer: the control topic has more partitions.
+        """
+        if self._unknown:
+            raise ShardsDiffer(
+                f"topic {self._runtime.config.topics.control} has a partition"
+                f" {self._unknown[-1]}, but this publisher's map has {self._map.shards} shards:"
+                " tailrace reshard divided the tables again, or somebody added partitions. Fix:"
+                " start the publisher with the publisher.shards that tailrace reshard was given"
+            )
+
+    def _begin(self, number: int) -> None:
+        stop = threading.Event()
+        runtime = replace(
+            self._runtime, metrics=Metrics(), stop=stop, shard=Shard(number, self._map)
+        )
+        conductor = Conductor(runtime)
+        self.board.add(number, conductor.board, runtime.metrics)
+        executor = self._runtime.ports.executor(f"shard-{number}")
+        ending = executor.submit(_publish, number, conductor)
+        self._taken[number] = _Taken(stop, executor, ending)
+
+    def _leave(self, numbers: Sequence[int]) -> None:
+        left = {number: self._taken.pop(number) for number in numbers if number in self._taken}
+        for taken in left.values():
+            taken.stop.set()
+        wait([taken.ending for taken in left.values()], _LEAVE_S)
+        for number, taken in left.items():
+            taken.executor.shutdown(wait=False)
+            self.board.remove(number)
+            if taken.ending.done():
+                _log.info("shard_left", shard=number)
+            else:
+                _log.warning(
+                    "shard_left_open",
+                    shard=number,
+                    waited_s=_LEAVE_S,
+                    effect="the publisher that takes it up fences this one",
+                )
+
+    def _is_over(self) -> bool:
+        """Look at the conductors: whether all shards that are here have come to their end.
+
+        Raises:
+            PublisherError: what ended the conductors, where none of them goes on.
+        """
+        ended = {n: taken for n, taken in self._taken.items() if taken.ending.done()}
+        for number, taken in ended.items():
+            error = taken.ending.exception()
+            if error is not None and taken.retry_at is None:
+                self._failed(number, taken, error)
+        failed = {n: taken for n, taken in ended.items() if taken.ending.exception() is not None}
+        if failed and len(failed) == len(self._taken):
+            self._raise_unless_fenced(failed)
+        for number, taken in failed.items():
+            if taken.retry_at is not None and self._runtime.clock.monotonic() >= taken.retry_at:
+                taken.executor.shutdown(wait=False)
+                self._begin(number)
+        return bool(self._taken) and len(ended) == len(self._taken) and not failed
+
+    def _failed(self, number: int, taken: _Taken, error: BaseException) -> None:
+        pause_s = self._runtime.config.retry_backoff_max_s
+        taken.retry_at = self._runtime.clock.monotonic() + pause_s
+        self.board.failed(error)
+        _log.error(
+            "shard_failed",
+            shard=number,
+            error=type(error).__name__,
+            reason=text_of(error),
+            effect="its tables stand still; the other shards go on",
+            retry_in_s=pause_s,
+        )
+
+    def _raise_unless_fenced(self, failed: dict[int, _Taken]) -> None:
+        """End where no shard goes on.
+
+        One that was fenced is another publisher's by now: the group has not told it yet. One that
+        met what nobody foresaw is tried again here: with this process its fault would move on to
+        the next.
+
+        Raises:
+            PublisherError: what ended the first of the others.
+        """
+        for taken in failed.values():
+            error = taken.ending.exception()
+            if isinstance(error, PublisherError) and not isinstance(error, LeaseLost):
+                raise error
+
+
+def _publish(number: int, conductor: Conductor) -> None:
+    """Have the conductor publish, with the shard's number in what its thread logs."""
+    with structlog.contextvars.bound_contextvars(shard=number):
+        conductor.run()

@@ -1,0 +1,110 @@
+"""Events that go to the dead letters: what is put aside for its size, and what is told of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.errors import RecordTooLarge
+from tailrace_publisher.options.events import OnBadEvent
+from tailrace_publisher.runtime import Runtime
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.records.dead_letters import DeadLetter
+
+_NUMBERS_BYTES: Final = 200
+"""What the numbers of an event in its transaction add to it, generously."""
+_ADD_NOTHING: Final = frozenset({Operation.READ, Operation.INSERT})
+
+_log = structlog.get_logger(__name__)
+
+
+class BadEvents:
+    """Dead letters on their way; does nothing where the option is another.
+
+    Args:
+        runtime: with the option on_bad_event.
+        delivery: knows how large an event may be.
+        state: keeps which tables lack changes.
+    """
+
+    def __init__(self, runtime: Runtime, delivery: KafkaDelivery, state: PublisherState) -> None:
+        self._is_wanted = runtime.config.on_bad_event is OnBadEvent.DEAD_LETTER
+        self._delivery = delivery
+        self._state = state
+        self._metrics = runtime.metrics
+        self._uncounted: Counter[str] = Counter()
+        self._told: set[tuple[str, str, str]] = set()
+
+    def without_too_large(self, part: EncodedRows) -> EncodedRows:
+        """Put aside what is larger than a message may be, before it is numbered or counted."""
+        if not self._is_wanted or not len(part):
+            return part
+        most = self._delivery.largest_event(part.topic) - _NUMBERS_BYTES
+        keys, values = part.written()
+        if max(map(len, values)) + max(len(key or b"") for key in keys) <= most:
+            return part
+        letters = {
+            index: _too_large(part, index, key, len(value), most)
+            for index, (key, value) in enumerate(zip(keys, values, strict=True))
+            if len(value) + len(key or b"") > most
+        }
+        return part.with_letters(letters) if letters else part
+
+    def note(self, part: EncodedRows) -> EncodedRows:
+        """What is sent of a part, with what the table's events lack by now.
+
+        A delete, or an update that might have changed its key, is missing where readers could take
+        the counts by operation for all that happened to the table: the counts are left out.
+        """
+        if not self._is_wanted and not self._state.lacks_changes(part.table):
+            return part
+        for letter in part.letters.values():
+            self._uncounted[part.table] += 1
+            self._tell(letter)
+        if any(le.position.operation not in _ADD_NOTHING for le in part.letters.values()):
+            self._state.note_lacking(part.table)
+        if self._state.lacks_changes(part.table) and not part.lacks_operations:
+            return replace(part, lacks_operations=True)
+        return part
+
+    def committed(self) -> None:
+        """Count what is out."""
+        for table, count in self._uncounted.items():
+            self._metrics.dead_letters.labels(table=table).inc(count)
+        self._uncounted.clear()
+
+    def _tell(self, letter: DeadLetter) -> None:
+        kind = letter.table, letter.error, letter.column
+        if kind in self._told:
+            return
+        self._told.add(kind)
+        _log.error(
+            "event_in_dead_letters",
+            table=letter.table,
+            column=letter.column,
+            position=str(letter.position),
+            error=letter.error,
+            reason=letter.reason,
+            effect="the topic lacks this change; further ones like it are counted and not told",
+        )
+        self._metrics.failed(letter.error, letter.reason, letter.table)
+
+
+def _too_large(
+    part: EncodedRows, index: int, key: bytes | None, size: int, most: int
+) -> DeadLetter:
+    return DeadLetter(
+        table=part.table,
+        topic=part.topic,
+        position=ChangePosition.from_bytes(part.positions[index]),
+        error=RecordTooLarge.__name__,
+        reason=f"its event has {size} bytes before compression, and {most} are allowed"
+        " (max.message.bytes of the topic; above 16 MiB kafka.extra message.max.bytes, too)",
+        key=key,
+    )

@@ -1,0 +1,161 @@
+"""Watching the capture job: without it, silence would look like a quiet database."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from datetime import datetime
+
+import structlog
+
+from tailrace_publisher.errors import PermissionMissing
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log_end import LogEndSource
+from tailrace_publisher.source.queries import is_read_only, max_lsn, may_wait_for_replicas
+from tailrace_publisher.source.scan_sessions import (
+    MaxTransactions,
+    Sessions,
+    captured_lsn,
+    captured_until,
+    scan_sessions,
+)
+from tailrace_schemas.position.lsn import Lsn
+
+_MARKS_MAX = 1000
+"""Looks that are kept until the capture process has reached their end of the log."""
+
+_log = structlog.get_logger(__name__)
+
+
+class CaptureWatch:
+    """Knows up to when the log was scanned; warns when it has not been for some time.
+
+    Args:
+        connection: where to ask; the one that the polls use, because what is seen here is told of
+            their results.
+        stall_s: age of the newest scan session from which on the job counts as stopped, seconds.
+        metrics: takes age, latency and backlog.
+    """
+
+    def __init__(self, connection: Connection, stall_s: float, metrics: Metrics) -> None:
+        self._connection = connection
+        self._stall_s = stall_s
+        self._metrics = metrics
+        self._maxtrans = MaxTransactions(connection)
+        self._log_ends = LogEndSource(connection, "the capture job's backlog is not known")
+        self._before: Sessions | None = None
+        self._waits_for_replicas: bool | None = None
+        self._is_secondary: bool | None = None
+        self._marks: deque[tuple[datetime, Lsn]] = deque(maxlen=_MARKS_MAX)
+        self._is_visible = True
+        self._is_stalled = False
+
+    def look(self) -> datetime | None:
+        """Look at the scan sessions; warn once per stall.
+
+        Returns:
+            The moment up to which everything committed is in the change tables for whoever reads
+            them from now on, server's local time; None when that is not known.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        if not self._is_visible:
+            return None
+        try:
+            sessions = scan_sessions(self._connection)
+        except PermissionMissing as error:
+            self._is_visible = False
+            self._metrics.capture_scan_age_seconds.set(math.nan)
+            self._metrics.capture_latency_seconds.set(math.nan)
+            self._metrics.log_backlog_bytes.set(math.nan)
+            _log.warning(
+                "capture_job_not_visible",
+                effect="a stopped capture job cannot be told from a quiet database, and how far"
+                " the changes are complete is known from their commit times only",
+                fix="GRANT VIEW DATABASE STATE to the login",
+                reason=str(error),
+            )
+            return None
+        age = scan_age_s(sessions)
+        self._metrics.capture_scan_age_seconds.set(age)
+        self._metrics.capture_latency_seconds.set(latency_s(sessions))
+        self._tell(age)
+        known_by_lsn = self._captured_by_lsn(sessions)
+        known = captured_until(sessions, self._maxtrans.read(), self._before)
+        if self._is_waiting_possible():
+            # A readable secondary's own log ends before the primary's does: nothing is claimed.
+            known = None if self._is_at_secondary() else known_by_lsn
+        self._before = sessions
+        # A clock that was set back says so by times that are to come.
+        return None if known is None or known > sessions.moment else known
+
+    def _captured_by_lsn(self, sessions: Sessions) -> datetime | None:
+        """The newest look whose end of the log the capture process has reached; counts the backlog.
+
+        The log's end is asked for behind the clock: everything committed before the moment is
+        below it.
+        """
+        self._metrics.log_backlog_bytes.set(math.nan)
+        end = self._log_ends.read()
+        if end is None:
+            return None
+        captured = max(captured_lsn(sessions) or Lsn.ZERO, max_lsn(self._connection) or Lsn.ZERO)
+        behind = None if captured == Lsn.ZERO else end.bytes_behind(captured)
+        if behind is not None:
+            self._metrics.log_backlog_bytes.set(behind)
+        self._marks.append((sessions.moment, end.lsn))
+        return next((at for at, lsn in reversed(self._marks) if lsn <= captured), None)
+
+    def _is_waiting_possible(self) -> bool:
+        if self._waits_for_replicas is None:
+            self._waits_for_replicas = may_wait_for_replicas(self._connection)
+        return self._waits_for_replicas
+
+    def _is_at_secondary(self) -> bool:
+        """Asked once: a replica that changes its role ends its connections."""
+        if self._is_secondary is None:
+            self._is_secondary = is_read_only(self._connection)
+        return self._is_secondary
+
+    def _tell(self, age: float) -> None:
+        stalled = age > self._stall_s
+        if stalled and not self._is_stalled:
+            _log.warning(
+                "capture_job_stalled",
+                newest_scan_age_s=None if math.isinf(age) else round(age, 1),
+                effect="committed changes do not reach the change tables, so none are published",
+                fix="start SQL Server Agent, or EXEC sys.sp_cdc_start_job @job_type = N'capture';"
+                " see sys.dm_cdc_errors",
+            )
+        elif self._is_stalled and not stalled:
+            _log.info("capture_job_resumed")
+        self._is_stalled = stalled
+
+
+def scan_age_s(sessions: Sessions) -> float:
+    """Seconds since the newest session ended; 0 while it runs, infinite when there is none.
+
+    It tells whether the job runs, not how far it is.
+    """
+    if not sessions.newest_first:
+        return math.inf
+    newest = sessions.newest_first[0]
+    if newest.end_time is None:
+        return 0.0
+    return max(0.0, (sessions.moment - newest.end_time).total_seconds())
+
+
+def latency_s(sessions: Sessions) -> float:
+    """Seconds by which the capture process is behind the log, as far as its sessions tell.
+
+    That of the newest session that ended, 0 when it found nothing; a session that runs longer than
+    that is behind by the time it has run.
+    """
+    finished = next((s for s in sessions.newest_first if s.end_time is not None), None)
+    latency = math.nan if finished is None else float(finished.latency_s)
+    if sessions.newest_first and sessions.newest_first[0].end_time is None:
+        running_s = (sessions.moment - sessions.newest_first[0].start_time).total_seconds()
+        return max(running_s, 0.0 if finished is None else latency)
+    return latency

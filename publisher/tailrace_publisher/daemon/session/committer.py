@@ -1,0 +1,344 @@
+"""Decides where Kafka transactions end, and commits them with the state that they make true."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.daemon.session.bad_events import BadEvents
+from tailrace_publisher.daemon.session.commit_pace import CommitPace
+from tailrace_publisher.daemon.start.fencing import FencingCheck
+from tailrace_publisher.daemon.status.commit_traces import CommitTraces
+from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
+from tailrace_publisher.runtime import Runtime, Step
+from tailrace_publisher.source.commit_times import Commits
+from tailrace_publisher.source.merge import Block
+from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
+
+_END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
+_OF_TIMEOUT: Final = 1 / 3
+"""Age of a Kafka transaction, as a part of the brokers' limit, at which it is committed anywhere.
+The rest is for what is sent next and for the commit."""
+
+
+class Committer:
+    """Sends blocks in Kafka transactions that end where source transactions end.
+
+    A Kafka transaction is closed at the first end of a source transaction once it holds
+    ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old (older
+    where commits take long, or where there is more than a window to come). Only a source
+    transaction that has more than that, or is read so slowly that the brokers would abort the Kafka
+    transaction for its age, spans several: those before its last one repeat the last closed LSN.
+
+    Args:
+        runtime: with the options rows_per_transaction, mb_per_transaction, linger_ms and
+            transaction_metadata.
+        delivery: takes the rows.
+        state: keeps the position.
+        out_of_cut: the tables that are not part of the cut.
+        fencing: given the database's record of each transaction before and behind its commit.
+
+    Attributes:
+        state: what is out.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        delivery: KafkaDelivery,
+        state: PublisherState,
+        out_of_cut: Callable[[], OutOfCut],
+        fencing: FencingCheck,
+    ) -> None:
+        self.state = state
+        self._delivery = delivery
+        self._rows_max = runtime.config.rows_per_transaction
+        self._bytes_max = runtime.config.bytes_per_transaction
+        self._age_max_s = runtime.config.kafka.transaction_timeout_s * _OF_TIMEOUT
+        self._metrics = runtime.metrics
+        self._clock = runtime.clock
+        self._out_of_cut = out_of_cut
+        self._fencing = fencing
+        self._on_step = runtime.on_step
+        self._pace = CommitPace(runtime.config.linger_ms / 1000, runtime.clock.monotonic)
+        self._open_rows = 0
+        self._open_bytes = 0
+        self._uncounted: Counter[str] = Counter()
+        self._last: tuple[str, bytes] | None = None
+        self._committed_at = self._clock.monotonic()
+        self._announced: set[str] = set()
+        self._times: Mapping[bytes, int] = {}
+        self._commits = Commits()
+        self._position_ms: int | None = None
+        self._closed_ms: int | None = None
+        self._bad = BadEvents(runtime, delivery, state)
+        self._traces = CommitTraces(runtime)
+        self._numbers: TransactionNumbers | None = None
+        if runtime.config.transaction_metadata:
+            self._numbers = TransactionNumbers(state.position.commit_lsn, state.open_transaction)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last Kafka transaction."""
+        return self._clock.monotonic() - self._committed_at
+
+    def add_times(
+        self,
+        commit_ms: Mapping[bytes, int],
+        commits: Commits | None = None,
+        *,
+        is_last: bool = True,
+    ) -> None:
+        """Make a window's commits known, before the blocks that need them.
+
+        Args:
+            commit_ms: their times, milliseconds UTC, by the bytes of the commit LSN.
+            commits: the commits, in order.
+            is_last: whether nothing behind the window was known when it was planned.
+        """
+        self._note_commit(self.state.position.commit_lsn)  # the new window does not know it
+        self._pace.is_behind = not is_last
+        self._times = commit_ms
+        self._commits = commits or Commits()
+        self._traces.planned()
+
+    def add(self, block: Block) -> None:
+        """Send a block, committing wherever a transaction is due."""
+        parts = [self._bad.without_too_large(part) for part in block.parts]
+        while parts:
+            frontier = block.frontier
+            behind: list[EncodedRows] = []
+            last = _commit_lsn_that_fills(
+                parts,
+                max(self._rows_max - self._delivery.rows_in_transaction, 1),
+                max(self._bytes_max - self._delivery.bytes_in_transaction, 1),
+            )
+            if last is not None:
+                # The source transaction that fills the Kafka transaction is its last one.
+                frontier = last + _END_OF_TRANSACTION
+                parts, behind = Block(frontier, parts).up_to(frontier)
+            self._traces.opened(parts, self._times)
+            self._send(self._numbered(parts, ends=bool(behind) or block.ends_transaction))
+            if behind:
+                self._close(frontier)
+                self.commit()
+            elif block.ends_transaction:
+                self._close(block.frontier)
+                self._commit_if_due()
+            else:
+                self._leave_open(block.frontier, parts)
+            parts = behind
+
+    def pass_to(self, lsn: Lsn, *, is_last: bool) -> None:
+        """Move to the end of a window: nothing else is up to it.
+
+        Args:
+            lsn: last commit of the window.
+            is_last: whether we have caught up, so that waiting for more rows makes no sense.
+        """
+        self.state.position = ChangePosition.end_of(lsn)
+        self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
+        self._open_rows = self._open_bytes = 0
+        if self._numbers is not None:
+            self._delivery.send_boundaries(self._numbers.end())
+        if self._delivery.rows_in_transaction and is_last:
+            self.commit()
+        else:
+            self._commit_if_due()
+
+    def add_snapshot(self, parts: Iterable[EncodedRows]) -> None:
+        """Send snapshot rows that are current at the closed position; commit follows."""
+        self._send(self._bad.without_too_large(part) for part in parts)
+
+    def heartbeat(self, known_ms: int | None) -> None:
+        """Commit a progress record though there may be no rows.
+
+        Args:
+            known_ms: time up to which it is known that nothing newer was committed at the source,
+                milliseconds UTC; None when more is known to come.
+        """
+        if not is_closed(self.state.position):
+            return
+        if known_ms is not None:
+            self._position_ms = max(known_ms, self._position_ms or 0)
+        self.commit()
+
+    def announce_snapshots(self) -> None:
+        """Name every table that is not part of the cut, before the first row of its snapshot.
+
+        A reader takes what a table brings from there on for the whole of it.
+        """
+        named = self._out_of_cut()
+        if named.again or not self._announced.issuperset(named.topics):
+            self.heartbeat(None)
+
+    def begin(self) -> None:
+        """Write what a start has decided before anything else can fail.
+
+        Inside a source transaction, too, when a table has moved: a start that ends before it
+        closes the transaction would forget it, and decide it again.
+        """
+        if is_closed(self.state.position) or self.state.has_moved:
+            self.commit()
+
+    def finish(self) -> None:
+        """Commit what was sent, before a clean stop or a look at the catalog.
+
+        It is whole up to the position. A table that then begins anew has nothing in the transaction
+        that names it but what is of its new beginning.
+        """
+        if self._delivery.rows_in_transaction:
+            self.commit()
+
+    def commit_if_old(self, ahead_s: float = 0.0) -> None:
+        """Commit, also inside a source transaction, before the brokers abort for age.
+
+        Args:
+            ahead_s: seconds that pass before the next call.
+
+        Raises:
+            DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
+        """
+        age_s = self._delivery.age_s
+        if age_s is not None and age_s + ahead_s >= self._age_max_s:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what was sent with the progress and checkpoint records.
+
+        Raises:
+            DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
+        """
+        state = self.state
+        closed = is_closed(state.position)
+        closed_lsn = state.position.commit_lsn if closed else state.closed_lsn
+        closed_ms = self._position_ms if closed else self._closed_ms
+        rows = self._delivery.rows_in_transaction
+        self._note_commit(state.position.commit_lsn)
+        state.open_transaction = None if self._numbers is None else self._numbers.open_counts
+        now_ms = self._clock.now_ms()
+        database = state.database_record(closed_lsn, now_ms)
+        checkpoints = state.records_to_write(database, now_ms)
+        named = self._out_of_cut()
+        self._on_step(Step.BEFORE_COMMIT)
+        after_lsn = state.closed_lsn
+        self._traces.sealed()
+        self._fencing.writing(database)
+        with self._pace.committing():
+            self._delivery.commit(
+                after_lsn=after_lsn,
+                closed_lsn=closed_lsn,
+                closed_commit_ms=closed_ms,
+                closed=closed,
+                snapshotting=named.topics,
+                again=named.again,
+                checkpoints=checkpoints,
+            )
+        self._fencing.written(database)
+        state.written(closed_lsn)
+        self._announced = set(named.topics)
+        self._closed_ms = closed_ms
+        self._committed_at = self._clock.monotonic()
+        self._open_rows = self._open_bytes = 0
+        self._metrics.committed(closed_ms)
+        self._traces.committed(after_lsn, closed_lsn, rows, self._uncounted)
+        for topic, sent in self._uncounted.items():
+            self._metrics.rows.labels(topic=topic).inc(sent)
+        self._uncounted.clear()
+        if self._last is not None:
+            topic, place = self._last
+            position = ChangePosition.from_bytes(place)
+            self._metrics.event_committed(topic, position.operation.name)
+            self._last = None
+        self._bad.committed()
+        self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)
+
+    def _note_commit(self, lsn: Lsn) -> None:
+        """Keep the commit at the position, by which the database will be known again."""
+        if self.state.commit is not None and self.state.commit.commit_lsn == lsn:
+            return
+        self.state.commit = self._commits.at(lsn)
+
+    def _numbered(self, parts: list[EncodedRows], *, ends: bool) -> list[EncodedRows]:
+        """The events with their numbers in their transactions, where that is wanted."""
+        if self._numbers is None:
+            return parts
+        parts, boundaries = self._numbers.number(parts, self._times, ends=ends)
+        self._delivery.send_boundaries(boundaries)
+        return parts
+
+    def _send(self, parts: Iterable[EncodedRows]) -> None:
+        if not self._delivery.rows_in_transaction:
+            self._pace.opened()
+        for part in parts:
+            self._delivery.send(self._bad.note(part))
+            self._uncounted[part.topic] += len(part) - len(part.letters)
+            if part.positions and (self._last is None or part.positions[-1] >= self._last[1]):
+                self._last = part.topic, part.positions[-1]
+        self._on_step(Step.SENT)
+
+    def _close(self, frontier: bytes) -> None:
+        lsn = frontier[:LSN_BYTES]
+        self.state.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
+        self._position_ms = self._times.get(lsn, self._position_ms)
+        self._open_rows = self._open_bytes = 0
+
+    def _commit_if_due(self) -> None:
+        delivery = self._delivery
+        rows = delivery.rows_in_transaction
+        if (
+            rows >= self._rows_max
+            or delivery.bytes_in_transaction >= self._bytes_max
+            or (rows and self._pace.is_due())
+        ):
+            self.commit()
+        else:
+            self.commit_if_old()
+
+    def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
+        """The source transaction continues: commit inside it when it fills one, or takes long."""
+        self.state.position = ChangePosition.from_bytes(frontier)
+        lsn = frontier[:LSN_BYTES]
+        starts = [bisect_left(part.positions, lsn) for part in parts]
+        if any(starts):
+            self._open_rows = self._open_bytes = 0
+        for part, start in zip(parts, starts, strict=True):
+            self._open_rows += len(part) - start
+            self._open_bytes += sum(map(len, part.values[start:]))
+        if self._open_rows >= self._rows_max or self._open_bytes >= self._bytes_max:
+            self.commit()
+        else:
+            self.commit_if_old()
+
+
+def _commit_lsn_that_fills(parts: list[EncodedRows], room: int, space: int) -> bytes | None:
+    """Commit LSN of the event that fills a Kafka transaction; None when there is room for all.
+
+    Args:
+        parts: events of one block.
+        room: number of events that it still takes, at least 1.
+        space: bytes of values that it still takes, at least 1.
+    """
+    if sum(map(len, parts)) <= room and sum(part.size for part in parts) <= space:
+        return None
+    positions: Sequence[bytes]
+    if len(parts) == 1:
+        positions, sizes = parts[0].positions, list(map(len, parts[0].values))
+    else:
+        events = sorted(
+            event
+            for part in parts
+            for event in zip(part.positions, map(len, part.values), strict=True)
+        )
+        positions, sizes = [event[0] for event in events], [event[1] for event in events]
+    last = min(room - 1, bisect_right(list(accumulate(sizes)), space))
+    return positions[last][:LSN_BYTES]

@@ -1,0 +1,275 @@
+"""Makes a session ready to run.
+
+Check the source, fence the producer before us (init_transactions), read the checkpoint to its true
+end, check that the database's log continues it, and put the parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import structlog
+
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.checks.preflight import TableProblem, check_source
+from tailrace_publisher.daemon.orders.pause import Pause
+from tailrace_publisher.daemon.orders.signals import Signals, signals_refusal
+from tailrace_publisher.daemon.orders.table_orders import TableOrders
+from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
+from tailrace_publisher.daemon.session.committer import Committer
+from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
+from tailrace_publisher.daemon.session.server_time import ServerTime
+from tailrace_publisher.daemon.session.session import Session, SessionParts
+from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
+from tailrace_publisher.daemon.session.snapshot_modes import SnapshotModes
+from tailrace_publisher.daemon.session.stream import SourceAccess, Stream
+from tailrace_publisher.daemon.shards.other_shards import OtherShards
+from tailrace_publisher.daemon.start.carried_state import Kept
+from tailrace_publisher.daemon.start.first_publish import has_begun
+from tailrace_publisher.daemon.start.opened import opened_state
+from tailrace_publisher.daemon.start.start import check_held
+from tailrace_publisher.daemon.status.table_sizes import TableSizes
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.daemon.tables.registered import RegisteredVersions
+from tailrace_publisher.daemon.tables.renames import Renames
+from tailrace_publisher.daemon.tables.switches import Switches
+from tailrace_publisher.daemon.tables.table_intake import TableIntake
+from tailrace_publisher.daemon.tables.table_topics import TableTopics
+from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.deliver.options import DeliveryOptions
+from tailrace_publisher.deliver.topic_settings import progress_settings
+from tailrace_publisher.errors import ConfigError, PreflightError
+from tailrace_publisher.options.events import OnBadEvent
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.tables import OnRename
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
+from tailrace_publisher.snapshot.fence import FenceSource
+from tailrace_publisher.snapshot.lanes import Lane
+from tailrace_publisher.snapshot.pauses import Pauses
+from tailrace_publisher.snapshot.snapshots import Snapshots
+from tailrace_publisher.snapshot.table_reader import ChunkLimits
+from tailrace_publisher.source.commits_ahead import CommitsAhead
+from tailrace_publisher.source.instances import Catalog, read_catalog
+from tailrace_publisher.source.page_lanes import PageLane, PageLanes
+from tailrace_publisher.source.page_readers import BlockReading
+from tailrace_publisher.source.page_size import PageLimit
+from tailrace_publisher.source.queries import server_name
+from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.topics.topic_names import TableName
+
+_log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
+    """A session that is ready to run; its connections are closed behind the block.
+
+    Args:
+        runtime: what all parts share.
+        kept: what outlives it.
+
+    Raises:
+        PublisherError, RegistryError: why it cannot be made.
+    """
+    config, ports = runtime.config, runtime.ports
+    _check_shard(runtime)
+    with ExitStack() as resources:
+        control = resources.enter_context(ports.connect(config.source))
+        found = check_source(config, control, kept.catalog)
+        just_read = [kept.catalog.last]  # for the first who asks; others ask for what has changed
+        problems = [problem for problem in found if runtime.has(problem.table)]
+        registry = resources.enter_context(ports.registry(config.registry))
+        topics = database_topics(config, ports, registry, runtime.shard)
+        if problems:
+            _refuse_unless_begun(problems, topics)
+        if kept.fencing.is_in_doubt:
+            before = read_checkpoints(topics)
+            kept.fencing.check(before.database, before.stopped)
+        delivery = KafkaDelivery(topics, _delivery_options(runtime))
+        resources.callback(delivery.close)
+        delivery.start()
+        state = opened_state(config, control, topics, kept)
+        no_signals = signals_refusal(topics, delivery)
+        kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
+        versions = RegisteredVersions(runtime, registry, kept.schemas)
+        resources.callback(versions.close)
+
+        def read(names: Mapping[int, TableName]) -> Catalog:
+            before = just_read.pop() if just_read else None
+            known = kept.catalog
+            return read_catalog(control, topics.database, config.message_keys, known, names, before)
+
+        if state.start_lsn is not None and not config.snapshot.fills_gaps:
+            check_held(read({}).instances, runtime.selects, state.start_lsn)
+        intake = TableIntake(
+            runtime,
+            Renames(state, kept.stopped, runtime, read, OtherShards(topics)),
+            versions,
+            TableTopics(config, delivery.ensure_topics, kept.stopped),
+            state,
+        )
+        tables = PublishedTables(runtime, intake, versions, state)
+        kept.board.begin(state)
+        tables.refresh()
+        failure = tables.failure()
+        if failure is not None and not kept.fencing.has_checkpoint:
+            raise failure  # a first start: nothing is written of what was never published
+        committer = Committer(
+            runtime,
+            delivery,
+            state,
+            tables.out_of_cut,
+            kept.fencing,
+        )
+        pause = Pause(runtime, state)
+        signals = Signals(topics, no_signals, tables, TableOrders(tables, state, control), pause)
+        resources.callback(signals.close)
+        fences = FenceSource(control)
+        snapshots = _snapshots(runtime, fences, resources)
+        time = ServerTime(control, runtime.clock, config.source.time_zone)
+        lanes = _page_lanes(runtime, resources)
+        warn_of_two_servers(control, lanes.lane(0).connection())
+        reading_ahead = ports.executor("commits")
+        commits = CommitsAhead(control, reading_ahead, partial(_blocks, runtime))
+        resources.callback(commits.close)
+        resources.callback(reading_ahead.shutdown)
+        source = SourceAccess(control, lanes, time, commits)
+        yield Session(
+            runtime,
+            SessionParts(
+                time=time,
+                tables=tables,
+                stream=Stream(runtime, source, tables, committer, snapshots.observe),
+                committer=committer,
+                snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
+                modes=SnapshotModes(config.snapshot.mode, tables, committer, kept.once),
+                changes=SchemaChanges(control, tables, delivery, state, time)
+                if config.schema_changes
+                else None,
+                signals=signals,
+                pause=pause,
+                switches=Switches(control, fences, tables, state, runtime.clock),
+                sizes=TableSizes(control, tables, kept.board, config.snapshot),
+                watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
+            ),
+        )
+
+
+def _check_shard(runtime: Runtime) -> None:
+    """Check that what is counted per source transaction is counted by one publisher.
+
+    Raises:
+        ConfigError: the database is published in shards.
+    """
+    if runtime.config.transaction_metadata and not runtime.shard.is_whole:
+        raise ConfigError(
+            [
+                "transaction_metadata = true: a transaction's events are counted by one publisher,"
+                " and this database is published in shards: leave one of the two out"
+            ]
+        )
+
+
+def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
+    """What reads change tables; its threads end, then their connections."""
+    source, ports = runtime.config.source, runtime.ports
+    lanes = []
+    for number in range(source.readers):
+        executor = ports.executor(f"change-tables-{number}")
+        lane = PageLane(executor, lambda: ports.connect(source), partial(_blocks, runtime))
+        resources.callback(lane.close)
+        lanes.append(lane)
+    return PageLanes(lanes)
+
+
+def _blocks(runtime: Runtime) -> BlockReading | None:
+    """What reads rows in blocks; None where it is not wanted, or cannot be."""
+    source = runtime.config.source
+    return runtime.ports.connect_blocks(source) if source.blocks else None
+
+
+def _snapshots(runtime: Runtime, fences: FenceSource, resources: ExitStack) -> Snapshots:
+    """What reads tables beside the stream; its threads end, then their connections."""
+    source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
+    lanes = []
+    for number in range(options.tables_at_once):
+        lane = Lane(
+            ports.executor(f"snapshot-{number}"),
+            lambda: ports.connect(source),
+            options,
+            partial(_blocks, runtime),
+        )
+        resources.callback(lane.close)
+        lanes.append(lane)
+    return Snapshots(
+        fences,
+        lanes,
+        ChunkLimits(PageLimit(options.chunk_rows, options.chunk_bytes), options.memory_bytes),
+        options.memory_bytes,
+        Pauses(runtime.config.retry_backoff_max_s, runtime.clock.monotonic),
+    )
+
+
+def _delivery_options(runtime: Runtime) -> DeliveryOptions:
+    config = runtime.config
+    return DeliveryOptions(
+        transactional_id=transactional_id(
+            config.prefix, config.source.database, runtime.shard.map.shards, runtime.shard.number
+        ),
+        replication_factor=config.kafka.replication_factor,
+        tombstones=config.tombstones,
+        commit_timeout_s=config.kafka.commit_timeout_s,
+        start_timeout_s=config.kafka.start_timeout_s,
+        transaction_timeout_ms=config.kafka.transaction_timeout_ms,
+        queue_bytes=config.queue_bytes,
+        transactions=config.transaction_metadata,
+        schema_changes=config.schema_changes,
+        dead_letters=config.on_bad_event is OnBadEvent.DEAD_LETTER,
+        topic_settings=config.kafka.topic_settings,
+        progress_settings=progress_settings(config.kafka),
+        partitioner=config.kafka.partitioner,
+    )
+
+
+def _refuse_unless_begun(problems: list[TableProblem], topics: DatabaseTopics) -> None:
+    """What is wrong with single tables: a first start refuses it, a later one leaves them out.
+
+    Raises:
+        PreflightError: there is no checkpoint; names every problem.
+    """
+    if not has_begun(topics):
+        raise PreflightError([problem.text for problem in problems])
+
+
+def _of_none_renamed(
+    problems: list[TableProblem], state: PublisherState, kept: Kept, config: PublisherConfig
+) -> list[TableProblem]:
+    """The problems but those with names of tables that go on under them, and have others now."""
+    if config.tables.on_rename is not OnRename.KEEP_TOPIC:
+        return problems
+    present = kept.catalog.source_object_ids()
+    renamed = {name for object_id, name in state.published_as().items() if object_id in present}
+    return [p for p in problems if not (p.is_missing and p.table in renamed)]
+
+
+def warn_of_two_servers(control: Connection, bulk: Connection) -> None:
+    """Say it when the two connections of a session are at different replicas.
+
+    What is read through both is right all the same: see SourceBehind.
+
+    Raises:
+        SourceError: a server did not answer.
+    """
+    names = server_name(control), server_name(bulk)
+    if names[0] != names[1]:
+        _log.warning(
+            "connections_at_different_servers",
+            control=names[0],
+            bulk=names[1],
+            effect="changes wait until the replica that is behind has them",
+            fix="let source.host name one replica, or a routing list without load balancing",
+        )

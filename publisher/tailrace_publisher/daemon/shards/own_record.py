@@ -1,0 +1,96 @@
+"""Writes a shard's own record without its publisher, whose transactional id is taken for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
+from tailrace_publisher.daemon.shards.agreed_map import command_producer
+from tailrace_publisher.encode.records import CheckpointEncoder
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint
+from tailrace_schemas.records.shards import older_transactional_id, transactional_id
+
+_log = structlog.get_logger(__name__)
+
+
+def rewrite_own_record(
+    config: PublisherConfig,
+    topics: DatabaseTopics,
+    name: str,
+    change: Callable[[DatabaseCheckpoint], DatabaseCheckpoint],
+) -> Stored:
+    """Take a transactional id, then change the database's record of a shard if there is one.
+
+    A publisher with that id can commit no more, and sees by the record that it was replaced.
+
+    Args:
+        config: of the publisher.
+        topics: of the shard.
+        name: the transactional id.
+        change: gives the record to write.
+
+    Returns:
+        What was stored before.
+
+    Raises:
+        PublisherError, RegistryError: a part does not answer or refuses.
+    """
+    producer = command_producer(config, topics.kafka, name)
+    try:
+        producer.init_transactions(config.kafka.start_timeout_s)
+        stored = read_checkpoints(topics, config.kafka.start_timeout_s)
+        if stored.database is not None:
+            encoder = CheckpointEncoder(topics.registry, topics.names.offsets)
+            key = encoder.key(CheckpointKey(topics.server, topics.database))
+            value = encoder.value(change(stored.database))
+            producer.begin()
+            producer.produce(topics.names.offsets, [(key, value, topics.partition)], {})
+            producer.commit()
+    finally:
+        producer.close()
+    return stored
+
+
+def is_of_older_id(topics: DatabaseTopics, own: DatabaseCheckpoint) -> bool:
+    """Whether a publisher of an earlier release wrote a record, under an id of another form."""
+    older, present = _ids(topics)
+    return own.map_number is None and older != present
+
+
+def end_older_publisher(config: PublisherConfig, topics: DatabaseTopics, stored: Stored) -> Stored:
+    """Fence a publisher of an earlier release, which has another transactional id.
+
+    Args:
+        config: of the publisher.
+        topics: of the shard.
+        stored: what was read after the present id was taken.
+
+    Returns:
+        What is stored now.
+
+    Raises:
+        PublisherError, RegistryError: a part does not answer or refuses.
+    """
+    if stored.database is None or not is_of_older_id(topics, stored.database):
+        return stored
+    older, present = _ids(topics)
+
+    def of_this_release(own: DatabaseCheckpoint) -> DatabaseCheckpoint:
+        now_ms = topics.kafka.clock.now_ms()
+        return replace(own, map_number=topics.shard.map.number, written_ms=now_ms)
+
+    rewrite_own_record(config, topics, older, of_this_release)
+    _log.info("older_transactional_id_fenced", older=older, present=present)
+    return read_checkpoints(topics)
+
+
+def _ids(topics: DatabaseTopics) -> tuple[str, str]:
+    """The shard's transactional ids, of earlier releases and of this one."""
+    shard, prefix = topics.shard, topics.names.prefix
+    of = (prefix, topics.database, shard.map.shards, shard.number)
+    return older_transactional_id(*of), transactional_id(*of)

@@ -1,0 +1,1 @@
+"""Where a session begins: fencing, the checkpoint's state, a first start, a lost checkpoint."""

@@ -1,0 +1,32 @@
+"""What a publisher keeps from one life to the next, beside what Kafka holds for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailrace_publisher.daemon.start.fencing import FencingCheck
+from tailrace_publisher.daemon.status.status_board import Board
+from tailrace_publisher.daemon.tables.known_schemas import KnownSchemas
+from tailrace_publisher.daemon.tables.stopped import StoppedTables
+from tailrace_publisher.source.instances import KnownCatalog
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What outlives a session; a retry asks for none of it again.
+
+    Attributes:
+        fencing: what this process last knew of the checkpoint.
+        stopped: the tables that cannot go on.
+        board: what the publisher tells of itself.
+        catalog: what was read of capture instances.
+        schemas: what the registry said.
+        once: what a process does once, or tells once, and has.
+    """
+
+    fencing: FencingCheck
+    stopped: StoppedTables
+    board: Board
+    catalog: KnownCatalog
+    schemas: KnownSchemas = field(default_factory=KnownSchemas)
+    once: set[str] = field(default_factory=set)

@@ -1,0 +1,131 @@
+"""The state that a session begins with: what the checkpoint says, if the source continues it."""
+
+from __future__ import annotations
+
+import structlog
+
+from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
+from tailrace_publisher.daemon.checks.database_spelling import check_spelling
+from tailrace_publisher.daemon.shards.agreed_map import check_map
+from tailrace_publisher.daemon.shards.own_record import end_older_publisher
+from tailrace_publisher.daemon.start.carried_state import Kept
+from tailrace_publisher.daemon.start.lost_checkpoint import begin_without_checkpoint
+from tailrace_publisher.daemon.start.read_mode import take_read_mode
+from tailrace_publisher.daemon.start.start import begin_where_wanted, tell_ignored
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
+from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.loss import (
+    check_continues,
+    check_not_backwards,
+    check_same_database,
+)
+from tailrace_publisher.source.queries import is_read_only, max_lsn
+from tailrace_schemas.position.lsn import Lsn
+
+_log = structlog.get_logger(__name__)
+
+
+def opened_state(
+    config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
+) -> PublisherState:
+    """Make the state to continue from: that of the checkpoint, else that of a first start.
+
+    Args:
+        config: the options.
+        control: connection to the source.
+        topics: of the session's shard, whose transactional id is taken.
+        kept: what outlives the session.
+
+    Raises:
+        LeaseLost: another publisher has taken over.
+        ShardsDiffer: the tables were divided anew meanwhile.
+        ConfigError: another database is published under the prefix.
+        PublisherError, RegistryError: a part does not answer, or the database is not the same.
+    """
+    stored = end_older_publisher(config, topics, read_checkpoints(topics))
+    check_map(topics, stored.database)
+    if not kept.fencing.found(stored.database, stored.stopped):
+        kept.schemas.forget()  # somebody else has published meanwhile, or may have
+    identity = visible_identity(control)
+    newest = max_lsn(control)
+    state = PublisherState.restore(topics.server, topics.database, identity, stored)
+    check_spelling(control, topics.database, None if state else stored.others)
+    _check_alone(topics, stored)
+    if state is None or stored.database is None:
+        try:
+            state = begin_without_checkpoint(
+                topics,
+                identity,
+                newest or Lsn.ZERO,
+                is_secondary=is_read_only(control),
+            )
+        except CheckpointLost as error:
+            if read_checkpoints(topics).database is None:
+                raise
+            raise LeaseLost(
+                f"another publisher of database {topics.database} with the same prefix began while"
+                " this one started: end one of them, or give it a prefix of its own"
+            ) from error
+        begin_where_wanted(config, control, topics.kafka, newest, state)
+        state.commit = continuity(control, state.position.commit_lsn).commit
+        take_read_mode(state, None, config.source.read_mode)
+        state.map_number = topics.shard.map.number
+        return state
+    take_read_mode(state, stored.database, config.source.read_mode)
+    tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
+    _check_continues(control, state, known_identity(stored.database), identity, newest)
+    state.map_number = topics.shard.map.number
+    _log.info("checkpoint_found", database=topics.database, position=str(state.position))
+    return state
+
+
+def _check_continues(
+    control: Connection,
+    state: PublisherState,
+    known: DatabaseIdentity,
+    found: DatabaseIdentity,
+    newest: Lsn | None,
+) -> None:
+    """Check that the database's log continues what was published."""
+    position = state.position.commit_lsn
+    entry = continuity(control, position)
+    has_commit = bool(state.commit and entry.commit and entry.commit.is_same(state.commit))
+    check_same_database(state.database, known, found, position, has_commit=has_commit)
+    if position > Lsn.ZERO:
+        check_not_backwards(state.database, position, newest, is_secondary=is_read_only(control))
+    if state.commit is None:
+        state.commit = entry.commit
+    else:
+        check_continues(state.database, state.commit, entry)
+    if known != state.identity and known.database_guid:
+        _log.info("database_moved", database=state.database, was=str(known), found=str(found))
+
+
+def _check_alone(topics: DatabaseTopics, stored: Stored) -> None:
+    """Refuse a first start beside another database: both would write one progress partition.
+
+    Raises:
+        ConfigError: another database of the server is published under the prefix.
+    """
+    if not stored.others:
+        return
+    prefix, others = topics.names.prefix, ", ".join(sorted(stored.others))
+    if stored.database is None:
+        raise ConfigError(
+            [
+                f"prefix: database {others} is published under prefix {prefix}. LSNs of two"
+                f" databases do not compare, so no sink could read them. Fix: give database"
+                f" {topics.database} a prefix of its own, such as {prefix}.{topics.database}"
+            ]
+        )
+    _log.warning(
+        "prefix_shared",
+        prefix=prefix,
+        others=sorted(stored.others),
+        effect="progress records of several databases are in one partition: no sink can read them",
+        fix="publish each database under a prefix of its own",
+    )

@@ -1,0 +1,182 @@
+"""Where a first start begins with the changes: at an LSN, a time, or where Debezium was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.checkpoint.connect_topic import read_connect_topic
+from tailrace_publisher.checkpoint.debezium_offsets import chosen_offset, connector_offsets
+from tailrace_publisher.checkpoint.java_map import NotAnOffsetsFile, read_map
+from tailrace_publisher.daemon.tables.coverage import covers_from_start, oldest_of
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.errors import ConfigError, StartRefused
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.start import StartConfig
+from tailrace_publisher.ports import Connection, KafkaAccess
+from tailrace_publisher.source.instances import by_table
+from tailrace_publisher.source.start_lsn import at_server, map_time
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
+
+_log = structlog.get_logger(__name__)
+
+
+_IGNORED: Final = "start position ignored"
+
+
+def begin_where_wanted(
+    config: PublisherConfig,
+    control: Connection,
+    kafka: KafkaAccess,
+    newest: Lsn | None,
+    state: PublisherState,
+) -> None:
+    """Have a first start begin where the configuration says.
+
+    Args:
+        config: the options.
+        control: where positions are asked for.
+        kafka: the brokers, with Connect's offsets topic.
+        newest: newest captured commit LSN; None before there is any.
+        state: of a start without a checkpoint.
+
+    Raises:
+        ConfigError: a file or topic does not say it.
+        StartRefused: the changes do not go back, or on, to there.
+        CheckpointUnavailable: the topic could not be read in time.
+        SourceError: the server did not answer.
+    """
+    start = config.start
+    if not start.given:
+        return
+    if state.reads_all_anew:
+        tell_ignored(start, set(), "the checkpoint was lost: all tables get new snapshots")
+        return
+    if start.lsn is not None:
+        found = Lsn.parse(start.lsn)
+    elif start.time is not None:
+        found = _of_time(control, start.time, newest, config.source.time_zone)
+    else:
+        found = _of_debezium(config, kafka)
+    if newest is None or found > newest.increment():
+        raise StartRefused(
+            [
+                f"it is to begin with {found}, but the newest captured commit is {newest or 'none'}"
+                " (sys.fn_cdc_get_max_lsn): it is not an LSN of this database, or the capture job"
+                " has not come to it"
+            ]
+        )
+    _log.info("start_position", option=start.given[0], first_lsn=str(found), newest=str(newest))
+    state.begin_at(found)
+
+
+def tell_ignored(start: StartConfig, once: set[str], reason: str) -> None:
+    """Tell, once, that the start position of the configuration is not looked at.
+
+    Args:
+        start: the options.
+        once: what was told already.
+        reason: why.
+    """
+    if start.given and _IGNORED not in once:
+        once.add(_IGNORED)
+        _log.info("start_position_ignored", option=start.given[0], reason=reason)
+
+
+def check_held(
+    instances: Iterable[CaptureInstance],
+    selects: Callable[[TableName], bool],
+    start: Lsn,
+) -> None:
+    """Check that every table's changes go back to the LSN to begin with.
+
+    Args:
+        instances: all capture instances.
+        selects: whether a table is published.
+        start: the LSN.
+
+    Raises:
+        StartRefused: names each table whose changes do not, with its low watermark.
+    """
+    problems = []
+    for name, found in by_table(instances).items():
+        lows = {i.name: i.low_watermark for i in found if i.low_watermark is not None}
+        if not selects(name) or not lows or covers_from_start(lows, start) is not None:
+            continue
+        oldest = oldest_of(lows)
+        problems.append(
+            f"table {name}: changes from {start} on are asked for, but capture instance {oldest}"
+            f" holds them from {lows[oldest]} on (sys.fn_cdc_get_min_lsn): cleanup has taken older"
+            " ones, or the table was enabled later. Begin there or later, let such tables begin"
+            " with a snapshot (publisher.snapshot.mode: when_needed), or leave it out with"
+            " publisher.tables.exclude"
+        )
+    if problems:
+        raise StartRefused(problems)
+
+
+def _of_time(control: Connection, time: datetime, newest: Lsn | None, zone: str | None) -> Lsn:
+    local = time if time.tzinfo is None else at_server(control, time, zone)
+    mapped = map_time(control, local)
+    if local > mapped.now:
+        raise StartRefused(
+            [f"time {time.isoformat()} is to come: at the server it is {mapped.now}"]
+        )
+    if mapped.before is None:
+        raise StartRefused(
+            [
+                f"time {time.isoformat()}: the oldest commit that the database still knows"
+                f" (cdc.lsn_time_mapping) ended at {mapped.begins}, the server's local time;"
+                " what was before it is not known to be whole. Begin later, or with a snapshot"
+            ]
+        )
+    return mapped.first or (newest or mapped.before).increment()
+
+
+def _of_debezium(config: PublisherConfig, kafka: KafkaAccess) -> Lsn:
+    start = config.start
+    option = start.given[0]
+    where = str(start.debezium_file or start.debezium_topic)
+    try:
+        if start.debezium_file is not None:
+            entries = read_map(_read(start.debezium_file))
+        else:
+            entries = read_connect_topic(kafka, where)
+        offset = chosen_offset(
+            connector_offsets(entries), config.source.database, start.debezium_name
+        )
+        lsn = offset.commit_lsn()
+    except NotAnOffsetsFile as error:
+        told = f"is not the offsets file of a Kafka Connect worker: {error}"
+        raise ConfigError([f"publisher.start.{option} = {where!r} {told}"]) from error
+    except ValueError as error:
+        raise ConfigError([f"publisher.start.{option} = {where!r}: {error}"]) from error
+    if offset.incremental is not None:
+        _log.warning(
+            "incremental_snapshot_not_over",
+            tables=offset.incremental,
+            fix="their rows are not all out: tailrace snapshot for each of them",
+        )
+    _log.info(
+        "offsets_taken_over",
+        connector=offset.connector,
+        commit_lsn=str(lsn),
+        change_lsn=str(offset.offset.get("change_lsn")),
+        effect="this transaction is published again from its beginning",
+    )
+    return lsn
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            [f"publisher.start.debezium_file {path}: {error.strerror}; make it readable"]
+        ) from error

@@ -1,0 +1,1 @@
+"""What the publisher reports of itself: status boards, commit traces, table sizes."""

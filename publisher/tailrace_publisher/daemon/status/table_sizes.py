@@ -1,0 +1,52 @@
+"""How many rows the tables have whose snapshots are read: what progress is measured against."""
+
+from __future__ import annotations
+
+from tailrace_publisher.daemon.status.status_board import Board
+from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.options.snapshots import SnapshotConfig
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.queries import estimated_rows
+from tailrace_schemas.topics.topic_names import TableName
+
+
+class TableSizes:
+    """Asks once for the tables that begin a snapshot, however many they are.
+
+    Args:
+        connection: of the main loop.
+        tables: what is published.
+        board: is told.
+        options: of tables that are read in part nobody knows how many rows that is.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        tables: PublishedTables,
+        board: Board,
+        options: SnapshotConfig,
+    ) -> None:
+        self._connection = connection
+        self._options = options
+        self._tables = tables
+        self._board = board
+        self._asked: set[TableName] = set()
+
+    def look(self) -> None:
+        """Ask, if a table is in its snapshot whose rows were not asked for.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        if not self._board.is_read:
+            return
+        estimates = self._board.estimates
+        unread = self._tables.beside()
+        new = [table for table in unread if table.name not in self._asked]
+        rows = estimated_rows(self._connection) if new else {}
+        self._asked = {table.name for table in unread}
+        for table in new:
+            ids = [instance.source_object_id for instance in table.instances]
+            is_known = ids and self._tables.condition_of(table) is None
+            estimates[table.name] = rows.get(ids[-1]) if is_known else None

@@ -1,0 +1,1 @@
+"""The published tables: their states, capture instances, schema versions, topics, switches."""

@@ -1,0 +1,316 @@
+"""Schema versions in the registry, and the encoders made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final
+
+from tailrace_publisher.daemon.tables.known_schemas import KnownSchemas
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.encode.version_schemas import VersionSchemas
+from tailrace_publisher.errors import SchemaRefused, TableFailed
+from tailrace_publisher.errors.one_table import of_one_table
+from tailrace_publisher.ports import Registry
+from tailrace_publisher.runtime import Runtime
+from tailrace_schemas.events.envelope import TableSchema, table_schema_of
+from tailrace_schemas.events.forms import EventShape
+from tailrace_schemas.events.schema_differences import differences
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import key_subject, value_subject
+from tailrace_service.registry.client import RegistryError, RegistryRejected
+
+AT_ONCE_MAX: Final = 16
+"""Tables whose schemas a start waits for; those of others are registered beside the stream."""
+
+_SEVERAL: Final = 2
+
+_Refused = dict[str, TableFailed]
+
+
+class RegisteredVersions:
+    """The versions of each topic's tables; asked for once, added to as they are registered.
+
+    Args:
+        runtime: options that say how events are made; makes the threads.
+        registry: holds the versions; it is asked by several threads at once.
+        known: what it said before.
+
+    Raises:
+        ConfigError: the salt's file cannot be read.
+    """
+
+    def __init__(self, runtime: Runtime, registry: Registry, known: KnownSchemas) -> None:
+        self._config = runtime.config
+        self._executor = runtime.ports.executor
+        self._registry = registry
+        self._hashes = ValueHash.of_options(runtime.config.columns)
+        self._known = known
+        self._refused: dict[str, SchemaRefused] = {}
+        self._threads: Executor | None = None
+        self._coming: dict[str, Future[TableFailed | None]] = {}
+
+    def fetch(self, topics: Iterable[str]) -> None:
+        """Ask for the versions of many topics at once.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        wanted = self._to_be_asked([t for t in topics if t not in self._known.versions])
+        with self._executor("registry") as threads:
+            for topic, found in zip(wanted, threads.map(self._asked, wanted), strict=True):
+                if isinstance(found, SchemaRefused):
+                    self._refused[topic] = found
+                else:
+                    self._known.versions[topic] = found
+
+    def _to_be_asked(self, topics: list[str]) -> list[str]:
+        """The topics whose subjects there are; the others have no versions.
+
+        Of many, all subjects are listed first: at a first start there is none of a thousand.
+        """
+        if len(topics) <= AT_ONCE_MAX:
+            return topics
+        try:
+            subjects = set(self._registry.subjects())
+        except RegistryRejected:
+            return topics  # who may not see the list may see single ones
+        absent = {topic for topic in topics if value_subject(topic) not in subjects}
+        self._known.versions.update((topic, []) for topic in absent)
+        return [topic for topic in topics if topic not in absent]
+
+    def is_known(self, topic: str) -> bool:
+        """Whether it was asked for the versions of a topic."""
+        return topic in self._known.versions
+
+    def resumed(self, topic: str, version: TableSchema) -> TableSchema:
+        """A version that goes on, as the same object each time: its encoder is known by it."""
+        if self._known.resumed.get(topic) != version:
+            self._known.resumed[topic] = version
+        return self._known.resumed[topic]
+
+    def of_topic(self, topic: str) -> list[TableSchema]:
+        """The versions under a topic's value subject, oldest first.
+
+        Raises:
+            RegistryError: the registry did not answer.
+            SchemaRefused: the subject belongs to somebody else.
+        """
+        if topic not in self._known.versions:
+            found = self._refused.pop(topic, None) or self._asked(topic)
+            if isinstance(found, SchemaRefused):
+                raise found
+            self._known.versions[topic] = found
+        return self._known.versions[topic]
+
+    def _asked(self, topic: str) -> list[TableSchema] | SchemaRefused:
+        subject = value_subject(topic)
+        versions = self._registry.versions(subject)
+        for version in versions:
+            self._known.ids[subject, _fingerprint(version.schema)] = version.schema_id
+        try:
+            found = [table_schema_of(version.schema) for version in versions]
+            if versions:
+                self._known.shapes[topic] = EventShape.of(versions[-1].schema)
+        except ValueError as error:
+            refused = SchemaRefused(
+                f"subject {subject} of the schema registry: {error}; it belongs to somebody"
+                " else: remove it there, or publish under another prefix"
+            )
+            refused.__cause__ = error
+            return refused
+        return found
+
+    def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> _Refused:
+        """Register versions of many tables at once, and make their encoders.
+
+        Of very many, the first are waited for; what becomes of the others :meth:`refused` says.
+
+        Args:
+            of_topics: the versions by topic; those of one topic are registered in this order.
+
+        Returns:
+            What the tables that cannot be encoded cannot go on for, by topic.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        failed = self.refused(is_to_wait=True)
+        wanted = [
+            (topic, schemas)
+            for topic, schemas in of_topics.items()
+            if any(self._known_encoder(schema) is None for schema in schemas)
+        ]
+        now, later = wanted[:AT_ONCE_MAX], wanted[AT_ONCE_MAX:]
+        refused = self._registered(now)
+        if later and len(refused) == len(now):  # perhaps no table can go on: that ends a start
+            return failed | refused | self._registered(later)
+        if later:
+            self._threads = self._threads or self._executor("registry-beside")
+            for item in later:
+                self._coming[item[0]] = self._threads.submit(self._register, item)
+        return failed | refused
+
+    def _registered(self, wanted: Sequence[tuple[str, Sequence[TableSchema]]]) -> _Refused:
+        with self._executor("registry") as threads:
+            failures = threads.map(self._register, wanted)
+            return {item[0]: e for item, e in zip(wanted, failures, strict=True) if e}
+
+    def refused(self, *, is_to_wait: bool = False) -> _Refused:
+        """What tables cannot go on for whose schemas were registered beside the stream, by topic.
+
+        Each is told once.
+
+        Args:
+            is_to_wait: for those that are not registered yet.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        done = [topic for topic, future in self._coming.items() if is_to_wait or future.done()]
+        results = [(topic, self._coming.pop(topic).result()) for topic in done]
+        return {topic: error for topic, error in results if error is not None}
+
+    def close(self) -> None:
+        """Register nothing more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _register(self, item: tuple[str, Sequence[TableSchema]]) -> TableFailed | None:
+        topic, schemas = item
+        try:
+            for schema in schemas:
+                with of_one_table(schema.table, "registering its schema versions"):
+                    self._made(topic, schema)
+        except TableFailed as error:
+            return error
+        return None
+
+    def _known_encoder(self, schema: TableSchema) -> EnvelopeEncoder | None:
+        known = self._known.encoders.get((schema.capture_instance, schema.schema_lsn))
+        return known if known is not None and known.schema is schema else None
+
+    def encoder(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
+        """The encoder of a version; its schemas are registered the first time.
+
+        Raises:
+            RegistryError: the registry did not answer.
+            SchemaRefused: it refused a schema for good.
+            UnsupportedType: a column has a type that events cannot carry.
+        """
+        self._take_over(topic)
+        return self._made(topic, schema)
+
+    def make_ready(self, wanted: Iterable[tuple[str, TableSchema]]) -> None:
+        """Make the encoders of versions that are about to be needed, of many tables at once.
+
+        One by one they would take a second for a hundred tables. While rows are read beside them it
+        takes far longer: whoever fetches rows waits for the interpreter's lock behind each of them.
+        What is refused is told by :meth:`encoder`.
+
+        Args:
+            wanted: topics and versions.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        missing = [(t, schema) for t, schema in wanted if self._known_encoder(schema) is None]
+        if len(missing) < _SEVERAL:
+            return
+        for topic, _ in missing:
+            self._take_over(topic)
+        self._registered([(topic, [schema]) for topic, schema in missing])
+
+    def _take_over(self, topic: str) -> None:
+        """Have nobody else register the versions of a topic: one thread at a time."""
+        coming = self._coming.get(topic)
+        if coming is not None and coming.cancel():
+            del self._coming[topic]
+        elif coming is not None:
+            coming.exception()  # what went wrong goes wrong again
+
+    def _made(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
+        """The encoder of a version, for one thread for each topic."""
+        ready = self._known_encoder(schema)
+        if ready is not None:
+            return ready
+        identity = (schema.capture_instance, schema.schema_lsn)
+        schemas = VersionSchemas.of(self._config, schema)
+        try:
+            key = schemas.key
+            key_id = None if key is None else self._id_of(key_subject(topic), key)
+            value_id = self._id_of(value_subject(topic), schemas.value)
+        except RegistryError as error:
+            if error.retryable:
+                raise
+            raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
+        self._note(topic, identity, table_schema_of(schemas.value))
+        treatment = replace(
+            Treatment.of(self._config, self._hashes, schema.table),
+            serializer=schemas.serializer(value_id, key_id),
+        )
+        encoder = EnvelopeEncoder(
+            self._config.server_name, schema, topic, value_id, key_id, treatment
+        )
+        self._known.encoders[identity] = encoder
+        return encoder
+
+    def _note(self, topic: str, identity: tuple[str, Lsn], now: TableSchema) -> None:
+        """Keep that a version is registered, where the others of its topic are known."""
+        self._known.shapes[topic] = self._config.event_shape
+        registered = self._known.versions.get(topic)
+        if registered is None:
+            return
+        same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
+        if not same or same[-1] != now:  # other options may have made another one of it before
+            registered[:] = [*(k for k in registered if k not in same), now]
+
+    def _id_of(self, subject: str, schema: dict[str, Any]) -> int:
+        """The id of a schema, which is registered if it is not known."""
+        identity = (subject, _fingerprint(schema))
+        known = self._known.ids.get(identity)
+        is_set = self._sets_compatibility(subject)
+        if known is None:
+            known = self._known.ids[identity] = self._registry.register(subject, schema)
+        if not is_set:
+            self._sets_compatibility(subject)
+        return known
+
+    def _sets_compatibility(self, subject: str) -> bool:
+        """Whether the subject's mode is as wanted; not where the registry has none to set it of."""
+        mode = self._config.schema_compatibility
+        if mode is None or subject in self._known.compatible:
+            return True
+        is_set = self._registry.set_compatibility(subject, mode.value)
+        if is_set:
+            self._known.compatible.add(subject)
+        return is_set
+
+    def _told_differences(self, topic: str, schema: TableSchema) -> str:
+        """What a refused version changes, against the newest that the registry has."""
+        registered = self.of_topic(topic)
+        if not registered:
+            return ""
+        shape, wanted = self._known.shapes[topic], self._config.event_shape
+        if shape != wanted:
+            before, now = shape.differences(wanted), wanted.differences(shape)
+            return (
+                f"; its events so far have {before}, these would have {now}: publish under another"
+                f" prefix, set {before} again, or have both in one topic with"
+                " schema_compatibility: NONE"
+            )
+        newest = registered[-1]
+        lines = differences(newest, schema)
+        return (
+            f"; differences from the version of {newest.schema_lsn} ({newest.capture_instance}):"
+            f" {', '.join(lines) or 'none but where it comes from'}"
+        )
+
+
+def _fingerprint(schema: dict[str, Any]) -> bytes:
+    return sha256(json.dumps(schema, sort_keys=True).encode()).digest()

@@ -1,0 +1,169 @@
+"""Tables that have another name than the one under which they were published.
+
+A table keeps its object id when it is renamed, and so do its capture instances. Under its new name
+it would get a new topic, whose subscribers would take the changes from now on for the whole table.
+So the object id is kept in the checkpoint with the name, and a table that comes under another name
+stops, or goes on under the old one: the option ``tables.on_rename``. The record of the old name is
+kept, stopped, until the name is given back, the table is begun under its new name, or is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.shards.other_shards import OtherShards
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.daemon.tables.stopped import StoppedTables, reason_of
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import TableEvent, TableState
+from tailrace_publisher.errors import StillStopped, TableRenamed
+from tailrace_publisher.options.tables import OnRename
+from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.source.instances import Catalog
+from tailrace_schemas.topics.topic_names import TableName
+
+_log = structlog.get_logger(__name__)
+
+
+class Renames:
+    """Compares the names of tables with those that the checkpoint has.
+
+    Args:
+        state: what is out, of which table, under which name.
+        stopped: the tables that cannot go on.
+        runtime: has the options, and says which tables are published here.
+        read: reads the catalog, given the names that tables keep, by object id.
+        others: the other shards of the database.
+    """
+
+    def __init__(
+        self,
+        state: PublisherState,
+        stopped: StoppedTables,
+        runtime: Runtime,
+        read: Callable[[Mapping[int, TableName]], Catalog],
+        others: OtherShards,
+    ) -> None:
+        self._state = state
+        self._stopped = stopped
+        self._selects = runtime.selects
+        self._keeps_topic = runtime.config.tables.on_rename is OnRename.KEEP_TOPIC
+        self._read = read
+        self._others = others
+        self._told: set[TableName] = set()
+
+    def catalog(self) -> Catalog:
+        """Read the catalog; by option tables have the names there under which they are published.
+
+        Raises:
+            SourceError: the server did not answer.
+            CheckpointUnavailable, CheckpointError, RegistryError: what other shards publish cannot
+                be read.
+        """
+        catalog = self._read(self._names())
+        own, known = self._state.published_as(), self._others.published_as
+        self._others.look_for(
+            instance
+            for instance in catalog.instances
+            if instance.source_object_id not in own and self._selects(instance.table)
+        )
+        if self._others.published_as is not known and self._keeps_topic:
+            catalog = self._read(self._names())
+        self._tell(catalog.instances)
+        return catalog
+
+    def _names(self) -> dict[int, TableName]:
+        """The names that tables keep, by object id."""
+        return self._published_as() if self._keeps_topic else {}
+
+    def _published_as(self) -> dict[int, TableName]:
+        """The names under which tables are published, by object id; the shard's own count first."""
+        return {**self._others.published_as, **self._state.published_as()}
+
+    def _tell(self, instances: Iterable[CaptureInstance]) -> None:
+        """Tell, once, of tables that go on under their old name."""
+        for instance in instances:
+            now = instance.renamed_to
+            if now is not None and now not in self._told and self._selects(instance.table):
+                self._told.add(now)
+                _log.warning(
+                    "table_renamed",
+                    table=str(now),
+                    was=str(instance.table),
+                    effect="it goes on under the topic, the subjects and the name that it had",
+                )
+
+    def check(
+        self,
+        found: Mapping[TableName, Sequence[CaptureInstance]],
+        captured: Iterable[CaptureInstance],
+    ) -> None:
+        """Note tables that were published under another name, before topics are asked for.
+
+        A table that has taken over the name of one that is there under another is a new one.
+
+        Args:
+            found: the tables that are to be published, with their instances.
+            captured: all instances of the database.
+        """
+        published = self._published_as()
+        for name, instances in found.items():
+            for instance in instances:
+                was = published.get(instance.source_object_id, name)
+                if was != name and not self._stopped.is_asked_for(name):
+                    self._stopped.add(name, TableRenamed(was, name))
+        present = {instance.source_object_id for instance in captured}
+        for name, instances in found.items():
+            known = self._state.of(name).source_object_id
+            if known in present and not self.is_same(name, instances):
+                self._state.happened(name, TableEvent.GONE)
+
+    def is_same(self, name: TableName, instances: Iterable[CaptureInstance]) -> bool:
+        """Whether it is the table that was published under this name."""
+        known = self._state.of(name).source_object_id
+        return any(instance.source_object_id == known for instance in instances)
+
+    def whose(self, missing: TableName, captured: Iterable[CaptureInstance]) -> TableName | None:
+        """What a table that is not found any more is called now; None when it is gone."""
+        known = self._state.of(missing).source_object_id
+        for instance in captured:
+            if instance.source_object_id == known and instance.table != missing:
+                return instance.table
+        return None
+
+    def was_in_passing(self, record: TableRecord) -> bool:
+        """Whether the record is of another name of a published table, which is gone again."""
+        is_renamed = StillStopped(record.stopped_reason).kind == TableRenamed.__name__
+        return is_renamed and record.state is TableState.STOPPED and record.covers_from is None
+
+    def told_of(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:
+        """The reason to keep with a name whose table was begun under another; None for others."""
+        record, now = self._state.of(gone), self.whose(gone, captured)
+        if now is not None:
+            return reason_of(TableRenamed(gone, now))
+        return record.stopped_reason if record.state is TableState.LOST else None
+
+    def keep_old_name(self, name: TableName, captured: Iterable[CaptureInstance]) -> bool:
+        """Keep the record of a table that is called otherwise now, as one that is stopped.
+
+        Returns:
+            False where there is nothing to keep: it is gone, or was begun under its new name.
+        """
+        now = self.whose(name, captured)
+        record = self._state.of(name)
+        if now is None or self._is_begun(now, record.source_object_id):
+            return False
+        reason = reason_of(TableRenamed(name, now))
+        self._state.happened(name, TableEvent.FAILED, replace(record, stopped_reason=reason))
+        return True
+
+    def _is_begun(self, name: TableName, object_id: int | None) -> bool:
+        """Whether a table was begun under its new name, here or by the shard that has it now."""
+        if self._selects(name):
+            return self._state.of(name).source_object_id == object_id
+        self._others.look()
+        return object_id is not None and self._others.published_as.get(object_id) == name

@@ -1,0 +1,136 @@
+"""The version that a table goes on with, told from its checkpoint instead of the registry.
+
+A restart with a thousand tables would ask the registry for the versions of each before it reads
+anything. Most tables are as they were: the version that was in force at the position is the one
+that their columns give now, and the record has its LSN and its fingerprint. Nothing goes out by
+that alone: a version is registered again before it is encoded with, whatever is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.tables.coverage import PublishedTable
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.daemon.tables.registered import RegisteredVersions
+from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED
+from tailrace_publisher.errors import ColumnsRefused
+from tailrace_publisher.source.catalog import DdlRow
+from tailrace_publisher.source.versions import registered_form
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
+
+
+class ResumedVersions:
+    """The versions of tables, of the registry or as they go on.
+
+    Args:
+        registered: those of the registry.
+        columns_of: the event columns that an instance gives now.
+    """
+
+    def __init__(
+        self,
+        registered: RegisteredVersions,
+        columns_of: Callable[[CaptureInstance], tuple[SchemaColumn, ...]],
+    ) -> None:
+        self._registered = registered
+        self._columns_of = columns_of
+        self._resumed: dict[TableName, TableSchema] = {}
+
+    def look(
+        self,
+        tables: Iterable[PublishedTable],
+        state: PublisherState,
+        ddl: Mapping[int, Sequence[DdlRow]],
+    ) -> None:
+        """See which tables go on as they were; the registry is asked for the others at once.
+
+        Args:
+            tables: with the instances found now.
+            state: what the checkpoint says of them.
+            ddl: statements that changed a type, by change table's object id.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        self._resumed.clear()
+        asked: list[str] = []
+        for table in tables:
+            version = self._going_on(table, state.of(table.name), ddl)
+            if version is None:
+                asked.append(table.topic)
+            else:
+                self._resumed[table.name] = self._registered.resumed(table.topic, version)
+        self._registered.fetch(asked)
+
+    def of(self, table: PublishedTable) -> list[TableSchema]:
+        """The registered versions of a table, oldest first, as far as they are needed.
+
+        Raises:
+            RegistryError, SchemaRefused: as :meth:`RegisteredVersions.of_topic`.
+        """
+        resumed = self._resumed.get(table.name)
+        return self._registered.of_topic(table.topic) if resumed is None else [resumed]
+
+    def fingerprint(self, table: PublishedTable, version: TableSchema, record: TableRecord) -> str:
+        """What tells a version of a table from every other one: of one that goes on as recorded."""
+        known = record.schema_fingerprint if self._resumed.get(table.name) is version else None
+        return known or fingerprint_of(version)
+
+    def _going_on(
+        self, table: PublishedTable, record: TableRecord, ddl: Mapping[int, Sequence[DdlRow]]
+    ) -> TableSchema | None:
+        if record.schema_fingerprint is None or self._registered.is_known(table.topic):
+            return None
+        newest = table.instances[-1]
+        changes = [row.lsn for row in ddl.get(newest.object_id, ())]
+        with suppress(ColumnsRefused):  # which is told when the table is taken in
+            return resumed_version(table, record, self._columns_of(newest), changes)
+        return None
+
+
+def fingerprint_of(version: TableSchema) -> str:
+    """What tells a version from every other one, hexadecimal; another one in another release."""
+    as_registered = replace(version, columns=registered_form(version.columns))
+    return sha256(repr(as_registered).encode()).hexdigest()[:32]
+
+
+def resumed_version(
+    table: PublishedTable,
+    record: TableRecord,
+    columns: tuple[SchemaColumn, ...],
+    type_changes: Sequence[Lsn],
+) -> TableSchema | None:
+    """The version in force at the position, where nothing can have come behind it.
+
+    Versions before it are not needed any more. A later one would have been registered for DDL, for
+    another capture instance, or for other options, which give other columns.
+
+    Args:
+        table: the table with the instances found now.
+        record: what the checkpoint says of it.
+        columns: the event columns that its newest instance gives now.
+        type_changes: LSNs of DDL statements that changed a type of that instance's columns.
+
+    Returns:
+        None where the registry must be asked.
+    """
+    newest, lsn = table.instances[-1], record.schema_lsn
+    if (
+        lsn is None
+        or record.schema_fingerprint is None
+        or record.state not in PUBLISHED
+        or len(table.instances) > 1
+        or record.instances != (newest.name,)
+        or any(change > lsn for change in type_changes)
+    ):
+        return None
+    version = TableSchema(table.name, newest.name, lsn, registered_form(columns))
+    return version if fingerprint_of(version) == record.schema_fingerprint else None

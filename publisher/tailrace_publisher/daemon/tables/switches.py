@@ -1,0 +1,168 @@
+"""Tables whose rows came or went with a partition (ADR 0055).
+
+The ids of a table's partitions are in its checkpoint record, so that a switch during downtime is
+noticed, too. They are read before a snapshot reads its first row: a switch after that is a
+difference, and the snapshot is taken again.
+
+The catalog shows a switch at once, the stream comes to the changes before it later. Those changes
+must not follow the beginning of the new snapshot: a row that was updated and then switched out
+would stay with every reader. So the table begins once more when the stream has passed the end that
+the log had at the look that noticed the switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.daemon.tables.table_record import BEFORE, WAITING, TableRecord
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED, TableEvent, TableState
+from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.errors import RowsSwitched, SourceBusy
+from tailrace_publisher.ports import Clock, Connection
+from tailrace_publisher.snapshot.fence import Fence, FenceSource
+from tailrace_publisher.source.partitions import (
+    Comparison,
+    Partitions,
+    are_elsewhere,
+    switchable_partitions,
+)
+from tailrace_schemas.topics.topic_names import TableName
+
+_log = structlog.get_logger(__name__)
+
+_PAUSE_S: Final = 300.0
+"""Time between two attempts while the catalog is locked: each holds up a poll for some seconds."""
+_NONE: Final = Partitions({})
+"""Of a table that allows no switch."""
+
+
+class Switches:
+    """Compares the partitions of all tables with those in the checkpoint, in one statement.
+
+    Args:
+        connection: of the main loop.
+        fences: tell when the stream has passed a switch.
+        tables: what is published.
+        state: has the records of the tables.
+        clock: paces the attempts.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        fences: FenceSource,
+        tables: PublishedTables,
+        state: PublisherState,
+        clock: Clock,
+    ) -> None:
+        self._connection = connection
+        self._fences = fences
+        self._tables = tables
+        self._state = state
+        self._clock = clock
+        self._seen: dict[TableName, Partitions] = {}
+        self._waiting: dict[TableName, tuple[Fence, Partitions]] = {}
+        self._not_before = 0.0
+
+    def is_awaited(self) -> bool:
+        """Whether a snapshot cannot begin before the partitions of its table are known."""
+        return any(not self._state.of(name).knows_partitions for name in self._state.unread())
+
+    def look(self, finish: Callable[[], None]) -> None:
+        """Compare; a table whose rows were switched stops or begins again (snapshot.on_gap).
+
+        Args:
+            finish: ends the Kafka transaction before tables are taken in again.
+
+        Raises:
+            SourceError, DeliveryError, RegistryError: as their classes say.
+        """
+        if self._clock.monotonic() < self._not_before:
+            return
+        try:
+            found = switchable_partitions(self._connection)
+            lost = self._compared(found, finish)
+        except SourceBusy as error:
+            # An index rebuild locks its table's rows of the catalog as long as it takes.
+            self._not_before = self._clock.monotonic() + _PAUSE_S
+            _log.info("partitions_not_compared", reason=str(error), again_in_s=_PAUSE_S)
+            return
+        if lost:
+            finish()
+            self._wait(lost)
+            self._tables.lose({name: RowsSwitched(name) for name in lost})
+            for name, now in lost.items():
+                waiting = replace(self._state.of(name), partitions=f"{WAITING}{now}")
+                self._state.keep(name, waiting)
+
+    def _compared(
+        self, found: dict[int, Partitions], finish: Callable[[], None]
+    ) -> dict[TableName, Partitions]:
+        """Tables whose rows were switched, as they are now; keeps the partitions of the others."""
+        lost: dict[TableName, Partitions] = {}
+        for table in self._tables:
+            name, record = table.name, self._state.of(table.name)
+            if record.state not in PUBLISHED:
+                continue
+            now = found.get(table.instances[-1].source_object_id, _NONE)
+            if record.partitions is not None and record.knows_partitions:
+                if self._is_switched(name, self._known(name, record.partitions), now):
+                    lost[name] = now
+                    continue
+            elif not self._may_begin(name, record, now, finish):
+                continue
+            self._seen[name] = now
+            self._state.keep(name, replace(self._state.of(name), partitions=str(now)))
+        return lost
+
+    def _known(self, table: TableName, recorded: str) -> Partitions:
+        """The partitions of the last look, with their counts where they are known."""
+        seen = self._seen.get(table)
+        return seen if seen is not None and str(seen) == recorded else Partitions.parse(recorded)
+
+    def _is_switched(self, table: TableName, before: Partitions, now: Partitions) -> bool:
+        comparison = now.compare(before) if now.rows else Comparison.SAME
+        if comparison is not Comparison.MOVED:
+            return comparison is Comparison.SWITCHED
+        is_switched = are_elsewhere(self._connection, now.gone(before))
+        if not is_switched:
+            _log.info("partitions_moved", table=str(table))
+        return is_switched
+
+    def _wait(self, lost: dict[TableName, Partitions]) -> None:
+        fence = self._fences.mark(self._state.position.commit_lsn)
+        self._waiting.update({name: (fence, now) for name, now in lost.items()})
+
+    def _may_begin(
+        self, table: TableName, record: TableRecord, now: Partitions, finish: Callable[[], None]
+    ) -> bool:
+        """Whether a table waits for no switch; one that waited begins once more."""
+        if table not in self._waiting:
+            if record.partitions is None:
+                return True
+            before = Partitions.parse(record.partitions[1:])
+            if record.partitions.startswith(BEFORE):
+                if not self._is_switched(table, before, now):
+                    return True
+                before = now
+            self._wait({table: before})
+        fence, before = self._waiting[table]
+        reached = self._fences.reached(fence)
+        position = self._state.position.commit_lsn
+        if record.state is not TableState.PENDING or reached is None or position < reached:
+            return False
+        if self._is_switched(table, before, now):
+            self._wait({table: now})
+            return False
+        del self._waiting[table]
+        # What was published of it since the switch was noticed is void, and what was sent as well:
+        # events that share a Kafka transaction with the beginning would count as after it.
+        finish()
+        self._state.happened(table, TableEvent.PLACE_LOST, record)
+        self._state.happened(table, TableEvent.SNAPSHOT_WANTED, record)
+        return True

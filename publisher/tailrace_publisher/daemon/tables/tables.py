@@ -1,0 +1,323 @@
+"""The tables that are published: what is read of them, and how far their snapshots are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.change.ranges import first_lsn_after
+from tailrace_publisher.daemon.tables.coverage import PublishedTable, Reading
+from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
+from tailrace_publisher.daemon.tables.reading_plan import ReadingPlan
+from tailrace_publisher.daemon.tables.registered import RegisteredVersions
+from tailrace_publisher.daemon.tables.table_intake import TableIntake
+from tailrace_publisher.daemon.tables.table_state import (
+    PUBLISHED,
+    UNREAD,
+    WHOLE,
+    TableEvent,
+    TableState,
+)
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.errors import (
+    PositionExpired,
+    PublisherError,
+    StillStopped,
+    TableFailed,
+)
+from tailrace_publisher.options.sql_condition import shape_of
+from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.source.catalog_state import CatalogState
+from tailrace_publisher.source.loss import check_not_expired
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.topics.topic_names import TableName, meant_by
+
+_log = structlog.get_logger(__name__)
+
+_PROGRESS: Final = {
+    TableState.PENDING: SnapshotState.PENDING,
+    TableState.SNAPSHOTTING: SnapshotState.RUNNING,
+    TableState.FOLLOWED: SnapshotState.DONE,
+    TableState.REREADING: SnapshotState.RUNNING,
+}
+
+
+class PublishedTables:
+    """All tables that the configuration selects and CDC captures.
+
+    Args:
+        runtime: what all parts share.
+        intake: takes them in.
+        versions: the schema versions.
+        state: what is out.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        intake: TableIntake,
+        versions: RegisteredVersions,
+        state: PublisherState,
+    ) -> None:
+        self._metrics = runtime.metrics
+        self._topics = runtime.config.topics
+        self._snapshot = runtime.config.snapshot
+        self._intake = intake
+        self._versions = versions
+        self._state = state
+        self._plan: tuple[tuple[int, int], ReadingPlan] | None = None
+        self._unfinished: tuple[object, list[PublishedTable]] = (None, [])
+        self._watched: tuple[object, list[PublishedTable]] = (None, [])
+
+    def __iter__(self) -> Iterator[PublishedTable]:
+        return iter(self._intake.tables.values())
+
+    @property
+    def catalog_state(self) -> CatalogState | None:
+        """Of the catalog when it was last read; None before."""
+        return self._intake.catalog_state
+
+    @property
+    def refreshed(self) -> int:
+        """How often the catalog was read."""
+        return self._intake.refreshed
+
+    def refresh(self) -> None:
+        """Read the catalog again and take in what is new.
+
+        Raises:
+            SourceError, RegistryError, DeliveryError: a part did not answer or refused.
+        """
+        self._intake.refresh()
+        self._count()
+
+    def take_in_without(self, error: TableFailed) -> bool:
+        """Take the tables in again, where one of them has failed.
+
+        Returns:
+            Whether that one begins again with a snapshot; else it is stopped.
+
+        Raises:
+            TableFailed: the error, when it is to end the publisher, or came before.
+            PublisherError, RegistryError: as :meth:`refresh`.
+        """
+        is_taken_up = self._intake.note_failure(error)
+        self.refresh()
+        return is_taken_up
+
+    def failure(self) -> PublisherError | None:
+        """The error to end with when no table can go on: that of the first; else None.
+
+        To be raised behind a commit: the next start knows from the checkpoint what was stopped.
+        """
+        return self._intake.failure()
+
+    def find(self, name: str) -> list[TableName]:
+        """The tables that a name may mean, those that other shards publish among them."""
+        return meant_by(name, [*self._intake.tables, *self._intake.elsewhere])
+
+    def get(self, table: TableName) -> PublishedTable | None:
+        """A table that is published here; None where another shard does."""
+        return self._intake.tables.get(table)
+
+    @property
+    def are_all_elsewhere(self) -> bool:
+        """Whether other shards publish everything that is captured and selected."""
+        return not self._intake.tables and bool(self._intake.elsewhere)
+
+    def begin_again(self, table: PublishedTable) -> None:
+        """Take a new snapshot of a table: of one that goes on, or of one that was stopped.
+
+        Its topic is made anew should it be gone: with the snapshot nothing of the table is missing.
+
+        Raises:
+            TableFailed: its topic is refused.
+            PublisherError: as :meth:`refresh`.
+        """
+        table = self._intake.take_up(table)
+        if self._intake.is_stopped(table):  # for what keeps it from going on, which was told
+            self._count()
+            return
+        if not table.versions or self._state.of(table.name).state in UNREAD - WHOLE:
+            is_paused = self._state.of(table.name).snapshot_paused
+            _log.info("snapshot_running_already", table=str(table.name), is_paused=is_paused)
+            self._count()
+            return
+        _log.info("snapshot_requested", table=str(table.name))
+        anew = SnapshotProgress(SnapshotState.PENDING)
+        self._change_snapshot(table, TableEvent.SNAPSHOT_WANTED, anew)
+
+    def begin_part(self, table: PublishedTable, where: str) -> None:
+        """Publish some rows of a followed table again, beside its changes; it stays in the cut.
+
+        Args:
+            table: the table.
+            where: the condition of the rows, which the server can read by.
+        """
+        _log.info("partial_snapshot_requested", table=str(table.name), condition=shape_of(where))
+        self._state.keep(table.name, replace(self._state.of(table.name), snapshot_where=where))
+        anew = SnapshotProgress(SnapshotState.RUNNING)
+        self._change_snapshot(table, TableEvent.PART_WANTED, anew)
+
+    def end_part(self, table: TableName) -> bool:
+        """Read nothing more of a partial snapshot; whether there was one."""
+        record = self._state.of(table)
+        if record.state is not TableState.REREADING:
+            return False
+        given_up = replace(record, snapshot_fence=None, resume_key=None)
+        self._state.happened(table, TableEvent.SNAPSHOT_STOPPED, given_up)
+        self._count()
+        return True
+
+    def stop(self, table: PublishedTable) -> None:
+        """Publish nothing more of a table, until an operator asks for a snapshot of it."""
+        self._intake.stop(table, StillStopped("StoppedByOperator: an operator stopped it"))
+        self._count()
+
+    def lose(self, errors: Mapping[TableName, Exception]) -> None:
+        """Stop tables that lack changes, or begin them again, as the configuration says.
+
+        Raises:
+            PublisherError: as :meth:`refresh`.
+        """
+        self._intake.note(errors)
+        self.refresh()
+
+    def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
+        """The encoder of a version; its schemas are registered the first time.
+
+        Raises:
+            RegistryError, SchemaRefused, UnsupportedType: as :meth:`RegisteredVersions.encoder`.
+        """
+        return self._versions.encoder(table.topic, schema)
+
+    def make_ready(self, readings: Iterable[Reading]) -> None:
+        """Make the encoders of what is about to be read.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        self._versions.make_ready((r.table.topic, r.schema) for r in readings)
+
+    def check_registered(self) -> None:
+        """Check what became of the versions that are registered beside the stream.
+
+        Raises:
+            TableFailed, RegistryError: as :meth:`TableIntake.check_registered`.
+        """
+        self._intake.check_registered()
+
+    @property
+    def plan(self) -> ReadingPlan:
+        """From where each table is read, as the tables are now."""
+        made_of = self._intake.refreshed, self._state.moves
+        if self._plan is None or self._plan[0] != made_of:
+            published = [t for t in self if self._state.of(t.name).state in PUBLISHED]
+            self._plan = made_of, ReadingPlan(published, list(self))
+        return self._plan[1]
+
+    def check_not_expired(self, readings: Iterable[Reading], state: CatalogState) -> None:
+        """Check that no change table lost rows that are still needed.
+
+        Args:
+            readings: what is read.
+            state: of the catalog, with the low watermarks behind what is out.
+
+        Raises:
+            TableFailed: for a table that did, with PositionExpired as its cause.
+        """
+        if not state.raised:
+            return
+        first = first_lsn_after(self._state.position)
+        for reading in readings:
+            minimum = state.raised.get((reading.instance.name, reading.instance.object_id))
+            if minimum is None:
+                continue
+            try:
+                check_not_expired(reading.instance.name, max(first, reading.covers_from), minimum)
+            except PositionExpired as error:
+                raise TableFailed(reading.table.name, error) from error
+
+    def snapshotting(self) -> list[PublishedTable]:
+        """Tables that are not part of the cut: their snapshot is not over, or they cannot go on."""
+        made_of = self._intake.refreshed, self._state.out_of_cut()
+        if self._unfinished[0] != made_of:
+            names = set(made_of[1])
+            self._unfinished = made_of, [table for table in self if table.name in names]
+        return self._unfinished[1]
+
+    def beside(self) -> list[PublishedTable]:
+        """Tables whose snapshot may be read beside their changes, partial snapshots included."""
+        unfinished = self.snapshotting()
+        made_of = self._unfinished[0], self._state.unread()
+        if self._watched[0] != made_of:
+            names = {*made_of[1], *(table.name for table in unfinished)}
+            self._watched = made_of, [table for table in self if table.name in names]
+        return self._watched[1]
+
+    def condition_of(self, table: PublishedTable) -> str | None:
+        """The condition of the rows that a table's snapshot reads; None for all of them."""
+        record = self._state.of(table.name)
+        return record.snapshot_where or self._snapshot.where_of(table.name)
+
+    def out_of_cut(self) -> OutOfCut:
+        """What progress records name: tables that are gone or renamed are named as well.
+
+        A reader would take a table that is not named any more for whole, and it is not.
+        """
+        again = self._state.begun_again()
+        return OutOfCut(
+            tuple(dict.fromkeys(self._topics_of(self._state.out_of_cut()))),
+            frozenset(self._topics_of(again)),
+        )
+
+    def _topics_of(self, names: Iterable[TableName]) -> Iterator[str]:
+        for name in names:
+            with suppress(ValueError):  # it can have no topic, so nobody reads one
+                yield self._topics.data(name)
+
+    def set_snapshot(self, table: PublishedTable, progress: SnapshotProgress) -> None:
+        """Keep how far a table's snapshot is, with the rows that are published."""
+        is_out = progress.state is SnapshotState.DONE
+        event = TableEvent.SNAPSHOT_OUT if is_out else TableEvent.ROWS_OUT
+        self._change_snapshot(table, event, progress)
+
+    def unread(self) -> list[PublishedTable]:
+        """Tables of whose snapshots more is to be read now: those that are paused are left out."""
+        records = ((table, self._state.of(table.name)) for table in self.beside())
+        return [t for t, r in records if r.state in UNREAD and not r.snapshot_paused]
+
+    def snapshot_of(self, table: PublishedTable) -> SnapshotProgress:
+        """How far the snapshot of a table is that is published."""
+        record = self._state.of(table.name)
+        return SnapshotProgress(
+            _PROGRESS[record.state],
+            record.snapshot_fence,
+            record.resume_key,
+            record.snapshot_rows,
+            record.snapshot_bytes,
+        )
+
+    def _change_snapshot(
+        self, table: PublishedTable, event: TableEvent, progress: SnapshotProgress
+    ) -> None:
+        known = replace(
+            self._state.of(table.name),
+            snapshot_fence=progress.fence,
+            resume_key=progress.resume_key,
+            snapshot_rows=progress.rows,
+            snapshot_bytes=progress.size,
+            lacks_changes=event is not TableEvent.SNAPSHOT_WANTED
+            and self._state.of(table.name).lacks_changes,
+        )
+        self._state.happened(table.name, event, known)
+        self._count()
+
+    def _count(self) -> None:
+        self._metrics.snapshotting.set(len(self.snapshotting()))

@@ -1,0 +1,225 @@
+"""What the publisher counts, for Prometheus."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tailrace_publisher.metrics.debezium_metrics import DebeziumMetrics, StreamFigures
+from tailrace_publisher.metrics.snapshot_pace import SnapshotPace
+from tailrace_service.status import UNREAD_STATES, LastFailures, TableStatus, finite
+
+
+class Metrics:
+    """Counters and gauges of one publisher in a registry of their own.
+
+    Args:
+        clock: seconds since the epoch.
+
+    Attributes:
+        registry: holds all of them.
+        failures: the last errors that were told.
+        pace: of snapshots.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
+        self.failures = LastFailures()
+        self.pace = SnapshotPace(clock)
+        self._clock = clock
+        self.rows = Counter(
+            "tailrace_rows",
+            "Events committed, snapshot rows included.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.snapshot_rows = Counter(
+            "tailrace_snapshot_rows", "Snapshot rows committed.", ["topic"], registry=self.registry
+        )
+        self.snapshot_bytes = Counter(
+            "tailrace_snapshot_bytes",
+            "Bytes of the values of snapshot rows committed.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.snapshot_estimate = Gauge(
+            "tailrace_snapshot_estimated_rows",
+            "Rows that a snapshot which is read will have, as the server estimates them.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.snapshot_left = Gauge(
+            "tailrace_snapshot_left_seconds",
+            "How long a snapshot that is read will still take, by the rows of its last chunks.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.skipped = Counter(
+            "tailrace_skipped",
+            "Events that the options of skip left out; again after a restart that reads again.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.dead_letters = Counter(
+            "tailrace_dead_letters",
+            "Events that went to the dead letters instead of their topic (on_bad_event).",
+            ["table"],
+            registry=self.registry,
+        )
+        self.transactions = Counter(
+            "tailrace_transactions", "Source transactions seen.", registry=self.registry
+        )
+        self.commits = Counter(
+            "tailrace_commits", "Kafka transactions committed.", registry=self.registry
+        )
+        self.queries = Counter(
+            "tailrace_source_queries", "Statements sent to SQL Server.", registry=self.registry
+        )
+        self.queries_per_poll = Histogram(
+            "tailrace_queries_per_poll",
+            "Statements sent to SQL Server in one poll.",
+            buckets=(1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 256),
+            registry=self.registry,
+        )
+        self.retries = Counter(
+            "tailrace_retries",
+            "Restarts after an error that waiting may cure.",
+            ["error"],
+            registry=self.registry,
+        )
+        self.up = Gauge(
+            "tailrace_up", "1 while changes are being published.", registry=self.registry
+        )
+        self.paused = Gauge(
+            "tailrace_paused",
+            "1 while an operator has the publisher paused: it lives, and publishes nothing.",
+            registry=self.registry,
+        )
+        self.last_commit = Gauge(
+            "tailrace_last_commit_timestamp_seconds",
+            "When the last Kafka transaction was committed.",
+            registry=self.registry,
+        )
+        self.closed_commit_time = Gauge(
+            "tailrace_through_commit_timestamp_seconds",
+            "Source commit time up to which everything is out.",
+            registry=self.registry,
+        )
+        self._closed_commit_s = math.nan
+        self.lag_seconds = Gauge(
+            "tailrace_lag_seconds",
+            "Now less the source commit time up to which everything is out, the capture job's"
+            " latency included; NaN while that is not known.",
+            registry=self.registry,
+        )
+        # Asked for at the scrape: a publisher that hangs falls behind, too.
+        self.lag_seconds.set_function(self._lag_s)
+        self.capture_scan_age_seconds = Gauge(
+            "tailrace_capture_scan_age_seconds",
+            "Age of the newest log scan session of the capture job, 0 while one runs; NaN when it"
+            " cannot be seen.",
+            registry=self.registry,
+        )
+        self.capture_latency_seconds = Gauge(
+            "tailrace_capture_latency_seconds",
+            "Seconds by which the capture job is behind the log, as its newest scan sessions tell;"
+            " NaN when they cannot be seen.",
+            registry=self.registry,
+        )
+        self.log_backlog_bytes = Gauge(
+            "tailrace_log_backlog_bytes",
+            "Transaction log that the capture job has not read, estimated; NaN when it cannot be"
+            " seen.",
+            registry=self.registry,
+        )
+        self.snapshotting = Gauge(
+            "tailrace_snapshotting_tables",
+            "Tables whose snapshot is not finished.",
+            registry=self.registry,
+        )
+        self.stopped_tables = Gauge(
+            "tailrace_stopped_tables",
+            "1 for a table that cannot be published any more.",
+            ["table"],
+            registry=self.registry,
+        )
+        self._debezium = DebeziumMetrics(self.registry)
+        self._event_s = math.nan
+
+    def event_committed(self, topic: str, operation: str) -> None:
+        """Note the last event of a committed Kafka transaction."""
+        self._event_s = self._clock()
+        last = self._debezium.last_event
+        last.clear()
+        last.labels(topic=topic, operation=operation).set(1)
+
+    def show(self, tables: Iterable[TableStatus]) -> None:
+        """Set what is made of other figures; to be called before they are read."""
+        found = tuple(tables)
+        self.snapshot_estimate.clear()
+        self.snapshot_left.clear()
+        for table in found:
+            if table.state not in UNREAD_STATES:
+                continue
+            if table.snapshot_estimate is not None:
+                self.snapshot_estimate.labels(topic=table.topic).set(table.snapshot_estimate)
+            if table.snapshot_left_s is not None:
+                self.snapshot_left.labels(topic=table.topic).set(table.snapshot_left_s)
+        since_s = self._clock() - self._event_s
+        stream = StreamFigures(
+            lag_s=finite(self._lag_s()),
+            since_event_s=finite(max(since_s, 0.0)) if math.isfinite(since_s) else None,
+            events=sum(self.rows_by_topic().values()),
+            filtered=sum(_by_topic(self.skipped).values()),
+            transactions=int(self.value("tailrace_transactions_total") or 0),
+            is_connected=self.value("tailrace_up") == 1,
+        )
+        self._debezium.show(stream, found)
+
+    def committed(self, closed_commit_ms: int | None) -> None:
+        """Note a committed Kafka transaction."""
+        self.commits.inc()
+        self.last_commit.set(self._clock())
+        if closed_commit_ms is not None:
+            self._closed_commit_s = closed_commit_ms / 1000
+            self.closed_commit_time.set(self._closed_commit_s)
+
+    def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
+        """Keep an error that was told, with the time.
+
+        Args:
+            error: it, or its class.
+            reason: its text.
+            table: the one table that it is of.
+        """
+        self.failures.add(round(self._clock() * 1000), error, reason, table)
+
+    @property
+    def closed_commit_ms(self) -> int | None:
+        """Source commit time up to which everything is out, milliseconds UTC."""
+        known = math.isfinite(self._closed_commit_s)
+        return round(self._closed_commit_s * 1000) if known else None
+
+    def value(self, name: str) -> float | None:
+        """A figure without labels; None where it is not known."""
+        return finite(self.registry.get_sample_value(name))
+
+    def rows_by_topic(self) -> dict[str, int]:
+        """Events committed since the start."""
+        return _by_topic(self.rows)
+
+    def _lag_s(self) -> float:
+        lag = self._clock() - self._closed_commit_s
+        return 0.0 if lag < 0 else lag
+
+
+def _by_topic(counter: Counter) -> dict[str, int]:
+    return {
+        sample.labels["topic"]: int(sample.value)
+        for metric in counter.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }

@@ -50,7 +50,7 @@ _ANY = re.compile("|".join(f"(?:{word})" for word, *_ in _WORDS), re.IGNORECASE)
 _ENTRY = re.compile(r"^\s{4,}(\w+): ((?:\S+ ){0,2}\S+)\.$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_BETWEEN = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9\"'`*(\[])|\n\s*\n|\n\s*(?=[-*|#]\s|\d+\. )")
+_BETWEEN = re.compile(r"[.!?:;][*\"')`]*\s+(?=[A-Z0-9\"'`*(\[])|\n\s*\n|\n\s*(?=[-*|#]\s|\d+\. )")
 
 
 @dataclass(frozen=True)

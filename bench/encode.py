@@ -15,7 +15,7 @@ from typing import Any, Final
 import fastavro
 
 from bench import workload
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_schemas.events.envelope import CONNECTOR, VERSION, envelope_schema
 from tailrace_schemas.position.lsn import lsn_text
 

@@ -33,22 +33,22 @@ import pyodbc
 from bench import workload
 from bench.emulator import _columns, _connection, _connection_string, _query, _server
 from tailrace_emulator.testing.emulator_process import EmulatorProcess
+from tailrace_publisher.encode.blocks.byte_runs import joined, prefixed, scalar
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS, Header
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
-from tailrace_publisher.encode.blocks.pieces import joined, prefixed, scalar
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.forms import Cell, Form
-from tailrace_publisher.encode.kinds import Kind
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.source_parts import (
+from tailrace_publisher.encode.columns.column_forms import Cell, Form
+from tailrace_publisher.encode.columns.varint import NULL, PRESENT
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.source_parts import (
     BEFORE_COMMIT_LSN,
     SERIALS,
     SourceParts,
     envelope_end,
 )
-from tailrace_publisher.encode.varint import NULL, PRESENT
-from tailrace_publisher.source.block_cursor import BlockConnection
+from tailrace_publisher.encode.event_kinds import Kind
+from tailrace_publisher.source.blocks.block_cursor import BlockConnection
 from tailrace_schemas.events.framing import frame_header
 
 _PAGE: Final = 2000

@@ -47,7 +47,7 @@ from tailrace_publisher.daemon import run as run_publisher
 from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver import TopicSpec
 from tailrace_publisher.deliver.topics import TopicAdmin
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 

@@ -11,7 +11,7 @@ from typing import Final
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.source.commit_times import tells_time_zone, time_zone
+from tailrace_publisher.source.log.commit_times import tells_time_zone, time_zone
 from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError

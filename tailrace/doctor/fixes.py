@@ -19,7 +19,7 @@ from tailrace.doctor.findings import Finding, Fix
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.connection.connection import OdbcConnection
 
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 

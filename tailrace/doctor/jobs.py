@@ -13,8 +13,8 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
-from tailrace_publisher.source.connection import quote_name
-from tailrace_publisher.source.scan_sessions import Sessions, scan_sessions
+from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.log.scan_sessions import Sessions, scan_sessions
 
 _JUDGE: Final = Judge(Part.CAPTURE)
 _BUSY: Final = 0.5

@@ -34,9 +34,9 @@ from tailrace_publisher.errors import (
     TokenUnavailable,
 )
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.source import catalog
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from tailrace_publisher.daemon.checks.preflight import check_source
 from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
-from tailrace_publisher.source import catalog
-from tailrace_publisher.source.connection import quote_text
-from tailrace_publisher.source.instances import KnownCatalog, by_table, read_catalog
-from tailrace_publisher.source.partitions import partitioned, switchable_partitions
-from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.catalog.partitions import partitioned, switchable_partitions
+from tailrace_publisher.source.connection.connection import quote_text
+from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
 
 _JUDGE: Final = Judge(Part.TABLES)

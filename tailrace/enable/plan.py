@@ -21,9 +21,9 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import catalog
-from tailrace_publisher.source.connection import OdbcConnection, quote_name, quote_text
-from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.connection.connection import OdbcConnection, quote_name, quote_text
+from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
 
 _SEES_TOO_LITTLE = (DatabaseUnknown, LoginRefused, PermissionMissing)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.connection.connection import OdbcConnection
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tailrace_publisher.options.source import ReadMode
-from tailrace_publisher.source.catalog import METADATA_TABLES
-from tailrace_publisher.source.connection import quote_name, quote_text
+from tailrace_publisher.source.catalog.capture_catalog import METADATA_TABLES
+from tailrace_publisher.source.connection.connection import quote_name, quote_text
 
 
 def enable_database() -> str:

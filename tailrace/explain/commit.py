@@ -17,9 +17,9 @@ from tailrace.reading.tail import EventTail
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.queries import change_table
-from tailrace_publisher.source.start_lsn import at_server, map_time
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.log.queries import change_table
+from tailrace_publisher.source.log.start_lsn import at_server, map_time
 from tailrace_schemas.position.lsn import Lsn
 
 

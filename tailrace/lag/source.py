@@ -12,10 +12,11 @@ from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import catalog, queries
-from tailrace_publisher.source.commit_times import utc_offset_minutes
-from tailrace_publisher.source.connection import OdbcConnection, quote_text
-from tailrace_publisher.source.scan_sessions import scan_sessions
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.connection.connection import OdbcConnection, quote_text
+from tailrace_publisher.source.log import queries
+from tailrace_publisher.source.log.commit_times import utc_offset_minutes
+from tailrace_publisher.source.log.scan_sessions import scan_sessions
 from tailrace_schemas.position.lsn import Lsn, lsn_text
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.status import finite

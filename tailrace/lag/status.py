@@ -268,9 +268,9 @@ def _unreadable(what: str, path: str, error: Exception) -> str:
 
 
 def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
-    from tailrace_publisher.source import catalog
-    from tailrace_publisher.source.commit_times import utc_offset_minutes
-    from tailrace_publisher.source.connection import OdbcConnection
+    from tailrace_publisher.source.catalog import capture_catalog as catalog
+    from tailrace_publisher.source.connection.connection import OdbcConnection
+    from tailrace_publisher.source.log.commit_times import utc_offset_minutes
 
     with OdbcConnection(config.source) as connection:
         offset = timedelta(minutes=utc_offset_minutes(connection))
@@ -323,7 +323,7 @@ def _newest_of(
 
 
 def _newest(connection: Connection, instance: str) -> tuple[str | None, datetime | None]:
-    from tailrace_publisher.source.queries import change_table
+    from tailrace_publisher.source.log.queries import change_table
 
     rows = connection.query(
         "SELECT TOP (1) ct.[__$start_lsn], ltm.tran_end_time"

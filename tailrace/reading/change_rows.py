@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.encode.value_hash import rules_of
+from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection import quote_name
-from tailrace_publisher.source.instances import by_table, read_catalog
-from tailrace_publisher.source.queries import change_table
+from tailrace_publisher.source.catalog.instances import by_table, read_catalog
+from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.log.queries import change_table
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import meant_by, told_apart

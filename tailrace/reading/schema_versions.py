@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, table_schema_of
 from tailrace_schemas.events.forms import EventShape
 from tailrace_schemas.position.lsn import Lsn

@@ -13,8 +13,8 @@ from tailrace.reading.moments import MomentError, parse_moment
 from tailrace.reading.schema_versions import Version, ddl_of, versions_of
 from tailrace.reading.table_names import TableNameError, parse_table, splits
 from tailrace_publisher.errors import PublisherError
-from tailrace_publisher.source import catalog
-from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError

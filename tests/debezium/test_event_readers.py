@@ -19,9 +19,9 @@ import pytest
 
 from emulator.tests.clients.jvm import jvm_with
 from tailrace_compose.local import jars
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.version_schemas import VersionSchemas
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.version_schemas import VersionSchemas
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema

@@ -23,8 +23,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from tailrace_publisher.checkpoint import read_checkpoints
 from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver import DeliveryOptions, KafkaDelivery, TopicSpec
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.signals.request import ask
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.snapshot.table_reader import TableReader
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy

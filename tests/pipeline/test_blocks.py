@@ -15,22 +15,22 @@ from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.values import value_of
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.forms import Cell, Form
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.value_hash import ValueHash, rules_of
+from tailrace_publisher.encode.columns.column_forms import Cell, Form
+from tailrace_publisher.encode.columns.value_hash import ValueHash, rules_of
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.block_reader import BlockPaths
-from tailrace_publisher.source.commit_times import commits_from
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.instances import read_catalog
-from tailrace_publisher.source.page_readers import Stamps
-from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
-from tailrace_publisher.source.pages import ChangePages
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.catalog.instances import read_catalog
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.log.commit_times import commits_from
+from tailrace_publisher.source.pages.page_readers import Stamps
+from tailrace_publisher.source.pages.page_size import FEW_ROWS, PageLimit, RowSize
+from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn

@@ -14,11 +14,11 @@ from emulator.tests.forked import forked
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.daemon import run
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.instances import read_catalog
-from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.pages import ChangePages
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source.catalog.instances import read_catalog
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition
 from tests.pipeline.conftest import Pipe

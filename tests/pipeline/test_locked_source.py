@@ -15,7 +15,7 @@ from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.daemon.adapters import production
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.errors import SourceBusy, SourceError
-from tailrace_publisher.source.session_settings import LOCK_TIMEOUT_MS, SESSION_SETTINGS
+from tailrace_publisher.source.connection.session_settings import LOCK_TIMEOUT_MS, SESSION_SETTINGS
 from tests.pipeline.running import wait_until
 from tests.pipeline.source_database import SourceDatabase, source_options
 

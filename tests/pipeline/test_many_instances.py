@@ -13,11 +13,11 @@ from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Step
-from tailrace_publisher.source.catalog_state import News, catalog_state
-from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
-from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
-from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe, probe_of
-from tailrace_publisher.source.queries import INVALID_OBJECT
+from tailrace_publisher.source.catalog.catalog_state import News, catalog_state
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, read_catalog
+from tailrace_publisher.source.connection.connection import LONG_TEXT, OdbcConnection
+from tailrace_publisher.source.log.probe import PROBE_INSTANCES, Probe, probe_of
+from tailrace_publisher.source.log.queries import INVALID_OBJECT
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.client import SchemaRegistry

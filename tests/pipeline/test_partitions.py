@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 from emulator.tests.fix_sqlserver import GivenServer, SourceServer
 from tailrace_publisher.daemon.checks.protected_rows import warn_of_switches
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.instances import read_catalog
-from tailrace_publisher.source.partitions import are_elsewhere, switchable_partitions
+from tailrace_publisher.source.catalog.instances import read_catalog
+from tailrace_publisher.source.catalog.partitions import are_elsewhere, switchable_partitions
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 

@@ -12,7 +12,7 @@ from tailrace.cli.root import cli
 from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.errors import DatabaseReplaced
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
+from tailrace_publisher.source.log.identity import DatabaseIdentity, visible_identity
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

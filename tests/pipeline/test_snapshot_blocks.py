@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from emulator.tests.fix_sqlserver import SourceServer
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.value_hash import ValueHash, rules_of
+from tailrace_publisher.encode.columns.value_hash import ValueHash, rules_of
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.errors import SourceBusy, SourceError
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.options.snapshots import SnapshotConfig
@@ -21,13 +21,13 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, ReadSource, TableReader
-from tailrace_publisher.source.block_reader import BlockPaths
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.instances import read_catalog
-from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.page_size import PageLimit
-from tailrace_publisher.source.tries import TRIES
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.catalog.instances import read_catalog
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.tries import TRIES
+from tailrace_publisher.source.log.log_end import LogEndSource
+from tailrace_publisher.source.pages.page_size import PageLimit
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe

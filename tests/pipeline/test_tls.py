@@ -21,7 +21,7 @@ from tailrace_compose.images import health
 from tailrace_publisher.errors import ConfigError, EncryptionRefused
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.access import open_registry

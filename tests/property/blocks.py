@@ -12,7 +12,7 @@ import numpy as np
 
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS
 from tailrace_publisher.encode.blocks.kernels import Cells
-from tailrace_publisher.encode.forms import Cell, Form
+from tailrace_publisher.encode.columns.column_forms import Cell, Form
 
 _WIDE = Context(prec=60)
 HEADER = HEADER_CELLS

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tailrace_publisher.encode.blocks.commit_ms import CommitMilliseconds
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.runs import commit_runs
-from tailrace_publisher.encode.forms import Cell, Declined, Form
-from tailrace_publisher.source.commit_columns import commits_of
-from tailrace_publisher.source.commit_times import Commits
+from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
+from tailrace_publisher.source.blocks.commit_columns import commits_of
+from tailrace_publisher.source.log.commit_times import Commits
 from tailrace_schemas.position.change_position import POSITION_BYTES
 from tailrace_schemas.position.lsn import Lsn
 from tests.property.blocks import cells_of

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
-from tailrace_publisher.encode.forms import Declined, Form, NotAscii, cell_of
-from tailrace_publisher.encode.kinds import Kind
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.columns.column_forms import Declined, Form, NotAscii, cell_of
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.event_kinds import Kind
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.events.transforms import ColumnTransform, TransformKind

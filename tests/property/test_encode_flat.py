@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace_publisher.encode.forms import Declined
-from tailrace_publisher.encode.kinds import Kind
-from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.columns.column_forms import Declined
+from tailrace_publisher.encode.event_kinds import Kind
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.envelope import TableSchema, position_of, position_only
 from tailrace_schemas.events.flat import as_envelope, flat_schema
 from tailrace_schemas.events.forms import EventForm

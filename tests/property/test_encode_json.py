@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace_publisher.encode.json_values import JsonSerializer, JsonWriting
-from tailrace_publisher.encode.rows import EncodedRows, joined_rows
-from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.encoded_events import EncodedRows, joined_rows
+from tailrace_publisher.encode.envelopes.json_values import JsonSerializer, JsonWriting
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, key_schema, position_of
 from tailrace_schemas.events.flat import as_envelope, value_schema
 from tailrace_schemas.events.forms import EventForm

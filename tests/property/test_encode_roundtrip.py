@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn

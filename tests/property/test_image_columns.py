@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.image_columns import ImageColumns
+from tailrace_publisher.encode.columns.image_columns import ImageColumns
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

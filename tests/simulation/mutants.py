@@ -23,7 +23,8 @@ from tailrace_publisher.errors import (
     SourceBusy,
 )
 from tailrace_publisher.snapshot import fence
-from tailrace_publisher.source import pages, tries
+from tailrace_publisher.source.connection import tries
+from tailrace_publisher.source.pages import pages
 from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500

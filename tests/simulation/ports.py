@@ -11,7 +11,7 @@ from typing import Any
 
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.snapshot import table_reader
-from tailrace_publisher.source import pages
+from tailrace_publisher.source.pages import pages
 from tests.simulation.inline import InlineExecutor, Lane, LaneExecutor
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.kafka.registry import RegistryClient, Schemas

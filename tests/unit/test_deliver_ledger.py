@@ -9,7 +9,7 @@ import pytest
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.partitioning import choose_partitions, murmur2
 from tailrace_publisher.deliver.tombstones import with_tombstones
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
 from tailrace_publisher.options.kafka import Partitioner
 from tailrace_schemas.events.framing import frame_header

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tailrace_publisher.encode.around import encode_around, encode_images_around
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.rows import EncodedRows, joined_rows
+from tailrace_publisher.encode.around_bad_events import encode_around, encode_images_around
+from tailrace_publisher.encode.encoded_events import EncodedRows, joined_rows
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema

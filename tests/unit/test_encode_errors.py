@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.varint import encode_long
+from tailrace_publisher.encode.columns.varint import encode_long
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.errors import EncodeError
 from tailrace_publisher.options.events import Surrogates
 from tailrace_schemas.events.column_types import ColumnType, UnsupportedType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.key_moves import KeyMoves
-from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import OrderUnknown
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn

@@ -6,8 +6,8 @@ import random
 import subprocess
 import sys
 
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.source_parts import SUFFIXES_BYTES_MAX
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.source_parts import SUFFIXES_BYTES_MAX
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -54,7 +54,7 @@ def test_the_rows_of_a_large_transaction_share_what_is_remembered():
 
 IN_BLOCKS = """
 import sys
-from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.forms import EventForm
 from tests.property.test_encode_blocks import COMMIT, KEY, TEXT, block_encoder, block_of, row
 from tests.property.test_encode_roundtrip import schema_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace_publisher.encode.placeholder import Placeholder
+from tailrace_publisher.encode.columns.placeholder import Placeholder
 from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
-from tailrace_publisher.encode.varint import NULL, PRESENT, encode_long, encode_string
+from tailrace_publisher.encode.columns.varint import NULL, PRESENT, encode_long, encode_string
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.transaction_numbers import TransactionNumbers
 from tailrace_schemas.position.change_position import pack_position
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.transactions import Boundary

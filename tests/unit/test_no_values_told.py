@@ -16,9 +16,9 @@ from structlog.testing import capture_logs
 from tailrace_publisher.daemon.orders.table_orders import TableOrders
 from tailrace_publisher.daemon.tables.stopped import StoppedTables, reason_of
 from tailrace_publisher.daemon.tables.table_state import TableState
-from tailrace_publisher.encode.around import encode_around
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.forms import Declined
+from tailrace_publisher.encode.around_bad_events import encode_around
+from tailrace_publisher.encode.columns.column_forms import Declined
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import EncodeError, SourceError, TableFailed
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.metrics.publisher_metrics import Metrics
@@ -26,8 +26,8 @@ from tailrace_publisher.options.snapshots import SnapshotConfig
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.snapshots import _read_of
-from tailrace_publisher.source.block_faults import BlockFaults
-from tailrace_publisher.source.server_errors import source_error, without_literals
+from tailrace_publisher.source.blocks.block_faults import BlockFaults
+from tailrace_publisher.source.connection.server_errors import source_error, without_literals
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn

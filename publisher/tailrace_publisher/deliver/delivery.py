@@ -29,7 +29,7 @@ from tailrace_publisher.deliver.progress_records import progress_records
 from tailrace_publisher.deliver.sent import Sent
 from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.deliver.topics import TopicSpec
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.position.lsn import Lsn

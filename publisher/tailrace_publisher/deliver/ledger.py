@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import ForeignRecords, OutcomeUnknown, TopicRefused
 from tailrace_schemas.records.progress import OperationCounts, PartitionProgress, signed
 

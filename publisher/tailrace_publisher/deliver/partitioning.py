@@ -10,7 +10,7 @@ from operator import itemgetter
 from struct import unpack_from
 from typing import Final
 
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.options.kafka import Partitioner
 from tailrace_schemas.events.framing import FRAME_BYTES
 

@@ -25,7 +25,7 @@ from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.deliver.ledger import OnDelivery
 from tailrace_publisher.deliver.producer_failure import cause_of, ended_by, fatal_cause
 from tailrace_publisher.deliver.producer_options import producer_options
-from tailrace_publisher.encode.rows import Headers
+from tailrace_publisher.encode.encoded_events import Headers
 from tailrace_publisher.errors import (
     DeliveryTimeout,
     KafkaUnavailable,

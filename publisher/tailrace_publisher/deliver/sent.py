@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import PublisherError
 
 

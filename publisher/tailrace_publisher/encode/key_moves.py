@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import OrderUnknown
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import LSN_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace_publisher.source.page_readers import TableRows
+from tailrace_publisher.source.pages.page_readers import TableRows
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
 

@@ -21,10 +21,10 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.commit_times import commit_behind_time, local_time
-from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.queries import max_lsn, newest_loss_by_ddl
-from tailrace_publisher.source.scan_sessions import (
+from tailrace_publisher.source.log.commit_times import commit_behind_time, local_time
+from tailrace_publisher.source.log.log_end import LogEndSource
+from tailrace_publisher.source.log.queries import max_lsn, newest_loss_by_ddl
+from tailrace_publisher.source.log.scan_sessions import (
     MaxTransactions,
     Sessions,
     captured_lsn,

@@ -19,9 +19,13 @@ from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotIsolati
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.table_reader import ReadSource, TableReader
-from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_publisher.source.queries import SERVER_NAME, allows_snapshot_isolation, server_name
+from tailrace_publisher.source.log.log_end import LogEndSource
+from tailrace_publisher.source.log.queries import (
+    SERVER_NAME,
+    allows_snapshot_isolation,
+    server_name,
+)
+from tailrace_publisher.source.pages.page_readers import BlockReading
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.snapshot.progress import SnapshotProgress
 from tailrace_schemas.events.envelope import TableSchema
 

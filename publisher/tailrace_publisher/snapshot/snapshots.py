@@ -28,7 +28,7 @@ from contextlib import contextmanager
 import structlog
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import EncodeError, PublisherError, SourceError
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.snapshot.fence import Fence, FenceSource

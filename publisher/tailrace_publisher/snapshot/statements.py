@@ -18,8 +18,8 @@ from tailrace_publisher.snapshot.key_text import (
     server_text,
     typed_parameter,
 )
-from tailrace_publisher.source.connection import quote_name
-from tailrace_publisher.source.page_statements import value_expression
+from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.pages.page_statements import value_expression
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import structlog
 
-from tailrace_publisher.encode.around import encode_images_around
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.forms import Declined
+from tailrace_publisher.encode.around_bad_events import encode_images_around
+from tailrace_publisher.encode.columns.column_forms import Declined
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceError
 from tailrace_publisher.options.sql_condition import shape_of
@@ -28,10 +28,10 @@ from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
 from tailrace_publisher.snapshot.statements import ChunkStatements
-from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.page_readers import BlockReading, TableReading, TableRows
-from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
-from tailrace_publisher.source.queries import max_lsn
+from tailrace_publisher.source.log.log_end import LogEndSource
+from tailrace_publisher.source.log.queries import max_lsn
+from tailrace_publisher.source.pages.page_readers import BlockReading, TableReading, TableRows
+from tailrace_publisher.source.pages.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.snapshot.changed_rows import ChangedRows
 from tailrace_publisher.snapshot.chunk import Chunk
@@ -20,8 +20,8 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
-from tailrace_publisher.snapshot.untold import UntoldValues
-from tailrace_publisher.source.commit_times import milliseconds
+from tailrace_publisher.snapshot.unavailable_values import UntoldValues
+from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 

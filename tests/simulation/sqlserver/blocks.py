@@ -19,15 +19,15 @@ from typing import Any, Final, cast
 
 from tailrace_publisher.encode.blocks.images import Images
 from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells
-from tailrace_publisher.encode.forms import Cell, Declined, Form
+from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_publisher.source.block_cursor import BlockConnection, RowRefused
-from tailrace_publisher.source.block_faults import BlockFaults
-from tailrace_publisher.source.block_memory import PLACES, BlockMemory, Layout
-from tailrace_publisher.source.block_reader import BlockPaths
-from tailrace_publisher.source.block_rows import EncodingThread
-from tailrace_publisher.source.odbc import OdbcError
+from tailrace_publisher.source.blocks.block_cursor import BlockConnection, RowRefused
+from tailrace_publisher.source.blocks.block_faults import BlockFaults
+from tailrace_publisher.source.blocks.block_memory import PLACES, BlockMemory, Layout
+from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.blocks.block_rows import EncodingThread
+from tailrace_publisher.source.connection.odbc import OdbcError
 from tests.simulation.inline import InlineExecutor
 from tests.simulation.sqlserver.connection import Source, SourceConnection
 from tests.simulation.world import SimulationError

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import ApplicationIntent, SourceConfig
-from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tests.simulation.sqlserver import catalog_statements, data_statements, statements
 from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.select import SqlError, parse_select

@@ -17,13 +17,13 @@ from tailrace_publisher.daemon.start.fencing import FencingCheck
 from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.commit_times import Commits
-from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_publisher.source.merge import merge
+from tailrace_publisher.source.log.commit_times import Commits
+from tailrace_publisher.source.log.identity import DatabaseIdentity
+from tailrace_publisher.source.pages.merge import merge
 from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition, pack_position
 from tailrace_schemas.position.lsn import Lsn
 from tests.least_options import LEAST

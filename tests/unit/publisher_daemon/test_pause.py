@@ -10,7 +10,7 @@ from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.identity import DatabaseIdentity
+from tailrace_publisher.source.log.identity import DatabaseIdentity
 from tailrace_schemas.position.lsn import Lsn
 from tests.least_options import LEAST
 

@@ -17,7 +17,7 @@ from tailrace_publisher.daemon.checks.protected_rows import (
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import unseen
+from tailrace_publisher.source.catalog import hidden_data as unseen
 from tailrace_schemas.events.column_types import ColumnType
 from tests.least_options import LEAST
 from tests.unit.publisher_source.test_pages import INSTANCE

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.coverage import PublishedTable, reading_of
 from tailrace_publisher.daemon.tables.reading_plan import ReadingPlan
-from tailrace_publisher.source.probe import PROBE_INSTANCES, Probe
+from tailrace_publisher.source.log.probe import PROBE_INSTANCES, Probe
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ReadSource
-from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn

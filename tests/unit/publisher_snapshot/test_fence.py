@@ -14,7 +14,7 @@ import pytest
 from tailrace_publisher.errors import PermissionMissing, SourceError, SourceUnavailable
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import FenceSource
-from tailrace_publisher.source.log_end import LogEnd
+from tailrace_publisher.source.log.log_end import LogEnd
 from tailrace_schemas.position.lsn import Lsn
 
 NOON = datetime(2026, 10, 25, 12, 0, 0)  # noqa: DTZ001

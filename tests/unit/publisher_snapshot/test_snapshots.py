@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
     PermissionMissing,
     SourceBusy,
@@ -31,7 +31,7 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
-from tailrace_publisher.source.page_size import PageLimit
+from tailrace_publisher.source.pages.page_size import PageLimit
 from tailrace_schemas.position.lsn import Lsn
 from tests.unit.publisher_snapshot.table_source import (
     START,

@@ -12,7 +12,7 @@ from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceBusy
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
-from tailrace_publisher.source.page_size import PageLimit
+from tailrace_publisher.source.pages.page_size import PageLimit
 from tests.unit.publisher_snapshot.table_source import (
     START,
     Row,

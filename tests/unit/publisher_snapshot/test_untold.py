@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.snapshot.untold import UntoldValues
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.snapshot.unavailable_values import UntoldValues
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.topics.topic_names import TableName

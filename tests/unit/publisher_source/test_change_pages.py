@@ -16,11 +16,11 @@ import pytest
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.change.page import ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.source.instances import _is_ordered_by_command_id
-from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.page_statements import PageStatements
-from tailrace_publisher.source.pages import ChangePages
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source.catalog.instances import _is_ordered_by_command_id
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages.page_statements import PageStatements
+from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition, Operation

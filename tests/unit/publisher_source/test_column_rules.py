@@ -10,18 +10,18 @@ import pytest
 
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.encode.columns.value_hash import ValueHash, rules_of
 from tailrace_publisher.encode.update_mask import UpdateMask
-from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import ColumnsRefused, ConfigError
 from tailrace_publisher.options.columns import ColumnsConfig
-from tailrace_publisher.source.page_statements import value_expression
-from tailrace_publisher.source.versions import (
+from tailrace_publisher.source.catalog.versions import (
     current_columns,
     registered_form,
     timeline,
     version_at,
     versions_of,
 )
+from tailrace_publisher.source.pages.page_statements import value_expression
 from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.events.envelope import (
     SchemaColumn,

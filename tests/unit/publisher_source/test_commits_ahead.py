@@ -11,8 +11,8 @@ import pytest
 
 from tailrace_publisher.errors import SourceBusy, SourceUnavailable
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.commit_times import Commits, commits_from
-from tailrace_publisher.source.commits_ahead import CommitsAhead
+from tailrace_publisher.source.log.commit_times import Commits, commits_from
+from tailrace_publisher.source.pages.commits_ahead import CommitsAhead
 from tailrace_schemas.position.lsn import Lsn
 
 WITHIN_S = 20.0

@@ -20,8 +20,8 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_publisher.source import connection as connections
-from tailrace_publisher.source.connection import (
+from tailrace_publisher.source.connection import connection as connections
+from tailrace_publisher.source.connection.connection import (
     OdbcConnection,
     connection_string,
     datetimeoffset_text,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace_publisher.source.conversions import changing_conversions, keeps_values
+from tailrace_publisher.source.catalog.conversions import changing_conversions, keeps_values
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import ColumnTransform, SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn

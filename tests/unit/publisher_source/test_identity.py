@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from tailrace_publisher.errors import PermissionMissing, SourceError, SourceUnavailable
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.identity import (
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.log.identity import (
     Continuity,
     DatabaseIdentity,
     continuity,

@@ -4,15 +4,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.source.instances import choose_instance, choose_keys
-from tailrace_publisher.source.page_statements import PageStatements, value_expression
-from tailrace_publisher.source.versions import (
+from tailrace_publisher.source.catalog.instances import choose_instance, choose_keys
+from tailrace_publisher.source.catalog.versions import (
     current_columns,
     registered_form,
     timeline,
     version_at,
     versions_of,
 )
+from tailrace_publisher.source.pages.page_statements import PageStatements, value_expression
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import (
     SchemaColumn,

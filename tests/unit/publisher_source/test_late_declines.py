@@ -11,13 +11,13 @@ import pytest
 
 from tailrace_publisher.change.page import ChangePage, ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.encode.forms import Declined, NotAscii
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.source.page_lanes import PageLane, Places
-from tailrace_publisher.source.page_readers import Fetched, RowReader
-from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.pages import ChangePages
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.encode.columns.column_forms import Declined, NotAscii
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.pages.page_lanes import PageLane, Places
+from tailrace_publisher.source.pages.page_readers import Fetched, RowReader
+from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn

@@ -13,9 +13,9 @@ from tailrace_publisher.errors import (
     PositionExpired,
     ReplicaBehind,
 )
-from tailrace_publisher.source.commit_times import CommitTime
-from tailrace_publisher.source.identity import Continuity, DatabaseIdentity, lsn_of_number
-from tailrace_publisher.source.loss import (
+from tailrace_publisher.source.log.commit_times import CommitTime
+from tailrace_publisher.source.log.identity import Continuity, DatabaseIdentity, lsn_of_number
+from tailrace_publisher.source.log.loss import (
     check_continues,
     check_not_backwards,
     check_not_expired,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.source.merge import Block, merge
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.source.pages.merge import Block, merge
 from tailrace_schemas.position.change_position import pack_position
 
 

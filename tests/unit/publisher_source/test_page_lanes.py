@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from tailrace_publisher.errors import SourceUnavailable
-from tailrace_publisher.source.page_lanes import PageLane, PageLanes, Places
-from tailrace_publisher.source.pages import ChangePages
+from tailrace_publisher.source.pages.page_lanes import PageLane, PageLanes, Places
+from tailrace_publisher.source.pages.pages import ChangePages
 
 WITHIN_S = 20.0
 

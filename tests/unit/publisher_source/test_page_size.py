@@ -10,8 +10,13 @@ import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.page_size import LARGE_GUESS_BYTES, PageLimit, RowSize, pages_held
-from tailrace_publisher.source.pages import ChangePages
+from tailrace_publisher.source.pages.page_size import (
+    LARGE_GUESS_BYTES,
+    PageLimit,
+    RowSize,
+    pages_held,
+)
+from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.change_position import ChangePosition

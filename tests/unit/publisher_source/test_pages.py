@@ -15,8 +15,8 @@ from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import SourceBehind
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.pages import ChangePages
+from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.change_position import ChangePosition, Operation

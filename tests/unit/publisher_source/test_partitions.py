@@ -1,6 +1,6 @@
 """What two looks at a table's partitions say of its rows."""
 
-from tailrace_publisher.source.partitions import Comparison, Partitions
+from tailrace_publisher.source.catalog.partitions import Comparison, Partitions
 
 
 def compare(before: dict[int, int], after: dict[int, int]) -> Comparison:

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tailrace_publisher.source.scan_sessions import (
+from tailrace_publisher.source.log.scan_sessions import (
     ScanSession,
     Sessions,
     captured_until,

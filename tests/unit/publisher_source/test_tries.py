@@ -8,7 +8,7 @@ import pytest
 
 from tailrace_publisher.errors import SourceBusy, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.tries import TRIES, TryingConnection
+from tailrace_publisher.source.connection.tries import TRIES, TryingConnection
 
 DEADLOCK = SourceBusy("a deadlock's victim", sqlstate="40001", number=1205)
 TOO_LONG = SourceBusy("query timeout expired", sqlstate="HYT00")

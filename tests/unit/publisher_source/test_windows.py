@@ -8,13 +8,13 @@ import pytest
 
 from tailrace_publisher.errors import ConfigError, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.commit_times import (
+from tailrace_publisher.source.log.commit_times import (
     Commits,
     milliseconds,
     tells_time_zone,
     time_zone,
 )
-from tailrace_publisher.source.windows import WindowSize, plan_window
+from tailrace_publisher.source.log.windows import WindowSize, plan_window
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 

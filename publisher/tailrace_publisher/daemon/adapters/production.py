@@ -28,10 +28,10 @@ from tailrace_publisher.ports import (
     Ports,
     Stop,
 )
-from tailrace_publisher.source.cancelling import Cancelling
-from tailrace_publisher.source.connection import OdbcConnection
-from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_publisher.source.session_settings import SESSION_SETTINGS
+from tailrace_publisher.source.connection.cancelling import Cancelling
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.session_settings import SESSION_SETTINGS
+from tailrace_publisher.source.pages.page_readers import BlockReading
 from tailrace_service.registry.access import open_registry
 
 _Client = TypeVar("_Client")
@@ -136,7 +136,7 @@ def _connect(cancelling: Cancelling | None, config: SourceConfig) -> OdbcConnect
 
 def _connect_blocks(cancelling: Cancelling | None, config: SourceConfig) -> BlockReading | None:
     try:
-        from tailrace_publisher.source.block_reader import BlockPaths
+        from tailrace_publisher.source.blocks.block_reader import BlockPaths
 
         paths = BlockPaths(config)
     except (ImportError, OSError) as error:

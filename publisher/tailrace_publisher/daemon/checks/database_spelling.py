@@ -12,7 +12,7 @@ import structlog
 
 from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.queries import database_name, is_this_database
+from tailrace_publisher.source.log.queries import database_name, is_this_database
 
 _log = structlog.get_logger(__name__)
 

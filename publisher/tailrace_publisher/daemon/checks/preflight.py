@@ -24,15 +24,16 @@ from tailrace_publisher.daemon.checks.snapshot_conditions import (
     condition_problems,
     warn_of_large_values,
 )
-from tailrace_publisher.encode.value_hash import rules_of
+from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.errors import ColumnsRefused, PermissionMissing, PreflightError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode, SourceConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import catalog, unseen
-from tailrace_publisher.source.instances import KnownCatalog, read_catalog
-from tailrace_publisher.source.queries import is_cdc_enabled, server_version
-from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog import hidden_data as unseen
+from tailrace_publisher.source.catalog.instances import KnownCatalog, read_catalog
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.log.queries import is_cdc_enabled, server_version
 from tailrace_schemas.events.column_types import UnsupportedType, avro_type
 from tailrace_schemas.topics.templates import is_plain_name
 from tailrace_schemas.topics.topic_names import TableName

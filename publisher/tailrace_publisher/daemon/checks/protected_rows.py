@@ -14,8 +14,8 @@ import structlog
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source import unseen
-from tailrace_publisher.source.partitions import partitioned, switchable_partitions
+from tailrace_publisher.source.catalog import hidden_data as unseen
+from tailrace_publisher.source.catalog.partitions import partitioned, switchable_partitions
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)

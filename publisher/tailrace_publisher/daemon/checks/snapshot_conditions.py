@@ -15,7 +15,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.snapshots import SnapshotConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.statements import check_statement
-from tailrace_publisher.source.server_errors import without_literals
+from tailrace_publisher.source.connection.server_errors import without_literals
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)

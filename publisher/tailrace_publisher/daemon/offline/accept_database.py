@@ -13,9 +13,9 @@ from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics
-from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
-from tailrace_publisher.source.loss import check_not_backwards
-from tailrace_publisher.source.queries import max_lsn
+from tailrace_publisher.source.log.identity import DatabaseIdentity, visible_identity
+from tailrace_publisher.source.log.loss import check_not_backwards
+from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.records.shards import transactional_id

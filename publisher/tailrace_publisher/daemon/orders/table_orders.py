@@ -21,7 +21,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.sql_condition import check_condition, shape_of
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.statements import check_statement
-from tailrace_publisher.source.server_errors import without_literals
+from tailrace_publisher.source.connection.server_errors import without_literals
 from tailrace_schemas.records.signals import TableOrder
 
 _log = structlog.get_logger(__name__)

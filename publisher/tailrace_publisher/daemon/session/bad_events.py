@@ -10,7 +10,7 @@ import structlog
 
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import RecordTooLarge
 from tailrace_publisher.options.events import OnBadEvent
 from tailrace_publisher.runtime import Runtime

@@ -11,9 +11,9 @@ import structlog
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.queries import is_read_only, max_lsn, may_wait_for_replicas
-from tailrace_publisher.source.scan_sessions import (
+from tailrace_publisher.source.log.log_end import LogEndSource
+from tailrace_publisher.source.log.queries import is_read_only, max_lsn, may_wait_for_replicas
+from tailrace_publisher.source.log.scan_sessions import (
     MaxTransactions,
     Sessions,
     captured_lsn,

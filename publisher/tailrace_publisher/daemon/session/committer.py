@@ -16,11 +16,11 @@ from tailrace_publisher.daemon.status.commit_traces import CommitTraces
 from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.transaction_numbers import TransactionNumbers
 from tailrace_publisher.runtime import Runtime, Step
-from tailrace_publisher.source.commit_times import Commits
-from tailrace_publisher.source.merge import Block
+from tailrace_publisher.source.log.commit_times import Commits
+from tailrace_publisher.source.pages.merge import Block
 from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 

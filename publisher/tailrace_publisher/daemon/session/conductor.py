@@ -24,8 +24,8 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.runtime import Runtime, Step, database_topics
-from tailrace_publisher.source.instances import KnownCatalog
-from tailrace_publisher.source.tries import TryingConnection
+from tailrace_publisher.source.catalog.instances import KnownCatalog
+from tailrace_publisher.source.connection.tries import TryingConnection
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.client import RegistryError
 

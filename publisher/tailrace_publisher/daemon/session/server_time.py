@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tailrace_publisher.ports import Clock, Connection
-from tailrace_publisher.source.commit_times import time_zone, utc_offset_minutes
+from tailrace_publisher.source.log.commit_times import time_zone, utc_offset_minutes
 
 _REFRESH_S: Final = 600.0
 """How often the server's offset from UTC is read again: it changes with daylight saving time."""

@@ -34,7 +34,7 @@ from tailrace_publisher.daemon.tables.switches import Switches
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.errors import PublisherError, SourceBusy, TableFailed, TopicRefused
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.commit_times import milliseconds
+from tailrace_publisher.source.log.commit_times import milliseconds
 
 _log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ import structlog
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.tables.tables import PublishedTables
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import TableFailed
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart

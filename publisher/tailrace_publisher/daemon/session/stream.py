@@ -13,10 +13,10 @@ from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.tables.coverage import Reading
 from tailrace_publisher.daemon.tables.tables import PublishedTables
-from tailrace_publisher.encode.around import encoding_of
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.around_bad_events import encoding_of
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.key_moves import KeyMoves
-from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     PermissionMissing,
@@ -27,21 +27,21 @@ from tailrace_publisher.options.events import UnavailableValues
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.reselect import Reselection
-from tailrace_publisher.source.catalog_state import CatalogState, News, catalog_state
-from tailrace_publisher.source.commits_ahead import CommitsAhead
-from tailrace_publisher.source.merge import merge
-from tailrace_publisher.source.page_lanes import PageLane, PageLanes, Places
-from tailrace_publisher.source.page_readers import EncodingReader, Stamps
-from tailrace_publisher.source.page_size import (
+from tailrace_publisher.source.catalog.catalog_state import CatalogState, News, catalog_state
+from tailrace_publisher.source.log.probe import Probe
+from tailrace_publisher.source.log.windows import Window, WindowSize, plan_window
+from tailrace_publisher.source.pages.commits_ahead import CommitsAhead
+from tailrace_publisher.source.pages.merge import merge
+from tailrace_publisher.source.pages.page_lanes import PageLane, PageLanes, Places
+from tailrace_publisher.source.pages.page_readers import EncodingReader, Stamps
+from tailrace_publisher.source.pages.page_size import (
     AHEAD_MAX,
     FEW_ROWS,
     PageLimit,
     RowSize,
     pages_held,
 )
-from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages
-from tailrace_publisher.source.probe import Probe
-from tailrace_publisher.source.windows import Window, WindowSize, plan_window
+from tailrace_publisher.source.pages.pages import ROWS_AHEAD_MAX, ChangePages
 
 
 @dataclass(frozen=True, slots=True)

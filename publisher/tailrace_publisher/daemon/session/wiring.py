@@ -52,12 +52,12 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
-from tailrace_publisher.source.commits_ahead import CommitsAhead
-from tailrace_publisher.source.instances import Catalog, read_catalog
-from tailrace_publisher.source.page_lanes import PageLane, PageLanes
-from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_publisher.source.page_size import PageLimit
-from tailrace_publisher.source.queries import server_name
+from tailrace_publisher.source.catalog.instances import Catalog, read_catalog
+from tailrace_publisher.source.log.queries import server_name
+from tailrace_publisher.source.pages.commits_ahead import CommitsAhead
+from tailrace_publisher.source.pages.page_lanes import PageLane, PageLanes
+from tailrace_publisher.source.pages.page_readers import BlockReading
+from tailrace_publisher.source.pages.page_size import PageLimit
 from tailrace_schemas.records.shards import transactional_id
 from tailrace_schemas.topics.topic_names import TableName
 

@@ -8,7 +8,7 @@ from tailrace_publisher.daemon.start.fencing import FencingCheck
 from tailrace_publisher.daemon.status.status_board import Board
 from tailrace_publisher.daemon.tables.known_schemas import KnownSchemas
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
-from tailrace_publisher.source.instances import KnownCatalog
+from tailrace_publisher.source.catalog.instances import KnownCatalog
 
 
 @dataclass(frozen=True, slots=True)

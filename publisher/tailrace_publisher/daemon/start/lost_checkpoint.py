@@ -9,8 +9,8 @@ from tailrace_publisher.checkpoint.reader import existing_topics
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.errors import CheckpointLost
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_publisher.source.identity import DatabaseIdentity
-from tailrace_publisher.source.loss import check_not_backwards
+from tailrace_publisher.source.log.identity import DatabaseIdentity
+from tailrace_publisher.source.log.loss import check_not_backwards
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)

@@ -17,13 +17,13 @@ from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
-from tailrace_publisher.source.loss import (
+from tailrace_publisher.source.log.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.log.loss import (
     check_continues,
     check_not_backwards,
     check_same_database,
 )
-from tailrace_publisher.source.queries import is_read_only, max_lsn
+from tailrace_publisher.source.log.queries import is_read_only, max_lsn
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)

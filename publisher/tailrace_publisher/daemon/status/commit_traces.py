@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 from tailrace_service.tracing.traces import ROOT, Attributes, Span, TraceKey

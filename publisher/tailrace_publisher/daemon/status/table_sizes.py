@@ -6,7 +6,7 @@ from tailrace_publisher.daemon.status.status_board import Board
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.options.snapshots import SnapshotConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.queries import estimated_rows
+from tailrace_publisher.source.log.queries import estimated_rows
 from tailrace_schemas.topics.topic_names import TableName
 
 

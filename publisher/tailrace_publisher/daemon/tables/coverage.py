@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import TableState
-from tailrace_publisher.source.instances import choose_instance
-from tailrace_publisher.source.loss import check_place_kept
-from tailrace_publisher.source.versions import version_at
+from tailrace_publisher.source.catalog.instances import choose_instance
+from tailrace_publisher.source.catalog.versions import version_at
+from tailrace_publisher.source.log.loss import check_place_kept
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

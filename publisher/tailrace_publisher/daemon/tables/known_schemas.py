@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.forms import EventShape
 from tailrace_schemas.position.lsn import Lsn

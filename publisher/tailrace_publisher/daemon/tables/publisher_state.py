@@ -26,8 +26,8 @@ from tailrace_publisher.daemon.tables.table_state import (
 )
 from tailrace_publisher.deliver.delivery import Checkpoints
 from tailrace_publisher.errors import CheckpointError
-from tailrace_publisher.source.commit_times import CommitTime
-from tailrace_publisher.source.identity import DatabaseIdentity
+from tailrace_publisher.source.log.commit_times import CommitTime
+from tailrace_publisher.source.log.identity import DatabaseIdentity
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tailrace_publisher.daemon.tables.coverage import PublishedTable, Reading, reading_of
-from tailrace_publisher.source.probe import Probe
+from tailrace_publisher.source.log.probe import Probe
 from tailrace_schemas.position.lsn import Lsn
 
 

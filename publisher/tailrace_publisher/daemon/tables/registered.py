@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Any, Final
 
 from tailrace_publisher.daemon.tables.known_schemas import KnownSchemas
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.value_hash import ValueHash
-from tailrace_publisher.encode.version_schemas import VersionSchemas
+from tailrace_publisher.encode.columns.value_hash import ValueHash
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.version_schemas import VersionSchemas
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.ports import Registry

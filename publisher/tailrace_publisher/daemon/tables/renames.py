@@ -23,7 +23,7 @@ from tailrace_publisher.daemon.tables.table_state import TableEvent, TableState
 from tailrace_publisher.errors import StillStopped, TableRenamed
 from tailrace_publisher.options.tables import OnRename
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.instances import Catalog
+from tailrace_publisher.source.catalog.instances import Catalog
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)

@@ -20,8 +20,8 @@ from tailrace_publisher.daemon.tables.registered import RegisteredVersions
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.errors import ColumnsRefused
-from tailrace_publisher.source.catalog import DdlRow
-from tailrace_publisher.source.versions import registered_form
+from tailrace_publisher.source.catalog.capture_catalog import DdlRow
+from tailrace_publisher.source.catalog.versions import registered_form
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

@@ -25,7 +25,7 @@ from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.errors import RowsSwitched, SourceBusy
 from tailrace_publisher.ports import Clock, Connection
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
-from tailrace_publisher.source.partitions import (
+from tailrace_publisher.source.catalog.partitions import (
     Comparison,
     Partitions,
     are_elsewhere,

@@ -32,7 +32,7 @@ from tailrace_publisher.daemon.tables.table_state import (
     TableState,
 )
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
-from tailrace_publisher.encode.value_hash import rules_of
+from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.errors import (
     PositionExpired,
     PublisherError,
@@ -42,10 +42,10 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.catalog_state import CatalogState
-from tailrace_publisher.source.conversions import changing_conversions
-from tailrace_publisher.source.instances import Catalog, by_table
-from tailrace_publisher.source.versions import current_columns, timeline, versions_of
+from tailrace_publisher.source.catalog.catalog_state import CatalogState
+from tailrace_publisher.source.catalog.conversions import changing_conversions
+from tailrace_publisher.source.catalog.instances import Catalog, by_table
+from tailrace_publisher.source.catalog.versions import current_columns, timeline, versions_of
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

@@ -23,7 +23,7 @@ from tailrace_publisher.daemon.tables.table_state import (
     TableEvent,
     TableState,
 )
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
     PositionExpired,
     PublisherError,
@@ -33,8 +33,8 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.options.sql_condition import shape_of
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.source.catalog_state import CatalogState
-from tailrace_publisher.source.loss import check_not_expired
+from tailrace_publisher.source.catalog.catalog_state import CatalogState
+from tailrace_publisher.source.log.loss import check_not_expired
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName, meant_by
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, as_bytes
+from tailrace_publisher.encode.blocks.byte_runs import Bytes, Longs, as_bytes
 from tailrace_schemas.position.lsn import LSN_BYTES
 
 _Default = TypeVar("_Default")

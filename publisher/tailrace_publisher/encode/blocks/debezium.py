@@ -8,9 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tailrace_publisher.encode.blocks.header import COMMAND_AT, OPERATION_AT, SEQVAL_AT, Header
-from tailrace_publisher.encode.blocks.kernels import hexadecimal
-from tailrace_publisher.encode.blocks.pieces import (
+from tailrace_publisher.encode.blocks.byte_runs import (
     Bytes,
     Longs,
     Pieces,
@@ -19,6 +17,8 @@ from tailrace_publisher.encode.blocks.pieces import (
     scalar,
     varints,
 )
+from tailrace_publisher.encode.blocks.header import COMMAND_AT, OPERATION_AT, SEQVAL_AT, Header
+from tailrace_publisher.encode.blocks.kernels import hexadecimal
 from tailrace_publisher.encode.blocks.runs import (
     by_kind,
     commit_runs,
@@ -26,14 +26,14 @@ from tailrace_publisher.encode.blocks.runs import (
     of_kinds,
     starts_of,
 )
-from tailrace_publisher.encode.debezium_form import MIDDLES, heads_of
-from tailrace_publisher.encode.kinds import HAS_AFTER, HAS_BEFORE, Kind
-from tailrace_publisher.encode.source_parts import (
+from tailrace_publisher.encode.envelopes.debezium_form import MIDDLES, heads_of
+from tailrace_publisher.encode.envelopes.source_parts import (
     BEFORE_COMMIT_LSN,
     SERIALS,
     SourceParts,
     envelope_end,
 )
+from tailrace_publisher.encode.event_kinds import HAS_AFTER, HAS_BEFORE, Kind
 from tailrace_schemas.position.lsn import LSN_BYTES
 
 _LSN_CHARACTERS: Final = 22

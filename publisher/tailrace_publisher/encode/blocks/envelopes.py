@@ -11,12 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace_publisher.encode.blocks.debezium import DebeziumBlocks
-from tailrace_publisher.encode.blocks.flat import FlatBlocks
-from tailrace_publisher.encode.blocks.header import HEADER_CELLS, OPERATION_AT, Header
-from tailrace_publisher.encode.blocks.images import ImageEncoder, Images
-from tailrace_publisher.encode.blocks.kernels import Cells
-from tailrace_publisher.encode.blocks.pieces import (
+from tailrace_publisher.encode.blocks.byte_runs import (
     Bytes,
     Flags,
     Longs,
@@ -26,12 +21,17 @@ from tailrace_publisher.encode.blocks.pieces import (
     joined,
     places,
 )
+from tailrace_publisher.encode.blocks.debezium import DebeziumBlocks
+from tailrace_publisher.encode.blocks.flat import FlatBlocks
+from tailrace_publisher.encode.blocks.header import HEADER_CELLS, OPERATION_AT, Header
+from tailrace_publisher.encode.blocks.images import ImageEncoder, Images
+from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.runs import is_inserts
-from tailrace_publisher.encode.forms import Declined
-from tailrace_publisher.encode.kinds import DELETES, Kind
-from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.source_parts import SourceParts
-from tailrace_publisher.encode.treatment import Treatment
+from tailrace_publisher.encode.columns.column_forms import Declined
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.envelopes.source_parts import SourceParts
+from tailrace_publisher.encode.event_kinds import DELETES, Kind
+from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.forms import EventForm
 from tailrace_schemas.position.change_position import Operation

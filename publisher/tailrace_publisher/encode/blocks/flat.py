@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tailrace_publisher.encode.blocks.kernels import hexadecimal
-from tailrace_publisher.encode.blocks.pieces import (
+from tailrace_publisher.encode.blocks.byte_runs import (
     Bytes,
     Longs,
     Pieces,
@@ -17,14 +16,15 @@ from tailrace_publisher.encode.blocks.pieces import (
     places,
     scalar,
 )
+from tailrace_publisher.encode.blocks.kernels import hexadecimal
 from tailrace_publisher.encode.blocks.runs import by_kind, commit_runs, of_kinds
-from tailrace_publisher.encode.flat_form import (
+from tailrace_publisher.encode.columns.varint import encode_strings
+from tailrace_publisher.encode.envelopes.flat_form import (
     FLAT_KINDS,
     POSITION_DIGITS,
     flat_commit,
     flat_end,
 )
-from tailrace_publisher.encode.varint import encode_strings
 from tailrace_schemas.events.framing import frame_header
 
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from tailrace_publisher.encode.blocks.byte_runs import joined, scalar
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
-from tailrace_publisher.encode.blocks.pieces import joined, scalar
-from tailrace_publisher.encode.forms import (
+from tailrace_publisher.encode.columns.column_forms import (
     Cell,
     Declined,
     NotAscii,
     ascii_cell_of,
     cell_of,
 )
-from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.encode.columns.value_hash import ValueHash
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.framing import frame_header
 

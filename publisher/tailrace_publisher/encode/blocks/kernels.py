@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tailrace_publisher.encode.blocks.pieces import (
+from tailrace_publisher.encode.blocks.byte_runs import (
     Bytes,
     Flags,
     Longs,
@@ -20,10 +20,10 @@ from tailrace_publisher.encode.blocks.pieces import (
     prefixed,
     varints,
 )
-from tailrace_publisher.encode.columns import hash_of_column
-from tailrace_publisher.encode.forms import Cell, Declined, Form, NotAscii
-from tailrace_publisher.encode.value_hash import ValueHash
-from tailrace_publisher.encode.varint import PRESENT, encode_long
+from tailrace_publisher.encode.columns.column_encoders import hash_of_column
+from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form, NotAscii
+from tailrace_publisher.encode.columns.value_hash import ValueHash
+from tailrace_publisher.encode.columns.varint import PRESENT, encode_long
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.events.transforms import HASH_CHARACTERS, TransformKind
 

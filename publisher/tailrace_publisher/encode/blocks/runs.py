@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace_publisher.encode.blocks.byte_runs import Bytes, Longs, as_bytes, binary, places
 from tailrace_publisher.encode.blocks.commit_ms import CommitMilliseconds
-from tailrace_publisher.encode.blocks.pieces import Bytes, Longs, as_bytes, binary, places
-from tailrace_publisher.encode.forms import Declined
-from tailrace_publisher.encode.kinds import Kind
+from tailrace_publisher.encode.columns.column_forms import Declined
+from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_schemas.position.lsn import LSN_BYTES
 
 _KINDS = max(Kind) + 1

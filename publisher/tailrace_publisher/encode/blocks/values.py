@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace_publisher.encode.blocks.kernels import Cells
-from tailrace_publisher.encode.forms import Cell, Declined, Form
+from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
 
 _DATE: Final = struct.Struct("<hHH")
 _TIMESTAMP: Final = struct.Struct("<hHHHHHI")

@@ -1,0 +1,1 @@
+"""One encoder for each column, by its type and the options of its values."""

@@ -1,0 +1,1 @@
+"""Events from encoded parts: Debezium's envelope, flat events, CloudEvents, JSON."""

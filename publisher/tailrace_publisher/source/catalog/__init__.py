@@ -1,0 +1,1 @@
+"""What the database's catalog says: capture instances, schema versions, DDL, partitions."""

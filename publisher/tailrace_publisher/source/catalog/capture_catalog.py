@@ -1,0 +1,293 @@
+"""Statements about capture instances and their columns: a constant number for all tables together.
+
+Those about columns and keys can be narrowed to some tables, for when only these have changed.
+
+https://learn.microsoft.com/sql/relational-databases/system-tables/change-data-capture-tables-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log.queries import lsn_or_none
+from tailrace_schemas.events.column_types import MAX, ColumnType
+from tailrace_schemas.position.lsn import Lsn
+
+NARROWED_MAX: Final = 40
+"""Object ids that a narrowed statement takes; it always has so many parameters."""
+
+_TYPES_MAX: Final = 4096
+"""Types that are kept; thousands of columns have a few of them."""
+
+
+_PRECISE = frozenset({"decimal", "numeric"})
+_FRACTIONAL = frozenset({"time", "datetime2", "datetimeoffset"})
+_DOUBLE_BYTE = frozenset({"nchar", "nvarchar"})
+_SIZED = frozenset({"char", "varchar", "binary", "varbinary"}) | _DOUBLE_BYTE
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTableRow:
+    """A row of ``cdc.change_tables`` with its source table's name.
+
+    ``modify_date`` of the two tables tells whether what is known of their columns, keys and order
+    is still so: any ALTER TABLE and any change of an index moves it.
+
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
+    """
+
+    instance: str
+    schema: str
+    table: str
+    object_id: int
+    source_object_id: int
+    start_lsn: Lsn | None
+    create_date: datetime
+    supports_net_changes: bool
+    source_modified: datetime
+    table_modified: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedColumnRow:
+    """A row of ``cdc.captured_columns``."""
+
+    name: str
+    column_id: int
+    ordinal: int
+    is_computed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """A row of ``sys.columns`` with its base type."""
+
+    name: str
+    column_id: int
+    type: ColumnType
+    nullable: bool
+    collation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DdlRow:
+    """A row of ``cdc.ddl_history``: a DDL statement that changed a captured column's type."""
+
+    object_id: int
+    lsn: Lsn
+
+
+def narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
+    """The condition that a column is one of some object ids, with its parameters."""
+    if only is None:
+        return "", []
+    ids = sorted(only)
+    marks = ", ".join("?" * NARROWED_MAX)
+    return f" {word} {column} IN ({marks})", ids + ids[-1:] * (NARROWED_MAX - len(ids))
+
+
+METADATA_TABLES: Final = (
+    "change_tables",
+    "captured_columns",
+    "index_columns",
+    "ddl_history",
+    "lsn_time_mapping",
+)
+"""What is read of schema cdc beside change tables."""
+
+
+def change_tables(connection: Connection) -> list[ChangeTableRow]:
+    """All capture instances whose source table exists."""
+    rows = connection.query(
+        "SELECT ct.capture_instance, s.name, t.name, ct.object_id, ct.source_object_id,"
+        " ct.start_lsn, ct.create_date, ct.supports_net_changes, t.modify_date, c.modify_date"
+        " FROM cdc.change_tables ct JOIN sys.tables t ON t.object_id = ct.source_object_id"
+        " JOIN sys.schemas s ON s.schema_id = t.schema_id"
+        " LEFT JOIN sys.tables c ON c.object_id = ct.object_id ORDER BY ct.object_id"
+    )
+    return [
+        ChangeTableRow(
+            instance=row[0],
+            schema=row[1],
+            table=row[2],
+            object_id=row[3],
+            source_object_id=row[4],
+            start_lsn=lsn_or_none(row[5]),
+            create_date=row[6],
+            supports_net_changes=bool(row[7]),
+            source_modified=row[8],
+            table_modified=row[9],
+        )
+        for row in rows
+    ]
+
+
+def captured_columns(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[CapturedColumnRow]]:
+    """Captured columns by ordinal, per change table's object id."""
+    where, ids = narrowed("WHERE", "object_id", only)
+    rows = connection.query(
+        "SELECT object_id, column_name, column_id, column_ordinal, is_computed"
+        f" FROM cdc.captured_columns{where} ORDER BY object_id, column_ordinal",
+        *ids,
+    )
+    return _per_object(
+        (object_id, CapturedColumnRow(name, column_id, ordinal, bool(is_computed)))
+        for object_id, name, column_id, ordinal, is_computed in rows
+    )
+
+
+def index_columns(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[str]]:
+    """Columns that identify a row, in order, per change table's object id (cdc.index_columns)."""
+    where, ids = narrowed("WHERE", "object_id", only)
+    rows = connection.query(
+        f"SELECT object_id, column_name FROM cdc.index_columns{where}"
+        " ORDER BY object_id, index_ordinal",
+        *ids,
+    )
+    return _per_object(rows)
+
+
+def primary_keys(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[int]]:
+    """Column ids of the primary key, in order, per captured source table's object id."""
+    where, ids = narrowed("AND", "i.object_id", only)
+    rows = connection.query(
+        "SELECT i.object_id, ic.column_id FROM sys.indexes i"
+        " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
+        " WHERE i.is_primary_key = 1"
+        f" AND i.object_id IN (SELECT source_object_id FROM cdc.change_tables){where}"
+        " ORDER BY i.object_id, ic.key_ordinal",
+        *ids,
+    )
+    return _per_object(rows)
+
+
+def orders_of_change_tables(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[str]]:
+    """Columns of the clustered index, in order, per change table's object id.
+
+    On a server that was updated in place the column ``__$command_id`` may be there and not be in
+    the index: an order by it would sort the whole range for each page.
+    """
+    where, ids = narrowed("AND", "i.object_id", only)
+    rows = connection.query(
+        "SELECT ic.object_id, c.name FROM sys.indexes i"
+        " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
+        " JOIN sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id"
+        " WHERE i.type = 1 AND ic.key_ordinal > 0"
+        f" AND i.object_id IN (SELECT object_id FROM cdc.change_tables){where}"
+        " ORDER BY ic.object_id, ic.key_ordinal",
+        *ids,
+    )
+    return _per_object(rows)
+
+
+def columns_of_captured_tables(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[ColumnRow]]:
+    """Columns of all change tables and their source tables, per object id.
+
+    A base type's row in sys.types has equal system and user type ids; CLR types share system type
+    240 and are known by their user type.
+    """
+    where, ids = narrowed("AND", "c.object_id", only)
+    rows = connection.query(
+        "SELECT c.object_id, c.name, c.column_id, ty.name, c.max_length, c.precision, c.scale,"
+        " c.is_nullable, c.collation_name FROM sys.columns c"
+        " JOIN sys.types ty ON (ty.user_type_id = c.system_type_id AND c.system_type_id <> 240)"
+        " OR (ty.user_type_id = c.user_type_id AND c.system_type_id = 240)"
+        " WHERE (c.object_id IN (SELECT object_id FROM cdc.change_tables)"
+        f" OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables)){where}"
+        " ORDER BY c.object_id, c.column_id",
+        *ids,
+    )
+    return _per_object((object_id, _column_row(*column)) for object_id, *column in rows)
+
+
+def _column_row(
+    name: str,
+    column_id: int,
+    type_name: str,
+    length: int,
+    precision: int,
+    scale: int,
+    nullable: int,
+    collation: str | None,
+) -> ColumnRow:
+    """A row of sys.columns and sys.types as `columns_of_captured_tables` asks for it."""
+    column_type = column_type_of(type_name, length, precision, scale)
+    return ColumnRow(name, column_id, column_type, bool(nullable), collation)
+
+
+def _per_object(rows: Iterable[Sequence[Any]]) -> dict[int, list[Any]]:
+    """The second fields of rows by their first, an object id, in their order."""
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for object_id, value in rows:
+        found[object_id].append(value)
+    return found
+
+
+@lru_cache(maxsize=_TYPES_MAX)
+def column_type_of(name: str, max_length: int, precision: int, scale: int) -> ColumnType:
+    """A type as sys.columns describes it: max_length in bytes, -1 for (max)."""
+    name = name.lower()
+    if name in _PRECISE:
+        return ColumnType(name, precision=precision, scale=scale)
+    if name in _FRACTIONAL:
+        return ColumnType(name, scale=scale)
+    if name == "float":
+        return ColumnType(name, precision=precision)
+    if name in _SIZED:
+        if max_length == MAX:
+            return ColumnType(name, length=MAX)
+        return ColumnType(name, length=max_length // 2 if name in _DOUBLE_BYTE else max_length)
+    return ColumnType(name)
+
+
+def database_collation(connection: Connection) -> str:
+    """The collation that string parameters take when they are cast."""
+    rows = connection.query("SELECT collation_name FROM sys.databases WHERE name = DB_NAME()")
+    return str(rows[0][0]) if rows else ""
+
+
+def type_changes(connection: Connection) -> list[DdlRow]:
+    """DDL that changed the type of a captured column, oldest first.
+
+    Entries of instances that are gone are left out: they can outlive their instance. So are those
+    of other DDL, and the statements' texts: a nightly load may leave thousands.
+
+    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
+    """
+    rows = connection.query(
+        "SELECT d.object_id, d.ddl_lsn FROM cdc.ddl_history d"
+        " JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
+        " WHERE d.required_column_update = 1 ORDER BY d.ddl_lsn"
+    )
+    return [DdlRow(row[0], Lsn.from_bytes(row[1])) for row in rows]
+
+
+def tables(connection: Connection) -> dict[str, bool]:
+    """User tables as schema.table, and whether CDC captures them."""
+    return {f"{schema}.{table}": captured for schema, table, captured in user_tables(connection)}
+
+
+def user_tables(connection: Connection) -> list[tuple[str, str, bool]]:
+    """User tables: schema, name, and whether CDC captures them. Either name may have dots."""
+    rows = connection.query(
+        "SELECT s.name, t.name, t.is_tracked_by_cdc FROM sys.tables t"
+        " JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE t.is_ms_shipped = 0"
+        " AND s.name <> N'cdc'"
+    )
+    return [(str(row[0]), str(row[1]), bool(row[2])) for row in rows]

@@ -1,0 +1,338 @@
+"""Capture instances of the database, and which of a table's (at most two) is read at an LSN."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog.catalog_state import CatalogState, catalog_state
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
+
+_COMMAND_ID = "__$command_id"
+_ATTEMPTS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything that the metadata of CDC says at one moment.
+
+    Attributes:
+        state: by which a change is noticed.
+        instances: all capture instances, oldest first.
+        ddl: DDL that changed a captured column's type, oldest first, by change table's object id.
+    """
+
+    state: CatalogState
+    instances: tuple[CaptureInstance, ...]
+    ddl: Mapping[int, Sequence[catalog.DdlRow]]
+
+
+class KnownCatalog:
+    """What was read of capture instances; kept until their tables are altered.
+
+    For one database with one configuration. A start reads the catalog more than once, and a
+    statement on one table of a thousand is no reason to read of all of them.
+
+    Args:
+        by_function: whether changes are read through the query functions.
+
+    Attributes:
+        last: the catalog as it was last read; None before.
+    """
+
+    def __init__(self, *, by_function: bool = False) -> None:
+        self.last: Catalog | None = None
+        self._by_function = by_function
+        self._known: dict[int, tuple[object, CaptureInstance]] = {}
+
+    def source_object_ids(self) -> set[int]:
+        """Object ids of the source tables that are known."""
+        return {instance.source_object_id for _, instance in self._known.values()}
+
+    def instances(
+        self,
+        connection: Connection,
+        database: str,
+        message_keys: Mapping[str, Sequence[str]],
+        names: Mapping[int, TableName],
+    ) -> list[CaptureInstance]:
+        """All capture instances; columns and keys are read of those that are new or altered.
+
+        Args:
+            connection: where to read.
+            database: name of the database, as SQL Server spells it.
+            message_keys: schema.table to the columns of its event key.
+            names: under which tables are published, by object id; a table whose name is not
+                there, or belongs to another one by now, is published under its own.
+        """
+        collation = catalog.database_collation(connection)
+        rows = catalog.change_tables(connection)
+        published = _published(database, rows, names)
+        marks = {
+            row.object_id: (replace(row, start_lsn=None), collation, published[row.object_id])
+            for row in rows
+        }
+        altered = [
+            row
+            for row in rows
+            if row.object_id not in self._known
+            or self._known[row.object_id][0] != marks[row.object_id]
+        ]
+        for instance in _described(connection, published, message_keys, altered, collation):
+            known = instance
+            if self._by_function:
+                known = replace(instance, by_function=True, ordered_by_command_id=False)
+            self._known[instance.object_id] = marks[instance.object_id], known
+        self._known = {object_id: self._known[object_id] for object_id in marks}
+        found = [
+            replace(self._known[row.object_id][1], low_watermark=row.start_lsn) for row in rows
+        ]
+        return sorted(found, key=lambda instance: (instance.create_date, instance.object_id))
+
+
+def read_catalog(
+    connection: Connection,
+    database: str,
+    message_keys: Mapping[str, Sequence[str]],
+    known: KnownCatalog | None = None,
+    names: Mapping[int, TableName] | None = None,
+    before: Catalog | None = None,
+) -> Catalog:
+    """Read all capture instances with their columns and keys.
+
+    The statements do not run at one moment; they are repeated when DDL came between them, because
+    the types of a change table must fit the DDL history.
+
+    Args:
+        connection: where to read.
+        database: name of the database, as SQL Server spells it.
+        message_keys: schema.table to the columns of its event key.
+        known: what was read before.
+        names: under which tables are published that may have other names now, by object id.
+        before: what was read a moment ago, to be given again where neither instances, DDL nor names
+            are others; None where all has to be as it is now.
+
+    Raises:
+        SourceBusy: DDL came between again and again.
+    """
+    known = known or KnownCatalog()
+    names = names or {}
+    state = catalog_state(connection)
+    if before is not None and before.state == state and _are_named(before.instances, names):
+        return before
+    for _ in range(_ATTEMPTS_MAX):
+        ddl: defaultdict[int, list[catalog.DdlRow]] = defaultdict(list)
+        for row in catalog.type_changes(connection):
+            ddl[row.object_id].append(row)
+        instances = known.instances(connection, database, message_keys, names)
+        state_after = catalog_state(connection)
+        if state_after == state:
+            known.last = Catalog(state_after, tuple(instances), ddl)
+            return known.last
+        state = state_after
+    raise SourceBusy(
+        f"database {database}: DDL kept changing the captured tables while they were read"
+    )
+
+
+def _are_named(instances: Iterable[CaptureInstance], names: Mapping[int, TableName]) -> bool:
+    """Whether instances are of tables that are published under the names that these have."""
+    return all(names.get(i.source_object_id, i.table) == i.table for i in instances)
+
+
+def _published(
+    database: str, rows: Sequence[catalog.ChangeTableRow], names: Mapping[int, TableName]
+) -> dict[int, TableName]:
+    """The name under which each instance's table is published, by change table's object id."""
+    own = {row.object_id: TableName(database, row.schema, row.table) for row in rows}
+    holders = {own[row.object_id]: row.source_object_id for row in rows}
+    published: dict[int, TableName] = {}
+    for row in rows:
+        name = names.get(row.source_object_id, own[row.object_id])
+        is_taken = holders.get(name, row.source_object_id) != row.source_object_id
+        published[row.object_id] = own[row.object_id] if is_taken else name
+    return published
+
+
+def _described(
+    connection: Connection,
+    published: Mapping[int, TableName],
+    message_keys: Mapping[str, Sequence[str]],
+    rows: Sequence[catalog.ChangeTableRow],
+    default_collation: str,
+) -> list[CaptureInstance]:
+    """The capture instances of some rows, with their columns and keys."""
+    if not rows:
+        return []
+    ids = {row.object_id for row in rows} | {row.source_object_id for row in rows}
+    only = ids if len(ids) <= catalog.NARROWED_MAX else None
+    captured = catalog.captured_columns(connection, only)
+    identifying = catalog.index_columns(connection, only)
+    primary = catalog.primary_keys(connection, only)
+    columns = catalog.columns_of_captured_tables(connection, only)
+    orders = catalog.orders_of_change_tables(connection, only)
+    instances: list[CaptureInstance] = []
+    for row in rows:
+        table = published[row.object_id]
+        own = TableName(table.database, row.schema, row.table)
+        in_change_table = {column.name: column for column in columns.get(row.object_id, ())}
+        in_source = {column.column_id: column for column in columns.get(row.source_object_id, ())}
+        described = tuple(
+            _describe(column, in_change_table, in_source, default_collation)
+            for column in captured.get(row.object_id, ())
+            if column.name in in_change_table
+        )
+        configured = spelled_as(f"{table.schema}.{table.table}", message_keys)
+        key, identity = choose_keys(
+            described,
+            primary.get(row.source_object_id, ()),
+            identifying.get(row.object_id, ()),
+            () if configured is None else message_keys[configured],
+        )
+        instances.append(
+            CaptureInstance(
+                name=row.instance,
+                table=table,
+                low_watermark=row.start_lsn,
+                create_date=row.create_date,
+                object_id=row.object_id,
+                source_object_id=row.source_object_id,
+                supports_net_changes=row.supports_net_changes,
+                ordered_by_command_id=_is_ordered_by_command_id(
+                    in_change_table, orders.get(row.object_id, ())
+                ),
+                columns=described,
+                key=key,
+                identity=identity,
+                renamed_to=own if own != table else None,
+            )
+        )
+    return instances
+
+
+def _is_ordered_by_command_id(columns: Collection[str], order: Collection[str]) -> bool:
+    """Whether the command id counts: where no order is to be seen, it does if it is there."""
+    return _COMMAND_ID in columns and (_COMMAND_ID in order or not order)
+
+
+def _describe(
+    column: catalog.CapturedColumnRow,
+    in_change_table: Mapping[str, catalog.ColumnRow],
+    in_source: Mapping[int, catalog.ColumnRow],
+    default_collation: str,
+) -> CapturedColumn:
+    stored = in_change_table[column.name]
+    source = in_source.get(column.column_id)
+    return CapturedColumn(
+        column_id=column.column_id,
+        name=column.name,
+        ordinal=column.ordinal,
+        type=stored.type,
+        nullable=source is None or source.nullable,
+        is_computed=column.is_computed,
+        in_source=source is not None,
+        collation=stored.collation if stored.collation != default_collation else None,
+    )
+
+
+def choose_keys(
+    columns: Sequence[CapturedColumn],
+    primary_key: Sequence[int],
+    identifying: Sequence[str],
+    message_key: Sequence[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The event key of a table, and the columns that tell its rows apart.
+
+    The event key is the configured message key, else the primary key, else the columns that
+    ``cdc.index_columns`` names (the unique index of @index_name). The identity does not depend on
+    the configuration: the primary key, else that index where none of its columns may be NULL. Its
+    values must be in the change table, where those of computed columns are NULL, and comparable
+    with what is bound, which sql_variant is not.
+
+    Args:
+        columns: captured columns.
+        primary_key: column ids of the source table's primary key.
+        identifying: names from ``cdc.index_columns``.
+        message_key: names from the configuration; they must be captured columns (preflight).
+
+    Returns:
+        Both as names in their order; empty where there is none.
+    """
+    by_id = {column.column_id: column for column in columns}
+    by_name = {column.name: column for column in columns}
+    unique_sets: list[tuple[CapturedColumn, ...]] = []
+    if primary_key and all(column_id in by_id for column_id in primary_key):
+        unique_sets.append(tuple(by_id[column_id] for column_id in primary_key))
+    if identifying and all(name in by_name for name in identifying):
+        unique_sets.append(tuple(by_name[name] for name in identifying))
+    named = [spelled_as(name, by_name) for name in message_key]
+    if named and None not in named:
+        key = tuple(name for name in named if name is not None)
+    else:
+        key = _names(unique_sets[0]) if unique_sets else ()
+    return key, next((_names(found) for found in unique_sets if _tells_apart(found)), ())
+
+
+def _tells_apart(columns: Sequence[CapturedColumn]) -> bool:
+    return all(
+        column.in_source
+        and not column.nullable
+        and not column.is_computed
+        and column.type.name != "sql_variant"
+        for column in columns
+    )
+
+
+def _names(columns: Sequence[CapturedColumn]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def spelled_as(wanted: str, names: Iterable[str]) -> str | None:
+    """The name that is meant: the one that is spelled so, else the first that differs in case only.
+
+    Where the database tells Id from ID, each is found by its own spelling.
+
+    Returns:
+        None when there is none.
+    """
+    found = [name for name in names if name.casefold() == wanted.casefold()]
+    return wanted if wanted in found else next(iter(found), None)
+
+
+def choose_instance(
+    instances: Sequence[CaptureInstance], covers_from: Mapping[str, Lsn], lsn: Lsn
+) -> CaptureInstance | None:
+    """The capture instance from which a table's changes of a commit are read.
+
+    While a table has two, both are filled in tandem; the newer one takes over behind the LSN that
+    it covers the table from.
+
+    Args:
+        instances: of one table, oldest first.
+        covers_from: LSN from which on each recognised instance holds the table's changes, by name.
+        lsn: commit LSN of the change.
+
+    Returns:
+        None when the capture process has recognised none of them yet.
+    """
+    recognised = [instance for instance in instances if instance.name in covers_from]
+    if not recognised:
+        return None
+    begun = [instance for instance in recognised if covers_from[instance.name] < lsn]
+    if begun:
+        return begun[-1]
+    return min(recognised, key=lambda instance: covers_from[instance.name])
+
+
+def by_table(instances: Iterable[CaptureInstance]) -> dict[TableName, list[CaptureInstance]]:
+    """Capture instances per source table, oldest first."""
+    found: defaultdict[TableName, list[CaptureInstance]] = defaultdict(list)
+    for instance in instances:
+        found[instance.table].append(instance)
+    return found

@@ -1,0 +1,1 @@
+"""Connections through the Microsoft ODBC driver: settings, errors, retries, cancelling."""

@@ -1,0 +1,365 @@
+"""One connection to SQL Server through pyodbc and the Microsoft driver.
+
+Every statement runs by itself (autocommit): the publisher never leaves a transaction open on the
+source, idle or not. Errors of the driver become typed ones by SQLSTATE and native number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import structlog
+
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.source import SourceConfig
+from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
+from tailrace_publisher.source.connection.server_errors import source_error
+
+_DATETIMEOFFSET: Final = -155
+"""SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""
+_CLR_TYPE: Final = -151
+"""SQL_SS_UDT: hierarchyid, geometry and geography, as their bytes."""
+_NATIONAL_TEXT: Final = (-8, -9, -10)
+"""SQL_WCHAR, SQL_WVARCHAR, SQL_WLONGVARCHAR: nchar, nvarchar, nvarchar(max) and ntext."""
+_DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
+# pyodbc writes "(<native number>) (<ODBC function>)" behind the first diagnostic record and
+# "(<native number>)" behind each further one; the number is not available otherwise. Numbers in
+# parentheses within a message (a length, a column) do not stand before the next record or the end.
+_NATIVE_NUMBER: Final = re.compile(r"\((-?\d+)\)(?= \(SQL|;?\s*\[\w{5}\] |;?\s*$)")
+
+
+LONG_TEXT: Final = 1000
+"""Characters from which on a text is kept at the server, where it can be."""
+PROCEDURES_MAX: Final = 200
+"""Texts that are kept; there are more only where capture instances come and go."""
+_DECLARED: Final = re.compile(r"DECLARE ((?:@\w+ \w+(?:\(\w+\))? = \?(?:, )?)+); ")
+_VARIABLE: Final = re.compile(r"@\w+")
+
+_log = structlog.get_logger(__name__)
+
+
+def quote_name(name: str) -> str:
+    """An identifier in brackets, as QUOTENAME writes it."""
+    return f"[{name.replace(']', ']]')}]"
+
+
+def quote_text(text: str) -> str:
+    """A string as a T-SQL national character literal, for names inside stable statements."""
+    return "N'" + text.replace("'", "''") + "'"
+
+
+def connection_string(config: SourceConfig, driver: str) -> str:
+    """The ODBC connection string; every value in braces, so none can end early."""
+    parts = {
+        "DRIVER": driver,
+        "SERVER": f"tcp:{config.host},{config.port}",
+        "DATABASE": config.database,
+        **_login(config),
+        "Encrypt": config.encrypt.value,
+        "TrustServerCertificate": "yes" if config.trust_server_certificate else "no",
+        "ApplicationIntent": config.application_intent.value,
+        "APP": "tailrace publisher",
+        # The driver must not reconnect behind our back: the database may be another one by then.
+        "ConnectRetryCount": "0",
+        **{keyword: value.get_secret_value() for keyword, value in config.odbc.items()},
+    }
+    return ";".join(f"{key}={{{value.replace('}', '}}')}}}" for key, value in parts.items())
+
+
+def _login(config: SourceConfig) -> dict[str, str]:
+    """User and password, where the way of logging in takes them."""
+    found = {} if config.user is None else {"UID": config.user}
+    if config.password is not None or config.password_file is not None:
+        found["PWD"] = config.read_password()
+    return found
+
+
+class OdbcConnection:
+    """A connection for one thread at a time.
+
+    Attributes:
+        queries: number of statements sent so far.
+    """
+
+    def __init__(self, config: SourceConfig) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: no driver, or an unreadable password file.
+            SourceError: the typed reason why there is no connection.
+        """
+        self.queries = 0
+        self._config = config
+        self._cursor: Any = None
+        self._is_running = False
+        self._closing = threading.Lock()
+        self._procedures: dict[str, str | None] = {}
+        pyodbc = load_pyodbc()
+        self._errors: tuple[type[Exception], ...] = (pyodbc.Error,)
+        text = connection_string(config, find_driver(config.driver))
+        try:
+            self._odbc: Any = pyodbc.connect(text, autocommit=True, timeout=config.login_timeout_s)
+        except pyodbc.Error as error:
+            raise self._translate(error, "connecting") from None
+        self._odbc.timeout = config.query_timeout_s
+        # By default (var)char arrives in the locale's code page; UTF-16 loses nothing anywhere.
+        self._odbc.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
+        self._odbc.add_output_converter(_DATETIMEOFFSET, datetimeoffset_text)
+        self._odbc.add_output_converter(_CLR_TYPE, bytes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close; a connection that is broken already is closed too."""
+        with self._closing, contextlib.suppress(*self._errors):
+            self._odbc.close()
+
+    def cancel(self) -> None:
+        """End the statement that runs now, if one does; for another thread."""
+        with self._closing:
+            if self._is_running and self._cursor is not None:
+                with contextlib.suppress(*self._errors):
+                    self._cursor.cancel()
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        """Rows of the one result set of a statement.
+
+        Args:
+            sql: the statement; ``?`` for each parameter.
+            parameters: bytes are bound as varbinary, str as nvarchar, int as int or bigint.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+        sets = self.query_sets(sql, *parameters)
+        return sets[0] if sets else []
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        """Rows of every result set of a batch.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+        return self._read(sql, parameters, _all_rows)
+
+    def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
+        """Rows of each of some statements, in one round trip.
+
+        Long ones are kept at the server one by one: when one of them is another, the others are
+        there still.
+
+        Args:
+            statements: each has one result set and begins by declaring its parameters, which are
+                the same for all.
+            parameters: as in :meth:`query`.
+
+        Raises:
+            ValueError: a statement does not declare the parameters of the first.
+            SourceError: the typed reason of the failure.
+        """
+        if len(statements) == 1:
+            return self.query_sets(statements[0], *parameters)
+        heads = [_DECLARED.match(sql) for sql in statements]
+        head = heads[0]
+        if head is None or any(h is None or h[0] != head[0] for h in heads):
+            raise ValueError("statements that go together declare the same parameters")
+        variables = ", ".join(_VARIABLE.findall(head[1]))
+        batch = [
+            sql[head.end() :] if name is None else f"EXEC {name} {variables}"
+            for sql, name in ((sql, self._kept_name(sql)) for sql in statements)
+        ]
+        return self.query_sets(f"DECLARE {head[1]}; {'; '.join(batch)}", *parameters)
+
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        """Rows of the result sets of a batch, up to so many bytes.
+
+        The row that reaches the bound is the last one: what the server has behind it is not read.
+
+        Args:
+            sql: the batch; ``?`` for each parameter.
+            parameters: as in :meth:`query`.
+            size_of: bytes of a row.
+            at_most: bytes of all rows together.
+
+        Returns:
+            The result sets, and whether there may be more than these.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+        rest, is_cut = at_most, False
+
+        def fetch(cursor: Any) -> list[Any]:
+            nonlocal rest, is_cut
+            rows: list[Any] = []
+            for row in cursor:
+                rows.append(row)
+                rest -= size_of(row)
+                if rest <= 0:
+                    is_cut = True
+                    break
+            return rows
+
+        def begin() -> None:
+            nonlocal rest, is_cut
+            rest, is_cut = at_most, False
+
+        sets = self._read(sql, parameters, fetch, begin=begin, is_done=lambda: is_cut)
+        return sets, is_cut
+
+    def _read(
+        self,
+        sql: str,
+        parameters: tuple[Any, ...],
+        fetch: Callable[[Any], list[Any]],
+        *,
+        begin: Callable[[], None] = lambda: None,
+        is_done: Callable[[], bool] = lambda: False,
+    ) -> list[list[Any]]:
+        """Result sets by ``fetch``, until there are no more or ``is_done``."""
+        try:
+            return self._run(sql, parameters, fetch, is_done)
+        except UnicodeDecodeError:
+            # SQL Server stores any UTF-16 code units, halves of a pair too, and the driver's
+            # decoder refuses them. Read again with one that lets them through, so that the
+            # encoder names table, column and row. It is a call per value: not for every page.
+            for sql_type in _NATIONAL_TEXT:
+                self._odbc.add_output_converter(sql_type, utf16_text)
+            begin()
+            try:
+                return self._run(sql, parameters, fetch, is_done)
+            finally:
+                for sql_type in _NATIONAL_TEXT:
+                    self._odbc.remove_output_converter(sql_type)
+
+    def _run(
+        self,
+        sql: str,
+        parameters: tuple[Any, ...],
+        fetch: Callable[[Any], list[Any]],
+        is_done: Callable[[], bool],
+    ) -> list[list[Any]]:
+        self.queries += 1
+        sets: list[list[Any]] = []
+        self._is_running = True
+        try:
+            try:
+                cursor = self._open_cursor()
+                cursor.execute(self._kept_text(sql) if parameters else sql, parameters)
+                while True:
+                    if cursor.description:
+                        sets.append(fetch(cursor))
+                    if is_done() or not cursor.nextset():
+                        break
+            except BaseException:
+                self._close_cursor()
+                raise
+            if is_done():
+                self._close_cursor()
+        except self._errors as error:
+            raise self._translate(error, "querying") from error
+        finally:
+            self._is_running = False
+        return sets
+
+    def _open_cursor(self) -> Any:
+        """The one cursor.
+
+        The driver prepares a statement with parameters anew each time, because pyodbc takes its
+        parameters away; the handle of the one before goes with the next. To close the cursor would
+        be a round trip of its own, as long as that of a short statement.
+        """
+        if self._cursor is None:
+            self._cursor = self._odbc.cursor()
+        return self._cursor
+
+    def _close_cursor(self) -> None:
+        """Close the cursor: what is left of its results is thrown away."""
+        with self._closing:
+            cursor, self._cursor = self._cursor, None
+            if cursor is not None:
+                with contextlib.suppress(*self._errors):
+                    cursor.close()
+
+    def _kept_text(self, sql: str) -> str:
+        """What to send for a text: itself, or the call of the procedure that holds a long one."""
+        name = self._kept_name(sql)
+        if name is None:
+            return sql
+        head = _DECLARED.match(sql)
+        count = 0 if head is None else head[1].count("@")
+        return f"{{CALL {name}({', '.join('?' * count)})}}"
+
+    def _kept_name(self, sql: str) -> str | None:
+        """The procedure that holds a long text; None where there is none.
+
+        A text that declares its parameters at its beginning can be kept at the server, for this
+        connection alone, as a temporary procedure, which any login may make. From then on it costs
+        some two hundred bytes.
+        """
+        if sql in self._procedures:
+            return self._procedures[sql]
+        head = _DECLARED.match(sql) if len(sql) >= LONG_TEXT else None
+        if head is None or len(self._procedures) >= PROCEDURES_MAX:
+            return None
+        name: str | None = f"#tailrace_{len(self._procedures) + 1}"
+        declared = head[1].replace(" = ?", "")
+        try:
+            self.queries += 1
+            self._open_cursor().execute(
+                f"CREATE PROCEDURE {name} {declared} AS {sql[head.end() :]}"
+            )
+        except self._errors as error:
+            self._close_cursor()
+            reason = self._translate(error, "querying")
+            if reason.retryable:
+                raise
+            _log.info("statement_not_kept", reason=str(reason), effect="its text is sent each time")
+            name = None
+        self._procedures[sql] = name
+        return name
+
+    def _translate(self, error: Exception, doing: str) -> SourceError:
+        sqlstate = str(error.args[0]) if error.args else ""
+        text = str(error.args[-1]) if error.args else ""
+        numbers = [int(number) for number in _NATIVE_NUMBER.findall(text)]
+        return source_error(self._config, sqlstate, numbers, text, is_login=doing == "connecting")
+
+
+def _all_rows(cursor: Any) -> list[Any]:
+    rows: list[Any] = cursor.fetchall()
+    return rows
+
+
+def utf16_text(raw: bytes) -> str:
+    """Text of UTF-16 code units as they are; half a surrogate pair stays one."""
+    return raw.decode("utf-16le", "surrogatepass")
+
+
+def datetimeoffset_text(raw: bytes) -> str:
+    """ISO 8601 text with seven digits and the offset, from the driver's structure."""
+    year, month, day, hour, minute, second, nanos, offset_h, offset_min = (
+        _DATETIMEOFFSET_LAYOUT.unpack(raw)
+    )
+    sign = "-" if offset_h < 0 or offset_min < 0 else "+"
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{nanos // 100:07d}"
+        f"{sign}{abs(offset_h):02d}:{abs(offset_min):02d}"
+    )

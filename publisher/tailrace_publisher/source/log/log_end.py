@@ -1,0 +1,102 @@
+"""Where the transaction log ends: at or above everything that is committed.
+
+``sys.dm_db_log_stats`` gives the LSN as text, ``vlf:block:slot`` in hexadecimal digits like that of
+``sys.dm_cdc_log_scan_sessions``. It is there since SQL Server 2016 SP2 and needs VIEW DATABASE
+STATE.
+
+https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-stats-transact-sql
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.errors import PermissionMissing, SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log.queries import INVALID_OBJECT
+from tailrace_schemas.position.lsn import Lsn
+
+_log = structlog.get_logger(__name__)
+
+_SECTOR_BYTES: Final = 512
+"""Block numbers count the sectors of a virtual log file."""
+_MEGABYTE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The end of the log.
+
+    Attributes:
+        lsn: of its last record.
+        vlf_bytes: size of the virtual log file that it is in; None where it is not told.
+    """
+
+    lsn: Lsn
+    vlf_bytes: int | None
+
+    def bytes_behind(self, lsn: Lsn) -> int | None:
+        """Bytes of log behind an LSN.
+
+        Exact within a virtual log file; over several, those between count as large as the last.
+
+        Returns:
+            None when it cannot be told.
+        """
+        blocks = (self.lsn.block - lsn.block) * _SECTOR_BYTES
+        files = self.lsn.vlf - lsn.vlf
+        if files > 0 and self.vlf_bytes is None:
+            return None
+        return max(0, files * (self.vlf_bytes or 0) + blocks)
+
+
+class LogEndSource:
+    """Asks for the end of the log; remembers that it cannot be told.
+
+    Args:
+        connection: where to ask.
+        effect: what it means when it cannot be told, for the warning; None where another one warns.
+    """
+
+    def __init__(self, connection: Connection, effect: str | None) -> None:
+        self._connection = connection
+        self._effect = effect
+        self._is_visible = True
+
+    def read(self) -> LogEnd | None:
+        """The end of the log now; None where the server or the login does not show it.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        if not self._is_visible:
+            return None
+        try:
+            rows = self._connection.query(
+                "SELECT log_end_lsn, current_vlf_size_mb FROM sys.dm_db_log_stats(DB_ID())"
+            )
+        except PermissionMissing as error:
+            self._give_up("GRANT VIEW DATABASE STATE to the login", str(error))
+            return None
+        except SourceError as error:
+            if error.number != INVALID_OBJECT:
+                raise
+            self._give_up("SQL Server 2016 SP2 or later", str(error))
+            return None
+        if not rows or rows[0][0] is None:
+            return None
+        text, size_mb = rows[0]
+        try:
+            lsn = Lsn.parse(text)
+        except ValueError as error:
+            self._give_up("report the form of log_end_lsn on this server", str(error))
+            return None
+        return LogEnd(lsn, None if size_mb is None else round(size_mb * _MEGABYTE))
+
+    def _give_up(self, fix: str, reason: str) -> None:
+        self._is_visible = False
+        if self._effect is not None:
+            _log.warning("log_end_not_visible", effect=self._effect, fix=fix, reason=reason)

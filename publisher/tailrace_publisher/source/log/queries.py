@@ -1,0 +1,149 @@
+"""Statements about server, database and change tables; one small function each, typed results.
+
+Statements are stable text with bound values, so that the server's plan cache stays clean. When
+transactions were committed is in ``commit_times``, which instances have news in ``probe``, whether
+they have changed in ``catalog_state``; what depends on columns in ``catalog`` and ``pages``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
+
+INVALID_COLUMN: Final = 207
+INVALID_OBJECT: Final = 208
+"""Invalid object name: of a change table, its capture instance was disabled."""
+OUT_OF_INTERVAL: Final = 313
+"""What a query function says of a range that is not inside the validity interval."""
+
+SERVER_NAME: Final = "SELECT @@SERVERNAME"
+
+
+def lsn_or_none(raw: bytes | None) -> Lsn | None:
+    """An LSN column; NULL and ten zero bytes both mean that there is none."""
+    if raw is None or raw == bytes(LSN_BYTES):
+        return None
+    return Lsn.from_bytes(raw)
+
+
+def server_version(connection: Connection) -> str:
+    """First line of ``@@VERSION``."""
+    return str(connection.query("SELECT @@VERSION")[0][0]).splitlines()[0].strip()
+
+
+def server_name(connection: Connection) -> str:
+    """``@@SERVERNAME``: of the replica that a connection is at."""
+    return str(connection.query(SERVER_NAME)[0][0])
+
+
+def may_wait_for_replicas(connection: Connection) -> bool:
+    """Whether availability groups are enabled on the server (SERVERPROPERTY('IsHadrEnabled')).
+
+    The log reader, that of change data capture included, reads then only what all replicas have
+    hardened.
+    """
+    return bool(connection.query("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")[0][0])
+
+
+def database_name(connection: Connection) -> str:
+    """The database's name as the server spells it."""
+    return str(connection.query("SELECT DB_NAME()")[0][0])
+
+
+def is_this_database(connection: Connection, name: str) -> bool:
+    """Whether a name means the database, by the server's rules for case."""
+    rows = connection.query("SELECT CASE WHEN DB_ID(?) = DB_ID() THEN 1 ELSE 0 END", name)
+    return bool(rows[0][0])
+
+
+def is_cdc_enabled(connection: Connection) -> bool:
+    """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
+    rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")
+    return bool(rows and rows[0][0])
+
+
+def has_command_id(connection: Connection, instance: str) -> bool:
+    """Whether a change table has ``__$command_id``, where this connection reads it."""
+    return bool(
+        connection.query(
+            "SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(?) AND name = N'__$command_id'",
+            change_table(instance),
+        )
+    )
+
+
+def is_read_only(connection: Connection) -> bool:
+    """Whether this copy of the database takes no changes, as a readable secondary does not.
+
+    https://learn.microsoft.com/sql/t-sql/functions/databasepropertyex-transact-sql
+    """
+    rows = connection.query(
+        "SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(128))"
+    )
+    return bool(rows[0][0] == "READ_ONLY")
+
+
+def max_lsn(connection: Connection) -> Lsn | None:
+    """High endpoint of the database's validity interval; None before anything was captured.
+
+    https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-max-lsn-transact-sql
+    """
+    return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
+
+
+def newest_loss_by_ddl(connection: Connection, up_to: Lsn) -> Lsn | None:
+    """The newest DDL, up to an LSN, that took values away; None where there is none.
+
+    It dropped a column, or gave one another type (``required_column_update``).
+
+    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
+    """
+    rows = connection.query(
+        "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?"
+        " AND (required_column_update = 1 OR UPPER(ddl_command) LIKE N'%DROP%')",
+        up_to.to_bytes(),
+    )
+    return lsn_or_none(rows[0][0])
+
+
+def allows_snapshot_isolation(connection: Connection) -> bool:
+    """Whether SNAPSHOT isolation may be used now; not while that is being switched on or off.
+
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
+    """
+    rows = connection.query(
+        "SELECT snapshot_isolation_state FROM sys.databases WHERE name = DB_NAME()"
+    )
+    return bool(rows) and rows[0][0] == 1
+
+
+def all_changes(instance: str) -> str:
+    """Quoted name of the function that gives all changes of a capture instance.
+
+    https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
+    """
+    return f"cdc.{quote_name(f'fn_cdc_get_all_changes_{instance}')}"
+
+
+def change_table(instance: str) -> str:
+    """Quoted name of the change table of a capture instance."""
+    return f"cdc.{quote_name(instance + '_CT')}"
+
+
+def estimated_rows(connection: Connection) -> dict[int, int]:
+    """Rows of each table that is visible, by object id, as the server keeps them.
+
+    ``sys.partitions.rows`` is approximate and asks for no permission of its own.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    rows = connection.query(
+        "SELECT p.object_id, SUM(p.rows) FROM sys.partitions p"
+        " JOIN sys.tables t ON t.object_id = p.object_id"
+        " WHERE p.index_id IN (0, 1) AND t.is_ms_shipped = 0 GROUP BY p.object_id"
+    )
+    return {int(row[0]): int(row[1] or 0) for row in rows}

@@ -1,0 +1,1 @@
+"""Pages of change rows: their size, their statements, who reads them, and their order."""

@@ -1,0 +1,341 @@
+"""Reading a change table page by page.
+
+A page is found by the whole position (keyset), which is the change table's clustered order, so no
+cursor stays open and a page of any size, down to one row, can be the last thing read before a
+restart. Behind each page, in the same round trip, comes the instance's low watermark: it vouches
+that nothing of the page was cleaned up before it was read. Before the first page, in its round
+trip, comes the newest LSN that the connection sees: at a replica that is behind the one where the
+range was planned a short page is not the last one. A connection stays at its server, and what that
+sees only grows, so it vouches for the pages that follow, too.
+
+Threads of their own read (``page_lanes``): while a page is encoded and sent, the next one of each
+instance is on its way.
+
+A page is bounded in bytes, too (``page_size``): one that gets too large ends with the row that made
+it so, what else the server had for it is thrown away unread, and the low watermark is asked for by
+a statement of its own.
+
+Rows come from a reader (``page_readers``). Where there is one that reads and encodes in blocks, it
+gives the pages until it declines one; that one and the rest of the range are the reference's. It
+encodes a page while the next ones are fetched, so it may decline late: what was fetched behind the
+page is then thrown away. One that is declined for its texts is read in blocks again, by cells that
+take any text. Row by row come also the first pages of an instance whose last range had
+few rows, until this one has many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
+from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
+from tailrace_publisher.encode.columns.column_forms import Declined, NotAscii
+from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log.loss import check_not_expired
+from tailrace_publisher.source.log.queries import (
+    INVALID_COLUMN,
+    INVALID_OBJECT,
+    OUT_OF_INTERVAL,
+    has_command_id,
+    lsn_or_none,
+    max_lsn,
+)
+from tailrace_publisher.source.pages.page_readers import (
+    LOW_WATERMARK,
+    EncodingReader,
+    PageReader,
+    RowReader,
+    Rows,
+)
+from tailrace_publisher.source.pages.page_size import FEW_ROWS, PageLimit, RowSize
+from tailrace_publisher.source.pages.page_statements import Bound, PageStatements
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.change_position import ChangePosition, Operation
+from tailrace_schemas.position.lsn import Lsn
+
+ROWS_AHEAD_MAX: Final = 200_000
+"""Bound on change rows in memory over all instances with news, two pages of each."""
+
+_PAIR: Final = 2
+"""Rows of an update."""
+
+
+_log = structlog.get_logger(__name__)
+
+
+class _Ends(Enum):
+    """What ends with the last row that was read."""
+
+    NOTHING = auto()
+    TRANSACTION = auto()
+    RANGE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a page began.
+
+    Attributes:
+        after: position of the row before it.
+        rows: rows of the range before it.
+        is_in_large_transaction: whether the transaction at the position may go on for long.
+    """
+
+    after: ChangePosition
+    rows: int
+    is_in_large_transaction: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComingPage:
+    """A page that is read and not encoded yet.
+
+    Attributes:
+        rows: its events; Declined where the reference is to read it.
+        begun: where it began.
+    """
+
+    rows: Future[EncodedRows]
+    begun: Begun
+
+
+class ChangePages:
+    """The pages of one capture instance in a range; used by one thread at a time.
+
+    Args:
+        connection: a connection of the reading thread's own.
+        instance: the capture instance.
+        schema: the version that is in force in the whole range.
+        span: the range.
+        limit: of a page; one may have up to three times as many rows, and a row more than the
+            bytes.
+        covers_from: LSN from which on the instance holds the table's changes; rows before it are
+            not needed from it.
+        row_size: what was learned of the instance's rows; it learns from these.
+        blocks: makes what reads and encodes in blocks, once there are rows enough; None, by it
+            too, where that cannot be.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        instance: CaptureInstance,
+        schema: TableSchema,
+        span: LsnRange,
+        limit: PageLimit,
+        covers_from: Lsn,
+        row_size: RowSize,
+        blocks: Callable[[], EncodingReader | None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._reader = RowReader(connection, instance.name, limit, row_size)
+        self._make_blocks = self._blocks_of = blocks if limit.rows >= _PAIR else None
+        self._blocks: EncodingReader | None = None
+        self._instance = instance
+        self._schema = schema
+        self._up_to = span.up_to
+        self._after = span.after
+        if span.after.command_id and not instance.ordered_by_command_id:
+            # Another table's row: what this one has of the transaction is at command id 0, so out.
+            self._after = ChangePosition.end_of(span.after.commit_lsn)
+        if covers_from > self._after.commit_lsn:
+            # What is before it may be half gone: cleanup raises the low watermark, then deletes.
+            self._after = ChangePosition.end_of(covers_from.decrement())
+        self._limit = limit
+        self._covers_from = covers_from
+        self._row_size = row_size
+        self._statements = PageStatements.of(instance, schema)
+        self._carried: ChangeRow | None = None
+        self._is_for_blocks = row_size.in_last_range >= FEW_ROWS
+        self._rows = 0
+        self._is_in_large_transaction = False
+        self._is_finished = self._after.commit_lsn >= span.up_to and is_closed(self._after)
+        self._sees_range = False
+
+    def read(self) -> ChangePage | EncodedRows | None:
+        """The next page; it is empty when only a before image was read, None at the end.
+
+        Raises:
+            PositionExpired: change rows of the range were cleaned up.
+            CaptureInstanceGone: the instance was disabled meanwhile.
+            SourceBehind: the connection does not see the whole range.
+            SourceError: the change table is damaged, or the server did not answer.
+        """
+        page = self.fetch()
+        while isinstance(page, ComingPage):
+            try:
+                return page.rows.result()
+            except Declined as error:
+                page = self.read_again(page, error)
+        return page
+
+    def fetch(self) -> ChangePage | ComingPage | None:
+        """The same, without waiting until the rows of blocks are encoded.
+
+        Further pages may be fetched meanwhile. Where ``rows`` turns out to be Declined, they are of
+        no use: :meth:`read_again` gives the page, and the next ones follow it.
+        """
+        if self._is_finished:
+            return None
+        while self._is_for_blocks and (blocks := self._in_blocks()) is not None:
+            begun = self._begun()
+            try:
+                return ComingPage(self._read_encoded(blocks), begun)
+            except Declined as error:
+                self._decline(begun, error)
+        page = self._read_by_row()
+        may_be = self._blocks is not None or self._make_blocks is not None
+        if may_be and self._rows >= FEW_ROWS and self._carried is None:
+            self._is_for_blocks = True
+            self._sees_range = False
+        return page
+
+    def read_again(self, page: ComingPage, reason: Declined) -> ChangePage | ComingPage | None:
+        """A page that was declined, and from then on all pages, in other cells or row by row."""
+        self._decline(page.begun, reason)
+        return self.fetch()
+
+    def _in_blocks(self) -> EncodingReader | None:
+        make, self._make_blocks = self._make_blocks, None
+        if make is not None:
+            self._blocks = make()
+        return self._blocks
+
+    def _begun(self) -> Begun:
+        return Begun(self._after, self._rows, self._is_in_large_transaction)
+
+    def _decline(self, begun: Begun, reason: Declined) -> None:
+        """Go back to where a page began, and read by row, or in blocks that have other cells."""
+        _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(reason))
+        self._after, self._rows = begun.after, begun.rows
+        self._is_in_large_transaction = begun.is_in_large_transaction
+        self._is_finished = False
+        self._carried = None
+        self._blocks = None
+        self._make_blocks = self._blocks_of if isinstance(reason, NotAscii) else None
+        self._sees_range = False  # another connection, perhaps another server
+
+    def _read_by_row(self) -> ChangePage:
+        rows, ends = self._read_rows(self._reader)
+        self._pass(rows, ends)
+        try:
+            whole, self._carried = join_carried(self._carried, rows)
+        except ValueError as error:
+            raise SourceError(f"change table of {self._instance.name}: {error}") from error
+        if ends is _Ends.RANGE and self._carried is not None:
+            raise SourceError(
+                f"change table of {self._instance.name}: the before image at"
+                f" {position_of(self._carried)} has no after image"
+            )
+        return ChangePage(self._schema, whole)
+
+    def _read_encoded(self, blocks: EncodingReader) -> Future[EncodedRows]:
+        """The next page from blocks, on its way to be encoded.
+
+        Instead of being carried, a before image at the end of a page is read again with the next.
+        """
+        read: tuple[Any, _Ends] = self._read_rows(blocks)
+        rows, ends = read
+        if rows and rows[-1][3] == Operation.UPDATE_BEFORE:
+            if ends is not _Ends.NOTHING or len(rows) < _PAIR:
+                raise Declined("a before image without its after image")
+            rows = rows.without_last()
+        self._pass(rows, ends)
+        return blocks.encode(rows)
+
+    def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
+        """Rows behind the position, and what ends with them."""
+        asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
+        statements = self._statements
+        if is_closed(self._after):
+            rows, is_all = self._fetch(
+                reader, [statements.behind_of(self._after, self._up_to, asked)], asked
+            )
+        elif self._is_in_large_transaction or self._after.commit_lsn == self._up_to:
+            rows, is_all = self._fetch(reader, statements.rest_of(self._after, asked), asked)
+            ends = _Ends.RANGE if self._after.commit_lsn == self._up_to else _Ends.TRANSACTION
+            return rows, ends if is_all else _Ends.NOTHING
+        else:
+            # One round trip for both; the later transactions are of no use when it is a large one.
+            both = [
+                *statements.rest_of(self._after, asked),
+                statements.behind_of(self._after, self._up_to, asked),
+            ]
+            rows, is_all = self._fetch(reader, both, asked)
+        return rows, _Ends.RANGE if is_all else _Ends.NOTHING
+
+    def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
+        """Move the position behind the rows."""
+        self._rows += len(rows)
+        if ends is _Ends.RANGE:
+            self._row_size.in_last_range = self._rows
+        self._is_finished = ends is _Ends.RANGE
+        if ends is _Ends.TRANSACTION:
+            self._after = ChangePosition.end_of(self._after.commit_lsn)
+            self._is_in_large_transaction = False
+        elif rows:
+            self._is_in_large_transaction = rows[0][0] == rows[-1][0]
+            self._after = position_of(rows[-1])
+
+    def _has_command_id(self) -> bool:
+        """Whether the connection sees the column as the catalog does, where that has it."""
+        instance = self._instance
+        return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
+
+    def _check_interval(self) -> None:
+        """Say why a query function refused the range, if it lies outside of what there is.
+
+        Raises:
+            SourceBehind, PositionExpired: it does.
+        """
+        newest = max_lsn(self._connection)
+        if newest is None or newest < self._up_to:
+            raise SourceBehind(self._instance.name, newest, self._up_to)
+        minimum = lsn_or_none(self._connection.query(LOW_WATERMARK, self._instance.name)[0][0])
+        self._check_held(minimum)
+
+    def _check_held(self, low_watermark: Lsn | None) -> None:
+        needed = max(first_lsn_after(self._after), self._covers_from)
+        check_not_expired(self._instance.name, needed, low_watermark)
+
+    def _fetch(
+        self, reader: PageReader[Rows], statements: Sequence[Bound], asked: int
+    ) -> tuple[Rows, bool]:
+        """Rows of consecutive statements, and whether they are all.
+
+        They are vouched for by what was read before and behind them.
+        """
+        name = self._instance.name
+        batch = " ".join(statement for statement, _ in statements)
+        parameters = [value for _, values in statements for value in values]
+        try:
+            fetched = reader.read(
+                batch, parameters, len(statements), with_newest=not self._sees_range
+            )
+        except SourceError as error:
+            if error.number == INVALID_OBJECT:
+                raise CaptureInstanceGone(name) from error
+            if error.number == OUT_OF_INTERVAL and self._instance.by_function:
+                self._check_interval()
+            if error.number == INVALID_COLUMN and not self._has_command_id():
+                # The server was updated, and this replica has not redone it yet.
+                raise SourceBehind(name, max_lsn(self._connection), self._up_to) from error
+            raise
+        if not self._sees_range:
+            if fetched.newest is None or fetched.newest < self._up_to:
+                raise SourceBehind(name, fetched.newest, self._up_to)
+            self._sees_range = True
+        self._check_held(fetched.low_watermark)
+        for number, part in enumerate(fetched.sets, 1):
+            if len(part) >= asked:
+                return reader.together(fetched.sets[:number]), False
+        return reader.together(fetched.sets), not fetched.is_cut

@@ -1,9 +1,13 @@
-"""The samples of README and docs/readers.md run as they are pasted, but for the lake's address."""
+"""What users paste or copy runs: the samples of README and docs/readers.md, and examples/."""
 
 from __future__ import annotations
 
 import re
+import runpy
+import sys
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +27,22 @@ def samples(page: str) -> list[str]:
     return [block for block in found if "tailrace_sink" in block]
 
 
-def test_the_samples_read_a_lake(source: Source, lake: Lake, capsys: pytest.CaptureFixture[str]):
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """``example("read_cut", *arguments)`` runs a program; gives what it printed."""
+
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        capsys.readouterr()
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_samples_and_examples_read_a_lake(
+    source: Source, lake: Lake, example: Any, capsys: pytest.CaptureFixture[str]
+):
     orders = source.table("orders", column(1, "id", "int", key=1), column(2, "note", "varchar(9)"))
     begins = source.commit(lambda t: t.insert(orders, id=1, note="first"))
     source.commit(lambda t: t.insert(orders, id=2, note="second"))
@@ -44,3 +63,22 @@ def test_the_samples_read_a_lake(source: Source, lake: Lake, capsys: pytest.Capt
     assert {row.id: row.note for row in told["orders"].collect()} == {1: "third", 2: "second"}
     assert [row._cdc_op for row in told["between"].orderBy("_cdc_position").collect()] == ["c", "u"]
     assert "third" in capsys.readouterr().out
+
+    rows = [("1", "third"), ("2", "second")]
+    shown = example("read_cut", f"{lake.path}/lake", "shop.dbo.orders")
+    assert sorted(re.findall(r"\| *(\d) *\| *(\w+) *\|", shown)) == rows
+    names, *printed = example("read_with_pandas", lake.location("orders")).splitlines()
+    assert (names.split(), sorted(tuple(line.split()) for line in printed)) == (
+        ["id", "note"],
+        rows,
+    )
+    subscribe = runpy.run_path(str(ROOT / "examples" / "subscribe.py"))["changes"]
+    where = (lake.options["kafka"]["bootstrap"], source.registry.url, orders.topic)
+    changes_of = subscribe(*where, f"{source.prefix}-example")
+    seen = [(change["op"], change["after"]) for change in islice(changes_of, 3)]
+    changes_of.close()
+    assert sorted((op, after["id"], after["note"]) for op, after in seen) == [
+        ("c", 1, "first"),
+        ("c", 2, "second"),
+        ("u", 1, "third"),
+    ]

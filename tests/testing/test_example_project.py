@@ -1,4 +1,4 @@
-"""The example project in docs/ works as it stands there, beside modules of any name."""
+"""The example project works as it stands there, beside modules of any name."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.timeout(600)
 def test_the_example_project_passes(tmp_path, kafka, registry):
     project = tmp_path / "example"
-    shutil.copytree(ROOT / "docs" / "example-project", project)
+    shutil.copytree(ROOT / "examples" / "tested_shop", project)
     name_things_as_ours_were(project)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)],

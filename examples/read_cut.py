@@ -1,0 +1,16 @@
+"""Read two tables as of one LSN, with Spark.
+
+pip install 'tailrace[sink]'
+python read_cut.py s3a://lake/shop Shop.dbo.orders Shop.dbo.customers
+"""
+
+import sys
+
+from tailrace.reading.lake_session import lake_session
+from tailrace_sink import read
+
+lake, *tables = sys.argv[1:]
+spark = lake_session()  # or your own session with Delta and spark-avro
+cut = read(spark, lake).as_of("latest")  # or lsn="...", or time=datetime(...)
+for table in tables:
+    cut.read(table).show()

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.client import RegisteredSchema
+from tailrace_service.registry.options import RegistryConfig
 
 
 class Connection(Protocol):

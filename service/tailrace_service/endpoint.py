@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Protocol
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -14,35 +12,12 @@ from tailrace_service.http.access import Address, read_token
 from tailrace_service.http.messages import Request, Response, Route
 from tailrace_service.http.service import HttpService
 from tailrace_service.http.tls import read_tls
+from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.status import DaemonStatus
 
 
 class EndpointRefused(ValueError):
     """The endpoint's options cannot be followed; the text names option and fix."""
-
-
-class EndpointOptions(Protocol):
-    """The options of an endpoint, as both daemons have them."""
-
-    @property
-    def metrics_port(self) -> int | None:
-        """0 takes a free one; None: there is to be no endpoint."""
-
-    @property
-    def metrics_host(self) -> str:
-        """Where it listens."""
-
-    @property
-    def http_token_file(self) -> Path | None:
-        """The token of guarded paths."""
-
-    @property
-    def http_certificate(self) -> Path | None:
-        """The certificate that it shows; None for plain HTTP."""
-
-    @property
-    def http_key(self) -> Path | None:
-        """Its key, where that is in a file of its own."""
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.source.log.commit_times import tells_time_zone, time_zone
-from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
+from tailrace_service.registry.options import RegistryConfig
 
 _JUDGE: Final = Judge(Part.CLOCKS)
 _APART_S: Final = 5.0

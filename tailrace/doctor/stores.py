@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
+from tailrace_service.registry.options import RegistryConfig
 
 _REGISTRY: Final = Judge(Part.REGISTRY)
 _LAKE: Final = Judge(Part.LAKE)

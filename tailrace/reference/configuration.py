@@ -14,6 +14,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tailrace_service.options.endpoint import EndpointOptions
+
 HEAD = """# Configuration
 
 One YAML file with the sections `publisher` and `sink`; `kafka`, `registry`, `prefix` and `tracing`
@@ -66,7 +68,9 @@ def document() -> str:
 def _options(model: type[BaseModel], path: str) -> Iterator[str]:
     nested: list[tuple[str, type[BaseModel]]] = []
     yield "\n| option | default | what it does |\n|---|---|---|\n"
-    for name, field in model.model_fields.items():
+    # pydantic lists a base's fields first; no reader looks for the endpoint's first.
+    of_endpoint = EndpointOptions.model_fields.keys()
+    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] in of_endpoint):
         inner = _model_of(field)
         if inner is not None:
             nested.append((f"{path}.{name}", inner))

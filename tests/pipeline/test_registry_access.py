@@ -19,9 +19,9 @@ import pytest
 from tailrace.doctor.clocks import look_at_registry_clock
 from tailrace.doctor.findings import Level
 from tailrace.doctor.stores import look_at_registry
-from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.access import RegistryAccessUnusable, open_registry
 from tailrace_service.registry.client import RegistryRejected, RegistryUnavailable
+from tailrace_service.registry.options import RegistryConfig
 from tests.fix_certificates import KEY_PASSWORD, Chain
 
 pytestmark = pytest.mark.kafka

@@ -23,9 +23,9 @@ from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_service.options.sections import RegistryConfig
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryUnavailable
+from tailrace_service.registry.options import RegistryConfig
 from tests.fix_certificates import KEY_PASSWORD, Chain, Issued, door
 from tests.fix_kafka import SharedBroker
 from tests.pipeline.commands import assert_carries

@@ -25,7 +25,7 @@ LOCK = (ROOT / "requirements.lock").read_text()
 PUBLISHER_CODE = (
     "schemas",
     "service",
-    "emulator",
+    "emulator/tailrace_emulator",
     "publisher",
     "compose",
     "tailrace/cli/root.py",

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.options.oauth_tokens import OAuthTokens
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_service.options.sections import (
-    SecretUnreadable,
-    Section,
-    check_patterns,
-    given_once,
-    leave_alone,
-    matches,
-    read_extra,
-)
+from tailrace_service.options.kafka import KafkaOptions
+from tailrace_service.options.sections import SecretUnreadable, Section, check_patterns, matches
 
 
 class Partitioner(StrEnum):
@@ -40,20 +33,17 @@ class TopicRule(Section):
     )
 
 
-class KafkaConfig(Section):
+class KafkaConfig(KafkaOptions):
     """The Kafka cluster that takes the events."""
 
-    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
-    extra: dict[str, SecretStr] = Field(
-        default_factory=dict,
-        description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
-        " name what exactly-once delivery rests on. Never logged.",
-    )
-    extra_files: dict[str, Path] = Field(
-        default_factory=dict,
-        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
-        " the file's first line. Read whenever the program connects anew.",
-    )
+    RESERVED: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers"),
+            "exactly-once delivery sets it",
+        ),
+        "transaction.timeout.ms": "it is the option kafka.transaction_timeout_s",
+    }
+
     oauth_callback: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
@@ -171,21 +161,6 @@ class KafkaConfig(Section):
             settings={**self.topic_settings, **found.settings},
         )
 
-    @field_validator("extra", "extra_files")
-    @classmethod
-    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
-        protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
-        leave_alone(extra, protected, "exactly-once delivery sets it")
-        leave_alone(
-            extra, ["transaction.timeout.ms"], "it is the option kafka.transaction_timeout_s"
-        )
-        return extra
-
-    @model_validator(mode="after")
-    def _given_once(self) -> Self:
-        given_once(self.extra, self.extra_files)
-        return self
-
     @model_validator(mode="after")
     def _callback_is_asked(self) -> Self:
         if self.oauth_callback is None:
@@ -211,7 +186,7 @@ class KafkaConfig(Section):
             TokenUnavailable: oauth_callback raised an exception.
         """
         try:
-            options: dict[str, Any] = read_extra(self.extra, self.extra_files)
+            options: dict[str, Any] = self.read_extra()
         except SecretUnreadable as error:
             raise ConfigError([str(error)]) from error
         if self.oauth_callback is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -53,13 +52,11 @@ from tailrace_schemas.events.forms import EventForm, EventShape
 from tailrace_schemas.events.serializations import JsonDecimals, Serialization
 from tailrace_schemas.records.shards import ShardMap
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.options.sections import (
-    HttpCertificate,
-    HttpKey,
-    RegistryConfig,
-    Section,
     problems,
 )
+from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 
 
@@ -78,7 +75,7 @@ class Compatibility(StrEnum):
 Columns = Annotated[list[str], Field(min_length=1)]
 
 
-class PublisherConfig(Section):
+class PublisherConfig(EndpointOptions):
     """All options of the publishers of one database, under one prefix."""
 
     source: SourceConfig
@@ -168,28 +165,6 @@ class PublisherConfig(Section):
     start: StartConfig = Field(default_factory=StartConfig)
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
-    metrics_port: int | None = Field(
-        default=None,
-        ge=0,
-        le=65535,
-        description="Port of the HTTP endpoint: /metrics for Prometheus, /health, /ready, /status,"
-        " and POST of what can be asked for (/snapshot, /pause, /resume, /stop-table, ...); 0 takes"
-        " a free one; default: none is opened.",
-    )
-    metrics_host: str = Field(
-        default="127.0.0.1",
-        description="Address the HTTP endpoint listens on; default 127.0.0.1. 0.0.0.0 lets other"
-        " machines and containers read /metrics, /health and /ready, which ask for no password; the"
-        " rest needs http_token_file then.",
-    )
-    http_token_file: Path | None = Field(
-        default=None,
-        description="File whose first line is the token (16 characters or more) that /status and"
-        " every POST ask for, as Authorization: Bearer ...; default none: they are answered on a"
-        " loopback address only.",
-    )
-    http_certificate: HttpCertificate = None
-    http_key: HttpKey = None
 
     @field_validator("prefix")
     @classmethod

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 from pydantic import SecretStr
 
-from tailrace_service.options.sections import RegistryConfig, SecretUnreadable, read_secret
+from tailrace_service.options.sections import SecretUnreadable, read_secret
 from tailrace_service.registry.client import RegistryError, SchemaRegistry
+from tailrace_service.registry.options import RegistryConfig
 
 
 class RegistryAccessUnusable(RegistryError):

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.options.sections import (
-    HttpCertificate,
-    HttpKey,
-    RegistryConfig,
-    Section,
     TableSelection,
     problems,
 )
+from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_options import (
@@ -65,7 +62,7 @@ def _no_tables() -> TableSelection:
     return TableSelection(include=[])
 
 
-class SinkConfig(Section):
+class SinkConfig(EndpointOptions):
     """All options of one sink: one prefix, one lake, one Spark application."""
 
     kafka: KafkaConfig
@@ -181,27 +178,6 @@ class SinkConfig(Section):
         " and say which; 10 to 86400, default 600. Too low restarts a sink in a single long task.",
     )
     tracing: TracingConfig = Field(default_factory=TracingConfig)
-    metrics_port: int | None = Field(
-        default=None,
-        ge=0,
-        le=65535,
-        description="Port of the HTTP endpoint: /metrics for Prometheus, /health, /ready and"
-        " /status; 0 takes a free one; default: none is opened.",
-    )
-    metrics_host: str = Field(
-        default="127.0.0.1",
-        description="Address the HTTP endpoint listens on; default 127.0.0.1. 0.0.0.0 lets other"
-        " machines and containers read /metrics, /health and /ready, which ask for no password;"
-        " /status needs http_token_file then.",
-    )
-    http_token_file: Path | None = Field(
-        default=None,
-        description="File whose first line is the token (16 characters or more) that /status asks"
-        " for, as Authorization: Bearer ...; default none: it is answered on a loopback address"
-        " only.",
-    )
-    http_certificate: HttpCertificate = None
-    http_key: HttpKey = None
 
     @field_validator("prefix")
     @classmethod

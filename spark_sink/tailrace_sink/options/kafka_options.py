@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field
 
-from tailrace_service.options.sections import (
-    SecretUnreadable,
-    Section,
-    given_once,
-    leave_alone,
-    read_extra,
-)
+from tailrace_service.options.kafka import KafkaOptions
+from tailrace_service.options.sections import SecretUnreadable
 from tailrace_sink.errors import ConfigError
 
 
-class KafkaConfig(Section):
+class KafkaConfig(KafkaOptions):
     """The Kafka cluster that holds the topics."""
 
-    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
-    extra: dict[str, SecretStr] = Field(
-        default_factory=dict,
-        description="Further options of the Java consumer, e.g. security.protocol, sasl.jaas.config"
-        " and ssl.*; they may not name what the sink sets itself. Never logged.",
+    RESERVED: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset"),
+        "the promise of exact cuts rests on it",
     )
-    extra_files: dict[str, Path] = Field(
-        default_factory=dict,
-        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
-        " the file's first line. Read whenever the program connects anew.",
-    )
+
     request_timeout_s: float = Field(
         default=15.0,
         ge=1.0,
@@ -46,18 +35,6 @@ class KafkaConfig(Section):
         " default 10. Too low fails on a slow broker, too high notices lost records late.",
     )
 
-    @field_validator("extra", "extra_files")
-    @classmethod
-    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
-        protected = ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset")
-        leave_alone(extra, protected, "the promise of exact cuts rests on it")
-        return extra
-
-    @model_validator(mode="after")
-    def _given_once(self) -> Self:
-        given_once(self.extra, self.extra_files)
-        return self
-
     def further_options(self) -> dict[str, str]:
         """The further options with their secrets, for the consumers only.
 
@@ -65,6 +42,6 @@ class KafkaConfig(Section):
             ConfigError: the file of a secret cannot be read.
         """
         try:
-            return read_extra(self.extra, self.extra_files)
+            return self.read_extra()
         except SecretUnreadable as error:
             raise ConfigError([str(error)]) from error

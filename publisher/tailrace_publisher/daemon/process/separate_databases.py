@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Final
 
 from tailrace_publisher.options.publisher_config import PublisherConfig
-
-_ENDPOINT: Final = (
-    "metrics_port",
-    "metrics_host",
-    "http_token_file",
-    "http_certificate",
-    "http_key",
-)
+from tailrace_service.options.endpoint import EndpointOptions
 
 
 def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
@@ -43,7 +35,9 @@ def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
                 " with the other and a dot, so the topics of the one would be among those of the"
                 " other: choose another"
             )
-        own = [name for name in _ENDPOINT if getattr(a, name) != getattr(b, name)]
+        own = [
+            name for name in EndpointOptions.model_fields if getattr(a, name) != getattr(b, name)
+        ]
         if own:
             problems.append(
                 f"databases {one} and {two} differ in {', '.join(own)}: there is one endpoint for"

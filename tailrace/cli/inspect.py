@@ -1,34 +1,34 @@
-"""Commands that show and find: tail, schema, seek, explain."""
+"""Commands that inspect what was published: tail, schema, explain, audit."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli.options import CONFIG, SET, check_options, fail, failing_with, settings_of
+from tailrace.cli.options import Configuration, configured, fail, failing_with
 from tailrace.reading.terminal import shown, shown_json
 
 if TYPE_CHECKING:
+    from tailrace.reading.schema_versions import Version
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_schemas.topics.topic_names import TableName
 
 
 @click.command()
-@CONFIG
-@SET
 @click.argument("tables", nargs=-1, metavar="[SCHEMA.TABLE...]")
-@click.option("--from-lsn", metavar="LSN", help="Begin at this commit LSN.")
-@click.option("--from-time", metavar="TIME", help="Begin at this commit time (ISO 8601, UTC).")
-@click.option("--follow", "-f", is_flag=True, help="Wait for more at the end, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after so many events.")
+@click.option("--from-lsn", metavar="LSN", help="Start at this commit LSN.")
+@click.option("--from-time", metavar="TIME", help="Start at this commit time (ISO 8601, UTC).")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more events at the end, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N events.")
+@configured
 def tail(
-    config: Path | None,
-    flags: tuple[str, ...],
+    configuration: Configuration,
     tables: tuple[str, ...],
     from_lsn: str | None,
     from_time: str | None,
@@ -36,33 +36,30 @@ def tail(
     as_json: bool,
     limit: int | None,
 ) -> None:
-    """Show events as subscribers see them: committed, in commit order over all partitions.
+    """Print events in commit order, across all topics.
 
-    Without a table: of all of them.
+    Merges all partitions. Prints committed events only, as subscribers see them. Without a table:
+    of all tables.
     """
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from confluent_kafka import KafkaException
-
+    config = configuration.publisher
     from tailrace.reading.event_text import as_json as json_of
     from tailrace.reading.event_text import as_line
     from tailrace.reading.moments import Moment, MomentError
     from tailrace.reading.tail import EventTail
     from tailrace_service.registry.access import open_registry
-    from tailrace_service.registry.client import RegistryError
 
-    show, shown = json_of if as_json else as_line, 0
-    kafka = checked.kafka
-    with open_registry(checked.registry) as registry:
-        events = EventTail(kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options())
+    show, printed = json_of if as_json else as_line, 0
+    kafka = config.kafka
+    with open_registry(config.registry) as registry:
+        events = EventTail(kafka.bootstrap, config.topics, registry, kafka.librdkafka_options())
         try:
-            with failing_with(MomentError, RegistryError, KafkaException, TimeoutError):
-                begin = Moment.parse(from_lsn, from_time)
-                wanted = _topics(checked, tables)
-                for event in events.events(list(wanted), begin, follow=follow):
+            with _reading(MomentError, TimeoutError):
+                start = Moment.parse(from_lsn, from_time)
+                wanted = _topics(config, tables)
+                for event in events.events(list(wanted), start, follow=follow):
                     click.echo(show(event, wanted[event.topic]))
-                    shown += 1
-                    if shown == limit:
+                    printed += 1
+                    if printed == limit:
                         break
         except KeyboardInterrupt:
             sys.exit(130)
@@ -71,50 +68,28 @@ def tail(
 
 
 @click.command()
-@CONFIG
-@SET
 @click.argument("table", metavar="SCHEMA.TABLE")
-@click.option("--json", "as_json", is_flag=True, help="One JSON array of versions.")
-def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: bool) -> None:
-    """Show the versions of a table's schema: from which LSN on, what changed, by which DDL."""
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from confluent_kafka import KafkaException
-
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array of versions.")
+@configured
+def schema(configuration: Configuration, table: str, as_json: bool) -> None:
+    """Show the versions of a table's schema, with DDL."""
+    config = configuration.publisher
     from tailrace.reading.schema_versions import ddl_of, versions_of
     from tailrace_publisher.errors import PublisherError
     from tailrace_service.registry.access import open_registry
-    from tailrace_service.registry.client import RegistryError
 
-    with failing_with(KafkaException):
-        ((topic, name),) = _topics(checked, (table,)).items()
+    with _reading():
+        ((topic, name),) = _topics(config, (table,)).items()
     try:
-        ddl = ddl_of(checked.source, name)
+        ddl = ddl_of(config.source, name)
     except PublisherError as error:
-        click.echo(f"Without the DDL, which the source has: {error}", err=True)
+        click.echo(f"Without the DDL, which only the source has: {error}", err=True)
         ddl = {}
-    with failing_with(RegistryError, ValueError), open_registry(checked.registry) as registry:
+    with _reading(ValueError), open_registry(config.registry) as registry:
         versions = versions_of(registry, topic, ddl)
     if as_json:
-        click.echo(
-            shown_json(
-                json.dumps(
-                    [
-                        {
-                            "version": version.number,
-                            "schema_id": version.schema_id,
-                            "capture_instance": version.schema.capture_instance,
-                            "schema_lsn": str(version.schema.schema_lsn),
-                            "changes": version.changes,
-                            "ddl": version.ddl,
-                        }
-                        for version in versions
-                    ],
-                    indent=2,
-                    ensure_ascii=False,
-                )
-            )
-        )
+        text = json.dumps([_as_json(one) for one in versions], indent=2, ensure_ascii=False)
+        click.echo(shown_json(text))
         return
     for version in versions:
         click.echo(
@@ -127,70 +102,33 @@ def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: boo
             click.echo(f"  by: {shown(version.ddl, lines=True)}")
 
 
-@click.command()
-@CONFIG
-@SET
-@click.argument("group")
-@click.option("--lsn", metavar="LSN", help="To the newest cut up to this commit LSN.")
-@click.option("--time", metavar="TIME", help="To the newest cut up to this commit time.")
-@click.option("--run", is_flag=True, help="Set the offsets; without it they are only shown.")
-def seek(
-    config: Path | None,
-    flags: tuple[str, ...],
-    group: str,
-    lsn: str | None,
-    time: str | None,
-    run: bool,
-) -> None:
-    """Move a consumer group to a cut; it continues with the first event after it.
-
-    Its consumers must be stopped. Without --lsn and --time: at the newest cut.
-    """
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from confluent_kafka import KafkaException
-
-    from tailrace.reading.moments import Moment, MomentError
-    from tailrace.signals.seek import SeekRefused, cut_at, set_group
-
-    kafka = checked.kafka
-    extra = kafka.librdkafka_options()
-    with failing_with(MomentError, SeekRefused, KafkaException):
-        cut = cut_at(kafka.bootstrap, checked.topics, Moment.parse(lsn, time), extra)
-        click.echo(
-            "The cut is before the first closed LSN: all partitions from their beginning."
-            if cut.closed_lsn is None
-            else f"The cut is {cut.closed_lsn}."
-        )
-        for (topic, partition), offset in sorted(cut.offsets.items()):
-            gone = "  (retention has removed what lies between)"
-            note = gone if (topic, partition) in cut.removed else ""
-            click.echo(f"  {topic}[{partition}] at {offset}{note}")
-        if not run:
-            click.echo("Nothing was set: add --run.")
-            return
-        set_group(kafka.bootstrap, group, cut, extra)
-    click.echo(f"Group {group} continues with the first event after the cut.")
+def _as_json(version: Version) -> dict[str, object]:
+    return {
+        "version": version.number,
+        "schema_id": version.schema_id,
+        "capture_instance": version.schema.capture_instance,
+        "schema_lsn": str(version.schema.schema_lsn),
+        "changes": version.changes,
+        "ddl": version.ddl,
+    }
 
 
 @click.command()
-@CONFIG
-@SET
 @click.argument("table", metavar="SCHEMA.TABLE")
 @click.argument("key", required=False)
-@click.option("--lsn", help="Instead of a key: the first commit at or after this LSN.")
-@click.option("--time", help="Instead of a key: the same of a time, ISO 8601, UTC without offset.")
+@click.option("--lsn", help="Explain the first commit at or after this LSN, instead of a key.")
+@click.option("--time", help="The same for a time (ISO 8601; UTC without an offset).")
 @click.option(
     "--changes",
     default=5,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="How many of the row's last changes, or of the commit's first.",
+    help="Show at most this many changes: the row's last, or the commit's first.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@configured
 def explain(
-    config: Path | None,
-    flags: tuple[str, ...],
+    configuration: Configuration,
     table: str,
     key: str | None,
     lsn: str | None,
@@ -198,30 +136,24 @@ def explain(
     changes: int,
     as_json: bool,
 ) -> None:
-    """Follow one row: the source now, its last changes, their events, the lake and its cut.
+    """Follow one row or commit from source to lake.
 
-    A key of several columns is a JSON object or array. The change tables are searched whole. With
-    --lsn or --time: what a commit did to the table, which needs no key.
+    Shows the row in the source, its last changes, their events, and the row in the lake. A key of
+    several columns is a JSON object or array. Searches the change tables without an index. With
+    --lsn or --time: what one commit did to the table; that needs no key.
     """
     if [key, lsn, time].count(None) != 2:
         raise click.UsageError("Give one of KEY, --lsn and --time.")
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    lake = check_options(settings.sink) if settings.has_sink else None
-    from confluent_kafka import KafkaException
-
+    config, lake = configuration.publisher, configuration.sink_if_any
     from tailrace.explain.explain import explain_key_or_moment
     from tailrace.explain.report import explanation_json, explanation_lines
     from tailrace.reading.change_rows import NotThere
     from tailrace.reading.moments import Moment, MomentError
     from tailrace.reading.table_names import TableNameError, parse_table
-    from tailrace_publisher.errors import PublisherError
-    from tailrace_service.registry.client import RegistryError
 
-    errors = (MomentError, TableNameError, NotThere, PublisherError, RegistryError)
-    with failing_with(*errors, KafkaException, TimeoutError):
+    with _reading(MomentError, TableNameError, NotThere, TimeoutError):
         asked = Moment.parse(lsn, time) if key is None else key
-        found = explain_key_or_moment(checked, lake, parse_table(table), asked, changes)
+        found = explain_key_or_moment(config, lake, parse_table(table), asked, changes)
     if as_json:
         click.echo(explanation_json(found, has_lake=lake is not None))
         return
@@ -229,8 +161,35 @@ def explain(
         click.echo(line)
 
 
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@configured
+def audit(configuration: Configuration, as_json: bool) -> None:
+    """Prove: no event is lost, repeated or out of order.
+
+    Reads every data topic, and compares it with the ledger in the progress records. Needs neither
+    source nor lake. Ends with 1 if they differ.
+    """
+    config = configuration.publisher
+    from tailrace.audit.report import AuditFailed, run
+
+    with failing_with(AuditFailed):
+        sys.exit(0 if run(config, as_json=as_json) else 1)
+
+
+@contextmanager
+def _reading(*errors: type[Exception]) -> Iterator[None]:
+    """Fail with the errors of brokers and registry, and with some others."""
+    from confluent_kafka import KafkaException
+
+    from tailrace_service.registry.client import RegistryError
+
+    with failing_with(KafkaException, RegistryError, *errors):
+        yield
+
+
 def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableName]:
-    """The published tables of these names by topic, in any case; all of them without names.
+    """Map topics to the published tables of these names, in any case; all tables without names.
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
@@ -256,6 +215,3 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
             fail(f"table {name} is not published: there are {there or 'none'}")
         found |= of_name
     return found
-
-
-LOOK = (tail, schema, seek, explain)

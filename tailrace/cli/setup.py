@@ -1,4 +1,4 @@
-"""Commands of whoever sets it up and keeps it running: init, enable, grants, doctor, reshard."""
+"""Commands that set a pipeline up: init, enable, grants, doctor, archive-classes."""
 
 from __future__ import annotations
 
@@ -9,164 +9,41 @@ from typing import TYPE_CHECKING
 import click
 
 from tailrace.cli.options import (
-    CONFIG,
-    SET,
-    check_options,
+    DEFAULT_FILE,
+    Configuration,
+    checked,
+    configured,
     fail,
-    fail_settings,
     failing_with,
-    settings_of,
 )
 
 if TYPE_CHECKING:
     from tailrace.enable.statements import Plan
     from tailrace_publisher.options.source import SourceConfig
 
-RUN = click.option("--run", is_flag=True, help="Run the statements after showing them.")
-LOGIN = click.option(
+_RUN = click.option("--run", is_flag=True, help="Run the statements after printing them.")
+_LOGIN = click.option(
     "--login",
     metavar="NAME",
-    help="Look, and run, as this login instead of publisher.source.user, which should not be"
-    " allowed to; its password is asked for, or is the first line of --password-file.",
+    help="Look, and run, as this login. Default: publisher.source.user.",
 )
-PASSWORD_FILE = click.option(
+_PASSWORD_FILE = click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File whose first line is the password of --login.",
+    help="File whose first line is the password of --login. Default: a prompt.",
 )
 
 
 @click.command()
-@CONFIG
-@SET
-@click.option("--json", "as_json", is_flag=True, help="A JSON array of findings.")
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="Then run those fixes that are safe, after showing them and asking.",
-)
-@click.option("--yes", is_flag=True, help="Do not ask before --fix runs something.")
-def doctor(
-    config: Path | None, flags: tuple[str, ...], as_json: bool, fix: bool, yes: bool
-) -> None:
-    """Look at source, Kafka, registry and lake, and say what is wrong and how to mend it.
-
-    Ends with 1 where there is a problem, with 0 where there are warnings at most.
-    """
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    if settings.has_sink:
-        check_options(settings.sink)
-    from rich.console import Console
-
-    from tailrace.cli.log_format import quiet_logs
-    from tailrace.doctor.findings import Level, worst
-    from tailrace.doctor.fixes import run_safe_fixes
-    from tailrace.doctor.render import as_json as json_of
-    from tailrace.doctor.render import as_text
-    from tailrace.doctor.run import examine
-
-    with quiet_logs():
-        findings = list(examine(settings))
-    if as_json:
-        click.echo(json_of(findings))
-    else:
-        as_text(Console(), findings)
-    if fix:
-        run_safe_fixes(checked, findings, ask=not yes)
-    sys.exit(1 if worst(findings) is Level.PROBLEM else 0)
-
-
-@click.command()
-@CONFIG
-@SET
-@click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="NAME",
-    help="Capture this column; may be repeated. Without it: all columns.",
-)
-@click.option("--role", metavar="NAME", help="Gating role; without it, none.")
-@click.option("--filegroup", metavar="NAME", help="Filegroup of the change tables.")
-@click.option(
-    "--capture-instance",
-    metavar="NAME",
-    help="Name of the capture instance; for the second one of a table, after its columns changed.",
-)
-@RUN
-@LOGIN
-@PASSWORD_FILE
-def enable(
-    config: Path | None,
-    flags: tuple[str, ...],
-    tables: tuple[str, ...],
-    columns: tuple[str, ...],
-    role: str | None,
-    filegroup: str | None,
-    capture_instance: str | None,
-    run: bool,
-    login: str | None,
-    password_file: Path | None,
-) -> None:
-    """Show the T-SQL that turns change data capture on for tables; with --run, run it."""
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from tailrace.enable.plan import plan_enable
-    from tailrace.enable.tsql import CaptureOptions
-    from tailrace.reading.table_names import TableNameError, parse_table
-    from tailrace_publisher.errors import PublisherError
-
-    if len(tables) > 1 and (columns or capture_instance):
-        fail("--column and --capture-instance are of one table: name one table with them")
-    options = CaptureOptions(capture_instance, columns, role, filegroup)
-    account = _account(checked.source, login, password_file)
-    with failing_with(TableNameError, PublisherError):
-        wanted = [parse_table(name) for name in tables]
-        plan = plan_enable(checked, account, wanted, options)
-    _show_or_run(plan, account, run=run)
-
-
-@click.command()
-@CONFIG
-@SET
-@click.option("--user", metavar="NAME", help="Database user; default publisher.source.user.")
-@RUN
-@LOGIN
-@PASSWORD_FILE
-def grants(
-    config: Path | None,
-    flags: tuple[str, ...],
-    user: str | None,
-    run: bool,
-    login: str | None,
-    password_file: Path | None,
-) -> None:
-    """Show the least that the publisher's login needs, as T-SQL; with --run, run it."""
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from tailrace.enable.plan import plan_grants
-    from tailrace_publisher.errors import PublisherError
-
-    account = _account(checked.source, login, password_file)
-    with failing_with(PublisherError):
-        plan = plan_grants(checked, account, user or checked.source.account)
-    _show_or_run(plan, account, run=run)
-
-
-@click.command()
-@click.argument(
-    "file", default=Path("tailrace.yaml"), type=click.Path(dir_okay=False, path_type=Path)
-)
+@click.argument("file", default=DEFAULT_FILE, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--host", prompt="SQL Server (host, or host,port)", help="Host, or host,port.")
-@click.option("--database", prompt="Database", help="The one database to publish.")
-@click.option("--user", prompt="Login", default="tailrace", help="The login that reads it.")
+@click.option("--database", prompt="Database", help="The database to publish.")
+@click.option("--user", prompt="Login", default="tailrace", help="Login of the publisher.")
 @click.option(
     "--password-file",
     prompt="File whose first line is its password",
     type=click.Path(path_type=Path),
-    help="It is read at every connect; the password itself is not written anywhere.",
+    help="File with its password, which is read at every connect and stored nowhere.",
 )
 @click.option(
     "--trust",
@@ -174,8 +51,8 @@ def grants(
     prompt="Accept any certificate of the server (tests and private networks)",
     help="Accept any certificate of the server.",
 )
-@click.option("--bootstrap", prompt="Kafka (host:port,...)", help="Some brokers.")
-@click.option("--registry", prompt="Schema registry (URL)", help="Confluent's REST API.")
+@click.option("--bootstrap", prompt="Kafka (host:port,...)", help="Some brokers, host:port,...")
+@click.option("--registry", prompt="Schema registry (URL)", help="URL of Confluent's REST API.")
 @click.option("--prefix", prompt="First part of topic names", help="Letters, digits and '-'.")
 @click.option(
     "--lake",
@@ -196,52 +73,151 @@ def init(
     prefix: str,
     lake: str,
 ) -> None:
-    """Ask a few questions and write a configuration file; nothing is overwritten."""
+    """Write tailrace.yaml from a few answers.
+
+    Checks the answers before it writes. Never overwrites a file.
+    """
     from tailrace.settings.init import Answers, options_of, write
-    from tailrace.settings.load import SettingsError
 
     answers = Answers(host, database, user, password_file, bootstrap, registry, prefix, lake, trust)
     try:
-        write(file, options_of(answers))
-    except SettingsError as error:
-        fail_settings(error)
+        checked(lambda: write(file, options_of(answers)))
     except FileExistsError:
-        fail(f"{file} is there already: name another file, or move it away")
+        fail(f"{file} exists already. Fix: name another file, or move that one away")
     except OSError as error:
-        fail(f"{file} cannot be written: {error.strerror}")
-    click.echo(f"{file} is written. Then:")
+        fail(f"{file} cannot be written ({error.strerror}). Fix: name a file in another folder")
+    click.echo(f"Wrote {file}. Next:")
+    named = "" if file == DEFAULT_FILE else f" --config {file}"
     for command in ("enable <tables>", "grants", "doctor", "publish"):
-        click.echo(f"  tailrace {command} --config {file}")
+        click.echo(f"  tailrace {command}{named}")
 
 
 @click.command()
-@CONFIG
-@SET
-def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
-    """Divide what is published among as many shards as publisher.shards says (docs/scaling.md).
+@click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help="Capture only this column. Repeatable. Without it: all columns.",
+)
+@click.option("--role", metavar="NAME", help="Gating role; without it there is none.")
+@click.option("--filegroup", metavar="NAME", help="Filegroup of the change tables.")
+@click.option(
+    "--capture-instance",
+    metavar="NAME",
+    help="Name of the capture instance, for the second one of a table.",
+)
+@_RUN
+@_LOGIN
+@_PASSWORD_FILE
+@configured
+def enable(
+    configuration: Configuration,
+    tables: tuple[str, ...],
+    columns: tuple[str, ...],
+    role: str | None,
+    filegroup: str | None,
+    capture_instance: str | None,
+    run: bool,
+    login: str | None,
+    password_file: Path | None,
+) -> None:
+    """Print, or run, the T-SQL that turns CDC on.
 
-    Stop all publishers of the database first. Afterwards start them with the same configuration.
-    The sink and subscribers may run. What it cannot do now it refuses, and nothing has changed.
+    After the columns of a table changed, --capture-instance adds its second capture instance.
     """
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from tailrace_publisher.daemon.offline.reshard import reshard as divide
-    from tailrace_publisher.errors import PublisherError
-    from tailrace_service.registry.client import RegistryError
+    config = configuration.publisher
+    from tailrace.enable.plan import plan_enable
+    from tailrace.enable.tsql import CaptureOptions
+    from tailrace.reading.table_names import TableNameError, parse_table
 
-    with failing_with(PublisherError, RegistryError):
-        done = divide(checked)
-    click.echo(
-        f"Divided among {done.after.shards} shards instead of {done.before.shards}, from"
-        f" {done.closed_lsn} (closed LSN) on; {done.moved} tables have another shard than before."
-    )
-    for number, tables in enumerate(done.tables):
-        click.echo(f"  shard {number}: {tables} tables")
-    click.echo("Start the publishers with this configuration.")
+    if len(tables) > 1 and (columns or capture_instance):
+        fail("--column and --capture-instance apply to one table. Fix: name one table")
+    options = CaptureOptions(capture_instance, columns, role, filegroup)
+    account = _account(config.source, login, password_file)
+    with failing_with(TableNameError):
+        wanted = [parse_table(name) for name in tables]
+    _show_or_run(plan_enable(config, account, wanted, options), account, run=run)
+
+
+@click.command()
+@click.option("--user", metavar="NAME", help="Database user. Default: publisher.source.user.")
+@_RUN
+@_LOGIN
+@_PASSWORD_FILE
+@configured
+def grants(
+    configuration: Configuration,
+    user: str | None,
+    run: bool,
+    login: str | None,
+    password_file: Path | None,
+) -> None:
+    """Print, or run, the least grants for the publisher.
+
+    Creates the publisher's login and user too, if they do not exist.
+    """
+    config = configuration.publisher
+    from tailrace.enable.plan import plan_grants
+
+    account = _account(config.source, login, password_file)
+    _show_or_run(plan_grants(config, account, user or config.source.account), account, run=run)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of findings.")
+@click.option(
+    "--fix", is_flag=True, help="Then run the safe fixes, after printing and confirming each."
+)
+@click.option("--yes", is_flag=True, help="With --fix: do not ask for confirmation.")
+@configured
+def doctor(configuration: Configuration, as_json: bool, fix: bool, yes: bool) -> None:
+    """Check every part; print a fix for each problem.
+
+    Checks source, Kafka, registry, lake, and what runs. Ends with 1 if there is a problem, and with
+    0 if there are only warnings.
+    """
+    configuration.check()
+    from rich.console import Console
+
+    from tailrace.cli.log_format import quiet_logs
+    from tailrace.doctor.findings import Level, worst
+    from tailrace.doctor.fixes import run_safe_fixes
+    from tailrace.doctor.render import as_json as json_of
+    from tailrace.doctor.render import as_text
+    from tailrace.doctor.run import examine
+
+    with quiet_logs():
+        findings = list(examine(configuration.settings))
+    if as_json:
+        click.echo(json_of(findings))
+    else:
+        as_text(Console(), findings)
+    if fix:
+        run_safe_fixes(configuration.publisher, findings, ask=not yes)
+    sys.exit(1 if worst(findings) is Level.PROBLEM else 0)
+
+
+@click.command("archive-classes")
+def archive_classes() -> None:
+    """Make later sinks start sooner.
+
+    Archives the classes that Spark loads. Starts Spark once, without Kafka and lake. The archive is
+    stored next to the jars in the cache folder. Every later sink with the same Java and jars maps
+    it into its memory. Run it again after an upgrade.
+    """
+    from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.daemon.class_recording import record
+    from tailrace_sink.errors import SinkError
+
+    with failing_with(SinkError):
+        archive = record(spark_jars())
+    click.echo(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB")
 
 
 def _account(source: SourceConfig, login: str | None, password_file: Path | None) -> SourceConfig:
-    """The source as --login sees it; without that option as the publisher does."""
+    """Return the source as --login sees it; without that option, as the publisher sees it."""
     from tailrace.enable.statements import account_of
 
     if login is None:
@@ -263,15 +239,12 @@ def _show_or_run(plan: Plan, account: SourceConfig, *, run: bool) -> None:
         click.echo(shown(statement.text))
     if not run:
         if plan.statements:
-            click.echo("-- Nothing was run: add --run, or paste this where you may.")
+            click.echo("-- Nothing was run. Add --run, or paste this where you have the rights.")
         return
     if plan.not_runnable is not None:
         fail(f"Nothing was run. {plan.not_runnable}")
     try:
         run_plan(plan, account)
     except PublisherError as error:
-        fail(f"Stopped at this error, what came before it was run: {error}")
-    click.echo(f"-- {len(plan.statements)} statements were run; tailrace doctor proves it.")
-
-
-OPERATE = (init, enable, grants, doctor, reshard)
+        fail(f"Stopped at this error; the statements before it were run: {error}")
+    click.echo(f"-- {len(plan.statements)} statements were run. Check them with tailrace doctor.")

@@ -1,4 +1,4 @@
-"""Commands that watch: lag, web."""
+"""Commands that watch: status, lag, web."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from tailrace.cli.options import CONFIG, SET, check_options, fail, settings_of
+from tailrace.cli.options import Configuration, checked, configured, fail, failing_with
+
+if TYPE_CHECKING:
+    from tailrace.settings.load import Settings
 
 
 def _every(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The option --every, for a command."""
+    """Add the option --every to a command."""
     return click.option(
         "--every",
         "every_s",
@@ -26,46 +30,74 @@ def _every(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 @click.command()
-@CONFIG
-@SET
-@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
-@_every("With --watch: the pause between two looks.")
-@click.option("--worst", is_flag=True, help="Those that are furthest behind first.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a look.")
-def lag(
-    config: Path | None,
-    flags: tuple[str, ...],
-    watch: bool,
-    every_s: float,
-    worst: bool,
-    as_json: bool,
-) -> None:
-    """Show how fresh each table is at each joint: captured, topic, lake's log, lake's table.
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print only the verdict. Ends with 0 (good), 1 (warning) or 2 (problem).",
+)
+@configured
+def status(configuration: Configuration, as_json: bool, check: bool) -> None:
+    """Show the lag of topics and lake, table by table.
 
-    A part that does not answer is named; the others are shown all the same.
+    With --check, judges everything that tailrace web shows, for a monitoring system.
     """
-    settings = settings_of(config, flags, "publisher", "source")
-    check_options(settings.publisher)
-    if settings.has_sink:
-        check_options(settings.sink)
+    configuration.check()
+    from tailrace.lag.status import StageUnavailable, show
+
+    if check:
+        _check(configuration.settings)
+    with failing_with(StageUnavailable):
+        show(configuration.settings, as_json=as_json)
+
+
+def _check(settings: Settings) -> NoReturn:
+    """Print the verdict, and end as Nagios expects it."""
+    from tailrace.cli.log_format import quiet_logs
+    from tailrace.lag.verdict import State
+    from tailrace.reading.terminal import shown
+    from tailrace.web.run import look_once
+
+    with quiet_logs():
+        state, sentences = checked(lambda: look_once(settings).verdict)
+    for sentence in sentences:
+        click.echo(shown(sentence))
+    sys.exit(list(State).index(state))
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")
+@_every("With --watch: seconds between two refreshes.")
+@click.option("--worst", is_flag=True, help="List the tables with the most lag first.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per refresh.")
+@configured
+def lag(
+    configuration: Configuration, watch: bool, every_s: float, worst: bool, as_json: bool
+) -> None:
+    """Show the lag of each table at each stage.
+
+    The stages: captured, published, in the lake's log, in the lake's table. A part that does not
+    answer is named; the others are shown all the same.
+    """
+    configuration.check()
     from tailrace.cli.log_format import quiet_logs
     from tailrace.lag.report import show
 
+    pause_s = every_s if watch else None
     try:
         with quiet_logs():
-            show(settings, every_s=every_s if watch else None, as_json=as_json, worst_first=worst)
+            show(configuration.settings, every_s=pause_s, as_json=as_json, worst_first=worst)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
 @click.command()
-@CONFIG
-@SET
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     envvar="TAILRACE_WEB_HOST",
+    show_envvar=True,
     help="Address to listen on.",
 )
 @click.option(
@@ -74,39 +106,42 @@ def lag(
     show_default=True,
     type=click.IntRange(0, 65535),
     envvar="TAILRACE_WEB_PORT",
-    help="0 takes a free one.",
+    show_envvar=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="TAILRACE_WEB_TOKEN_FILE",
-    help="File whose first line is the token (16 characters or more) that every request needs: as"
-    " a browser's password, or as Authorization: Bearer. Needed where --host is not a loopback"
-    " address.",
+    show_envvar=True,
+    help="File with the token that every request needs. See above.",
 )
 @click.option(
     "--certificate",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="TAILRACE_WEB_CERTIFICATE",
-    help="Certificate (PEM, with its chain) to serve the page with TLS.",
+    show_envvar=True,
+    help="Serve the page with TLS: certificate and chain (PEM).",
 )
 @click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="TAILRACE_WEB_KEY",
-    help="Its key (PEM, without a password), if that is not in the same file.",
+    show_envvar=True,
+    help="Key of the certificate (PEM, without a password), if in a file of its own.",
 )
-@_every("The pause between two looks at all parts.")
+@_every("Seconds between two refreshes.")
 @click.option(
     "--publisher-url",
     "publisher_urls",
     multiple=True,
-    help="Its endpoint, if it is not where metrics_port says; once for each of several.",
+    metavar="URL",
+    help="Endpoint of the publisher, if metrics_port does not lead to it. Repeatable.",
 )
-@click.option("--sink-url", help="The same of the sink.")
+@click.option("--sink-url", metavar="URL", help="Endpoint of the sink, likewise.")
+@configured
 def web(
-    config: Path | None,
-    flags: tuple[str, ...],
+    configuration: Configuration,
     host: str,
     port: int,
     token_file: Path | None,
@@ -116,11 +151,16 @@ def web(
     publisher_urls: tuple[str, ...],
     sink_url: str | None,
 ) -> None:
-    """Serve one page that shows source, capture, topics and lake, and how far each is."""
-    settings = settings_of(config, flags, "publisher", "source")
-    check_options(settings.publisher)
-    if settings.has_sink:
-        check_options(settings.sink)
+    """Serve one page: lag, stopped tables, fixes.
+
+    Shows the lag of each stage, and why a table stopped. The page has a button that requests a new
+    snapshot of a table.
+
+    On a loopback address no token is needed. On any other address --token-file is required: its
+    first line, of 16 characters or more. A browser takes it as the password; programs send it as
+    Authorization: Bearer.
+    """
+    configuration.check()
     from tailrace.cli.log_format import quiet_logs
     from tailrace.web.run import WebOptions, WebRefused, serving, weaknesses
     from tailrace_compose.stop_signal import StopSignal
@@ -128,6 +168,7 @@ def web(
     options = WebOptions(
         host, port, token_file, certificate, key, every_s, publisher_urls, sink_url
     )
+    settings = configuration.settings
     try:
         with quiet_logs(logging.ERROR), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")
@@ -136,6 +177,3 @@ def web(
             stop.wait()
     except WebRefused as error:
         fail(str(error))
-
-
-WATCH = (lag, web)

@@ -175,6 +175,11 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
         " prefix, tracing as defaults of both, and databases"
         for name in unknown
     )
+    problems.extend(
+        f"{section} is not a mapping. Fix: write its options below it, as option: value"
+        for section in _SECTIONS
+        if not isinstance(options.get(section) or {}, dict)
+    )
     if _DATABASES in options:
         problems.extend(problems_of(options[_DATABASES], (*_SECTIONS, *_SHARED)))
     if problems:
@@ -202,13 +207,19 @@ def _of_databases(
 def _read(path: Path) -> Options:
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problem = f"{path} does not exist. Fix: tailrace init {path}, or name another file"
     except OSError as error:
-        raise SettingsError([f"{path}: {error.strerror}; name an existing file"]) from None
+        problem = f"{path} cannot be read ({error.strerror}). Fix: name a file that is readable"
+    except UnicodeDecodeError:
+        problem = f"{path} is not text in UTF-8. Fix: save it as UTF-8"
     except yaml.YAMLError as error:
-        raise SettingsError([f"{path} is not YAML: {_yaml_problem(error)}"]) from None
-    if not isinstance(loaded, dict):
-        raise SettingsError([f"{path}: a mapping with the sections publisher and sink is expected"])
-    return loaded
+        problem = f"{path} is not YAML: {_yaml_problem(error)}. Fix: correct it there"
+    else:
+        if isinstance(loaded, dict):
+            return loaded
+        problem = f"{path} is not a mapping. Fix: give it the sections publisher and sink"
+    raise SettingsError([problem])
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
@@ -251,7 +262,9 @@ def _assign(
         return
     place: Any = options
     for key in _as_spelled(options, keys)[:-1]:
-        place = place.setdefault(key, {})
+        if place.get(key) is None:  # it is missing, or the file names it without a value
+            place[key] = {}
+        place = place[key]
         if not isinstance(place, dict):
             problems.append(f"{origin}: {key} is a value, not a section")
             return
@@ -275,9 +288,9 @@ def _with_shared(options: Options, section: str) -> Options:
     for name in _SHARED:
         if name not in options:
             continue
-        shared = options[name]
-        if isinstance(shared, dict):
-            own[name] = {**shared, **(own.get(name) or {})}
+        shared, given = options[name], own.get(name)
+        if isinstance(shared, dict) and isinstance(given or {}, dict):
+            own[name] = {**shared, **(given or {})}
         else:
             own.setdefault(name, shared)
     return own

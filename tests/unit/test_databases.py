@@ -127,7 +127,7 @@ def test_the_page_of_one_asks_where_the_publisher_has_it(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "there are several databases, Orders, Crm [EU]: name one with --database"),
+        ([], "there are several databases. Fix: --database Orders|Crm [EU]"),
         (["--database", "Hr"], "--database Hr: the configuration has Orders, Crm [EU]"),
     ],
 )

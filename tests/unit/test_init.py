@@ -76,7 +76,7 @@ def test_nothing_is_overwritten(tmp_path: Path):
     file = tmp_path / "tailrace.yaml"
     file.write_text("mine")
     done = ask(file)
-    assert (done.exit_code, "is there already" in done.output, file.read_text()) == (
+    assert (done.exit_code, "exists already" in done.output, file.read_text()) == (
         1,
         True,
         "mine",

@@ -64,7 +64,7 @@ def test_all_wrong_options_are_reported_together_by_their_path(file):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("[1, 2]", "a mapping with the sections publisher and sink is expected"),
+        ("[1, 2]", "is not a mapping. Fix: give it the sections publisher and sink"),
         ("publisher: {", "is not YAML"),
         ("publishr: {}", "publishr is not a section"),
     ],
@@ -80,7 +80,7 @@ def test_a_file_of_another_form_is_named(tmp_path, content, told):
 
 
 def test_a_missing_file_and_a_flag_without_value_are_named(tmp_path):
-    with pytest.raises(SettingsError, match="name an existing file"):
+    with pytest.raises(SettingsError, match=r"does not exist\. Fix: tailrace init"):
         load(tmp_path / "none.yaml", {})
     with pytest.raises(SettingsError, match=r"option\.path=value"):
         load(None, {}, ["publisher.page_rows"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.reference import cli as cli_page
 from tailrace.reference import errors as errors_page
 from tailrace.reference import events as events_page
 from tailrace.reference import metrics as metrics_page
@@ -30,6 +31,12 @@ def test_the_configuration_page_is_made_from_the_options_as_they_are():
     assert page == document(), (
         "run: python -m tailrace.reference.configuration docs/configuration.md"
     )
+
+
+def test_the_page_of_commands_is_made_from_the_commands():
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+    assert page == cli_page.document(), "run: python -m tailrace.reference.cli docs/cli.md"
 
 
 def test_the_page_of_events_is_made_from_the_calls_that_log():

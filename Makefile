@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test test-emulator test-all quick consumers images lint bench check audit docs version dist clean
+.PHONY: help setup setup-python demo test test-emulator test-all durations coverage quick consumers images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -9,7 +9,8 @@ BIN := .venv/bin
 # Where this is set (as in many images), every process of the tests and of the demo compiles all it
 # imports again: two of the three seconds that a publisher takes to start.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
+WORKERS := -n 4 --dist loadscope --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest $(WORKERS) --second-run --durations 30 --durations-min 1
 QUICK := not kafka and not spark and not containers and not slow
 
 help: ## list the targets
@@ -27,12 +28,22 @@ demo: setup ## real flights from SQL Server change tables to Delta tables, verif
 	@$(BIN)/tailrace demo $(ARGS)
 
 test: setup ## Tailrace's tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
-	$(PYTEST) tests $(ARGS)
+	$(PYTEST) -m "not nightly and not containers" tests $(ARGS)
 
 test-emulator: setup ## the embedded server's tests; when all pass, notes for .ci/run what passed
 	content=$$($(BIN)/python emulator/tests/content.py) && $(PYTEST) emulator/tests $(ARGS)$(if $(ARGS),, && echo "$$content" > emulator/tests/passed)
 
-test-all: test test-emulator ## both
+test-all: setup test-emulator ## everything: also what needs containers, and what is only run nightly
+	$(PYTEST) tests $(ARGS)
+
+durations: setup ## record how long tests take, in tests/durations.json; on a quiet machine
+	$(PYTEST) --record-durations -m "not containers" tests emulator/tests
+
+coverage: setup ## lines and branches that make test runs, in all processes; a figure for each package
+	rm -rf .cache/coverage && mkdir -p .cache/coverage
+	$(BIN)/python -m coverage run -m pytest $(WORKERS) --timeout 1500 -m "not nightly and not containers" tests $(ARGS) || true
+	$(BIN)/python -m coverage combine -q
+	@for package in publisher spark_sink schemas service tailrace; do $(BIN)/python -m coverage report --include "$$package/*" | sed -n "s|^TOTAL |$$package |p"; done
 
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property $(ARGS)

@@ -13,6 +13,8 @@ settings.load_profile("tailrace")
 pytest_plugins = [
     "tests.suite.marks",
     "tests.suite.workers",
+    "tests.suite.durations",
+    "tests.suite.second_run",
     "emulator.tests.fix_conformance",
     "emulator.tests.fix_emulator",
     "emulator.tests.fix_sqlserver",

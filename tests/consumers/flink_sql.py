@@ -19,7 +19,7 @@ from tests.pipeline.conftest import Pipe, pipe
 from tests.pipeline.running import Running
 
 __all__ = ["pipe"]
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow("starts Flink"), pytest.mark.timeout(900)]
 
 LIMIT_S = 300
 _SETTINGS = """

@@ -19,7 +19,11 @@ from tests.pipeline.conftest import Pipe, pipe
 from tests.pipeline.running import Running, wait_until
 
 __all__ = ["pipe"]
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow("starts Kafka Connect and PostgreSQL"),
+    pytest.mark.timeout(900),
+]
 
 LIMIT_S = 120.0
 TABLE = """CREATE TABLE dbo.orders (

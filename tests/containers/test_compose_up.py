@@ -28,7 +28,7 @@ from tests.unit.test_compose_file import docker_compose, expressions
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.slow,
+    pytest.mark.slow("starts the whole stack in containers"),
     pytest.mark.timeout(600),
     pytest.mark.usefixtures("says_its_images"),
 ]

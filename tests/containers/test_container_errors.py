@@ -25,7 +25,7 @@ from tailrace_emulator.testing.source import native_numbers
 from tests.pipeline.running import wait_until
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+pytestmark = [pytest.mark.slow("builds and starts images"), pytest.mark.usefixtures("images")]
 NOWHERE = "tailrace-nowhere.invalid/none:1"
 
 

@@ -8,7 +8,7 @@ from testcontainers.core.container import DockerContainer
 from tailrace.testing import engine
 from tailrace_compose.images.build import IMAGES, SOURCES_LABEL
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+pytestmark = [pytest.mark.slow("builds and starts images"), pytest.mark.usefixtures("images")]
 # Bytes, a quarter above what they are: what makes them larger than that is to be looked at.
 SIZE_MAX = {
     "publisher": 330_000_000,

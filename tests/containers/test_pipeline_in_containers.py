@@ -20,7 +20,7 @@ from tests.pipeline.running import wait_until
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.slow,
+    pytest.mark.slow("starts the whole stack in containers"),
     pytest.mark.timeout(600),
     pytest.mark.usefixtures("says_its_images"),
 ]

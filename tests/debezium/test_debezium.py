@@ -29,7 +29,10 @@ from tests.debezium.change_rows import (
     snapshot_rows,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow("starts Kafka Connect with Debezium's connector, twice"),
+]
 
 DATABASE = "Shop"
 MODES = ("function", "direct")

@@ -32,7 +32,7 @@ from tailrace_schemas.topics.escaped_names import avro_name
 from tailrace_schemas.topics.topic_names import TableName
 from tests.least_options import LEAST
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("starts a Java virtual machine with Kafka Connect's classes")
 
 GROUPS: tuple[jars.Group, ...] = ("connect", "debezium", "converter")
 TOPIC = "shop.db.dbo.t"

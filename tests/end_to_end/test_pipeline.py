@@ -12,7 +12,12 @@ import pytest
 
 from tests.end_to_end.conftest import Pipeline, wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.spark,
+    pytest.mark.slow("all parts run, are killed and start again"),
+    pytest.mark.timeout(900),
+]
 
 ACCOUNTS = 40
 OPENING = Decimal("100.00")

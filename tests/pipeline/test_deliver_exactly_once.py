@@ -386,7 +386,7 @@ def test_a_queue_that_stays_full_means_that_kafka_is_unavailable(
     assert published(bootstrap, table) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow("the broker aborts transactions for their age in rounds of ten seconds")
 def test_a_transaction_that_the_broker_aborted_for_its_age_is_no_lost_lease(
     kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:

@@ -150,7 +150,7 @@ def test_without_tombstones(kafka: str, registry: str) -> None:
         assert len(read_committed(kafka, table.topic)) == 21
 
 
-@pytest.mark.slow
+@pytest.mark.slow("200,000 messages are produced")
 def test_memory_stays_bounded_in_one_large_transaction(kafka: str, registry: str) -> None:
     prefix = f"t{uuid.uuid4().hex[:12]}"
     arguments = ["-m", "tests.pipeline.delivering", "large", kafka, registry, prefix]

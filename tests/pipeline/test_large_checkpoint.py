@@ -37,7 +37,19 @@ def started_s(shop: Pipe) -> float:
     return took_s
 
 
-@pytest.mark.parametrize("records", [MANY, pytest.param(VERY_MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "records",
+    [
+        MANY,
+        pytest.param(
+            VERY_MANY,
+            marks=[
+                pytest.mark.slow("two million records are produced"),
+                pytest.mark.nightly("the same test with fewer records"),
+            ],
+        ),
+    ],
+)
 def test_a_start_after_many_commits_is_as_fast_as_one_after_a_few(shop: Pipe, records: int):
     started_s(shop)
     began_few_s = started_s(shop)

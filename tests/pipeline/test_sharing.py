@@ -104,7 +104,7 @@ def status(client: httpx.Client) -> DaemonStatus:
     return DaemonStatus.from_json(client.get("/status").json())
 
 
-@pytest.mark.slow
+@pytest.mark.slow("publishers start, are killed and divide shards between them, under load")
 def test_publishers_come_and_go_and_are_killed_under_load(shop: Pipe):  # noqa: F811
     config = shop.config(shards=SHARDS, metrics_port=0)
     with Running(config) as first:

@@ -151,7 +151,7 @@ def test_appended_once_in_a_process_that_tries_again(
     assert len(lake.commits()) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow("every batch of ten steps breaks off several times")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("local_changes_max", [0, 5_000])
 def test_snapshots_and_changes_are_appended_once_wherever_batches_break_off(

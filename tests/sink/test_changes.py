@@ -33,7 +33,7 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.slow("four cuts and folds, and changes between every two of them")
 def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSession):
     """Folded or not, over a rename and a new column; a snapshot's rows are no changes."""
     table = source.table("t", KEY, column(2, "v", "int"))

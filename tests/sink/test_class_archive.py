@@ -32,7 +32,7 @@ spark.stop()
 """.replace("MASTER", "{'spark.master': 'local[1]', 'spark.driver.memory': '512m'}")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts Spark in processes of its own, one of which writes Java's archive")
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # Java writes its archive by one core, beside all the other workers
 def test_what_one_spark_has_loaded_the_next_one_has_from_its_archive(tmp_path: Path):

@@ -25,7 +25,11 @@ from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.fix_spark import SPARK_JAVA
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow("starts a master and two workers of Spark, and executors that are killed"),
+]
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WAIT_S = 120

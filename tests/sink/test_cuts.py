@@ -78,7 +78,7 @@ def random_changes(chance: random.Random, planes: SourceTable, flights: SourceTa
     return change
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a dozen batches, each cut compared with the source")
 def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
     """Random transactions over two tables, batches bounded to a few changes, an aborted Kafka
     transaction between: each commit row's versions are the source at its LSN. Some batches go
@@ -158,7 +158,7 @@ def test_snapshot_rows_join_the_cut_with_what_was_streamed_meanwhile(source: Sou
     assert lake.cut() == source.cuts[through]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("two snapshots and a fold for each of them")
 @pytest.mark.parametrize("delete_mode", ["hard", "soft"])
 def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(
     source: Source, lake: Lake, delete_mode: str
@@ -227,7 +227,7 @@ def test_records_without_changes(source: Source, lake: Lake):
     assert commits.last() == before
 
 
-@pytest.mark.slow
+@pytest.mark.slow("several cuts and folds of two tables")
 def test_a_cut_stays_what_it_is_while_the_lake_goes_on(source: Source, lake: Lake):
     """A DataFrame of the newest cut, run after the next commit, shows the cut."""
     planes, flights = two_tables(source)

@@ -18,7 +18,11 @@ from tests.pipeline.test_shards import TABLES, is_caught_up, shop  # noqa: F401
 from tests.sink.conftest import Lake
 from tests.sink.test_restart import Served
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow("publishers are divided and the lake follows, with all parts real"),
+]
 
 SHARDS: dict[str, Any] = {"count": 2, "pinned": {"dbo.t0": 0, "dbo.t1": 1, "dbo.t2": 1}}
 

@@ -118,7 +118,7 @@ run(config, spark_jars(), threading.Event(), hook=kill)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts the sink as a process, kills it and starts it again")
 def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
     """A true kill -9 of the whole process after the first MERGE of a batch."""
     a, b = fill(source)

@@ -38,7 +38,7 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts Spark in a process of its own")
 @pytest.mark.spark
 @pytest.mark.parametrize("submitted", [True, False], ids=["spark-submit", "python"])
 def test_master_and_jars_of_spark_submit_are_kept(tmp_path: Path, submitted: bool):

@@ -30,7 +30,7 @@ def old_source(kafka: str, schema_registry: SchemaRegistry) -> Iterator[Source]:
         made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a lake of release 0.1 is taken over, which writes each table again")
 def test_a_lake_without_a_log_is_taken_over(
     spark: SparkSession, old_source: Source, kafka: str, tmp_path: Path
 ):

@@ -86,7 +86,7 @@ def test_a_snapshot_into_a_new_table_is_appended_though_rows_may_have_come_twice
     assert len(lake.rows("twice")) == 40
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a crash and a further attempt for each of three batches")
 def test_an_appended_batch_is_there_once_whatever_is_published_after_a_crash(
     source: Source, lake: Lake
 ):
@@ -154,7 +154,7 @@ def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
     assert ways(lake, "t")[-1] == "MERGE"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("five large batches, whose generated code is compiled")
 def test_a_batch_like_the_one_before_compiles_nothing_anew(source: Source, lake: Lake):
     # Columns that no other test has: what it compiles first is not there from another.
     rare = column(3, "d", "decimal(17, 11)"), column(4, "n", "smallint")
@@ -193,7 +193,7 @@ def test_large_values_of_few_changes_do_not_pass_the_driver(source: Source, lake
     assert lake.cut() == source.cut()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("OPTIMIZE runs all the time, beside batch after batch")
 def test_optimize_in_a_loop_beside_the_sink_is_neither_an_error_nor_a_loss(
     source: Source, lake: Lake, spark: SparkSession
 ):

@@ -23,6 +23,8 @@ BY_FIXTURE = {
     "container_engine": "containers",
 }
 BY_FOLDER = {"containers": "containers", "clients": "clients"}
+WITH_REASON = ("slow", "nightly")
+"""Why a test takes long, and what else holds the guarantee of one that is not in ``make test``."""
 _COMMANDS = {"up": "kafka", "demo": "kafka", "sink": "spark"}
 
 
@@ -43,6 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in marks_of(item.path.parts, getattr(item, "fixturenames", ())):
             if item.get_closest_marker(name) is None:
                 item.add_marker(name)
+        for name in WITH_REASON:
+            mark = item.get_closest_marker(name)
+            if mark is not None and not mark.args:
+                raise pytest.UsageError(f"{item.nodeid}: the mark {name} does not give its reason")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.kafka
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.slow("the example's tests run as a project of their own, with a Spark of its own")
 @pytest.mark.timeout(600)
 def test_the_example_project_passes(tmp_path, kafka, registry):
     project = tmp_path / "example"

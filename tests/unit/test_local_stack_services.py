@@ -94,7 +94,7 @@ def test_registry_keeps_what_it_answered_over_a_kill(schema_registry):
     assert register(url, "kept-value") == number
 
 
-@pytest.mark.slow
+@pytest.mark.slow("broker and registry start three times")
 def test_stack_lives_on_heals_and_comes_back_at_its_addresses(tmp_path):
     def command(verb, *words):
         done = CliRunner().invoke(cli, [verb, "--data-dir", str(tmp_path), *words])

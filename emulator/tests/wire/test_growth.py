@@ -95,7 +95,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="r
 
 
 @needs_proc
-@pytest.mark.slow
+@pytest.mark.slow("ten thousand statements and a thousand objects, twice")
 def test_ten_thousand_statements_and_a_thousand_objects_leave_nothing(grown):
     assert grown(statements, 1000) < GROWTH_MAX
     assert grown(objects, 1000) < GROWTH_MAX

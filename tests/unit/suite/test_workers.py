@@ -2,9 +2,11 @@
 
 import pytest
 
-from tests.suite.workers import group_of, next_group
+from tests.suite.groups import group_of
+from tests.suite.workers import next_group
 
 SINK = "tests/sink/test_log.py::test_sinks_that_start_together"
+PIPELINE = "tests/end_to_end/test_pipeline.py::t"
 WIRE = "emulator/tests/wire/test_server.py::test_one[a::b]"
 
 
@@ -12,12 +14,12 @@ WIRE = "emulator/tests/wire/test_server.py::test_one[a::b]"
     ("nodeid", "group"),
     [
         (WIRE, "emulator/tests/wire/test_server.py"),
-        (SINK, f"spark {SINK}"),
-        ("tests/end_to_end/test_pipeline.py::t", "spark tests/end_to_end/test_pipeline.py::t"),
+        (SINK, "spark tests/sink/test_log.py"),
+        (PIPELINE, "spark tests/end_to_end/test_pipeline.py"),
         ("emulator/tests/clients/test_jdbc.py::t", "emulator/tests/clients/test_jdbc.py"),
     ],
 )
-def test_a_file_is_a_group_and_each_test_of_the_spark_session(nodeid, group):
+def test_a_file_is_a_group_and_its_name_says_whether_it_needs_the_spark_session(nodeid, group):
     assert group_of(nodeid) == group
 
 

@@ -1,0 +1,21 @@
+"""What goes to one worker in a row: a file, because its fixtures of module scope are shared."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+SPARK = "spark "
+"""Begins the names of groups for workers that have the Spark session."""
+_OF_SPARK = {"end_to_end", "sink"}
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test."""
+    file = nodeid.partition("::")[0]
+    return f"{SPARK}{file}" if folder_of(file) in _OF_SPARK else file
+
+
+def folder_of(file: str) -> str:
+    """The folder below tests/."""
+    parts = PurePosixPath(file).parts
+    return parts[parts.index("tests") + 1] if "tests" in parts else ""

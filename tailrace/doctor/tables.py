@@ -19,7 +19,7 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
-from tailrace_publisher.source.catalog.partitions import partitioned, switchable_partitions
+from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
 from tailrace_publisher.source.connection.connection import quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
@@ -118,7 +118,7 @@ def _left_out(source: Source, tables: dict[TableName, list[CaptureInstance]]) ->
 
 def _switchable(source: Source, selected: list[CaptureInstance]) -> Iterator[Finding]:
     """Partitioned tables that allow ALTER TABLE ... SWITCH."""
-    found = partitioned(switchable_partitions(source.connection), selected)
+    found = partitioned(captured_partitions(source.connection), selected)
     for table, count in sorted(found.items(), key=str):
         yield _JUDGE.warning(
             f"{table.schema}.{table.table}",

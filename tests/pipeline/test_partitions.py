@@ -12,7 +12,7 @@ from emulator.tests.fix_sqlserver import GivenServer, SourceServer
 from tailrace_publisher.daemon.checks.protected_rows import warn_of_switches
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog.instances import read_catalog
-from tailrace_publisher.source.catalog.partitions import are_elsewhere, switchable_partitions
+from tailrace_publisher.source.catalog.partitions import are_elsewhere, captured_partitions
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tests.pipeline.source_database import SourceDatabase, source_options
 
@@ -57,14 +57,15 @@ def test_a_switch_exchanges_ids(source: SourceDatabase):
     assert not rebuilt & {partition for _, partition in [*parts, (0, archive)]}
 
 
-def test_partitions_of_tables_that_allow_a_switch(source: SourceDatabase):
+def test_partitions_of_captured_tables_and_which_may_be_switched(source: SourceDatabase):
     with OdbcConnection(source_options(source)) as connection:
         ids = {
             str(name): connection.query("SELECT OBJECT_ID(?)", f"dbo.{name}")[0][0]
             for name in ("whole", "parts", "fixed", "archive")
         }
-        found = switchable_partitions(connection)
-        assert found.keys() == {ids["whole"], ids["parts"]}
+        found = captured_partitions(connection)
+        assert found.keys() == {ids["whole"], ids["parts"], ids["fixed"]}
+        assert [number for number, one in found.items() if one.is_fixed] == [ids["fixed"]]
         assert list(found[ids["whole"]].rows.values()) == [0]
         assert sorted(found[ids["parts"]].rows.values(), key=str) == [0, 1, 1]
         assert are_elsewhere(connection, found[ids["parts"]].rows)

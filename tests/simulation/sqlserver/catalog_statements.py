@@ -254,14 +254,16 @@ def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
 
 
 @statement(
-    "SELECT p.object_id, p.partition_id, p.rows FROM sys.partitions p"
-    " WHERE p.index_id IN (0, 1) AND p.object_id IN (SELECT source_object_id FROM"
-    " cdc.change_tables GROUP BY source_object_id HAVING MIN(CAST(partition_switch AS int)) = 1)"
+    "SELECT p.object_id, p.partition_id, p.rows, c.allows_switch FROM sys.partitions p"
+    " JOIN (SELECT source_object_id, MIN(CAST(partition_switch AS int)) AS allows_switch"
+    " FROM cdc.change_tables GROUP BY source_object_id) c"
+    " ON c.source_object_id = p.object_id WHERE p.index_id IN (0, 1)"
 )
 def _partitions(view: View, _: Sequence[Any]) -> Answer:
     captured = {instance.source for instance in view.instances()}
+    fixed = {instance.source for instance in view.instances() if not instance.partition_switch}
     return [
-        (table.object_id, table.partition_id, len(table.rows))
+        (table.object_id, table.partition_id, len(table.rows), int(table.object_id not in fixed))
         for table in view.tables()
         if table.object_id in captured
     ]

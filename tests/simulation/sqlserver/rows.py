@@ -105,6 +105,7 @@ class Instance:
         is_ordered_by_command_id: whether its clustered index does.
         modify_date: of the change table: any ALTER TABLE and any change of an index moves it.
         rows: the change rows.
+        partition_switch: whether the source table's partitions may be switched.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Instance:
     modify_date: datetime
     start_lsn: bytes | None = None
     rows: list[ChangeRow] = field(default_factory=list)
+    partition_switch: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,3 +73,14 @@ def test_the_checkpoint_keeps_ids_and_emptiness():
     assert Partitions({0x2: 0, 0x1: 0}).compare(before) is Comparison.SWITCHED
     assert Partitions({0xAB: 6, 0x2: 0}).compare(before) is Comparison.MOVED
     assert Partitions({0xAB: 6, 0x2: 3}).gone(before) == [0x1]
+
+
+def test_partitions_that_may_not_be_switched_at_either_look_are_not_compared():
+    fixed = Partitions.parse(str(Partitions({0xAB: 5}, is_fixed=True)))
+    split = Partitions({1: 2, 2: 3}, is_fixed=True)
+
+    assert str(fixed) == "=ab"
+    assert split.compare(fixed) is Comparison.SAME
+    assert Partitions({77: 0}).compare(fixed) is Comparison.SWITCHED
+    assert Partitions({77: 0}, is_fixed=True).compare(Partitions({1: 5})) is Comparison.SWITCHED
+    assert Partitions({1: 5}).compare(Partitions.parse("")) is Comparison.SAME

@@ -15,7 +15,7 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import hidden_data as unseen
-from tailrace_publisher.source.catalog.partitions import partitioned, switchable_partitions
+from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance])
 
 def warn_of_switches(connection: Connection, instances: Iterable[CaptureInstance]) -> None:
     """Name partitioned tables whose partitions may be switched, which CDC does not log."""
-    partitions = switchable_partitions(connection)
+    partitions = captured_partitions(connection)
     for table, count in sorted(partitioned(partitions, instances).items(), key=str):
         _log.warning(
             "partition_switch_allowed",

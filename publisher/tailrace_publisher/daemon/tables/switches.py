@@ -29,7 +29,7 @@ from tailrace_publisher.source.catalog.partitions import (
     Comparison,
     Partitions,
     are_elsewhere,
-    switchable_partitions,
+    captured_partitions,
 )
 from tailrace_schemas.topics.topic_names import TableName
 
@@ -37,8 +37,6 @@ _log = structlog.get_logger(__name__)
 
 _PAUSE_S: Final = 300.0
 """Time between two attempts while the catalog is locked: each holds up a poll for some seconds."""
-_NONE: Final = Partitions({})
-"""Of a table that allows no switch."""
 
 
 class Switches:
@@ -85,7 +83,7 @@ class Switches:
         if self._clock.monotonic() < self._not_before:
             return
         try:
-            found = switchable_partitions(self._connection)
+            found = captured_partitions(self._connection)
             lost = self._compared(found, finish)
         except SourceBusy as error:
             # An index rebuild locks its table's rows of the catalog as long as it takes.
@@ -109,7 +107,9 @@ class Switches:
             name, record = table.name, self._state.of(table.name)
             if record.state not in PUBLISHED:
                 continue
-            now = found.get(table.instances[-1].source_object_id, _NONE)
+            now = found.get(table.instances[-1].source_object_id)
+            if now is None:
+                continue  # captured by no instance at the moment: what was known stays known
             if record.partitions is not None and record.knows_partitions:
                 if self._is_switched(name, self._known(name, record.partitions), now):
                     lost[name] = now
@@ -126,7 +126,7 @@ class Switches:
         return seen if seen is not None and str(seen) == recorded else Partitions.parse(recorded)
 
     def _is_switched(self, table: TableName, before: Partitions, now: Partitions) -> bool:
-        comparison = now.compare(before) if now.rows else Comparison.SAME
+        comparison = now.compare(before)
         if comparison is not Comparison.MOVED:
             return comparison is Comparison.SWITCHED
         is_switched = are_elsewhere(self._connection, now.gone(before))

@@ -20,6 +20,8 @@ from tailrace_schemas.topics.topic_names import TableName
 
 _IDS_MAX = 500
 """Ids in one statement."""
+_FIXED = "="
+"""Before the partitions of a table whose server refuses SWITCH."""
 
 
 class Comparison(Enum):
@@ -39,10 +41,13 @@ class Partitions:
 
     Attributes:
         rows: number of rows by partition id, as far as the server keeps it; None where only that
-            there are some is known.
+            there are some is known. None at all in records of an earlier release, of tables whose
+            partitions may not be switched.
+        is_fixed: whether the server refuses to switch them.
     """
 
     rows: Mapping[int, int | None]
+    is_fixed: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -51,18 +56,22 @@ class Partitions:
         Raises:
             ValueError: it is none.
         """
-        marks = text.split()
-        return cls({int(m.rstrip("-"), 16): 0 if m.endswith("-") else None for m in marks})
+        marks = text.removeprefix(_FIXED).split()
+        rows = {int(m.rstrip("-"), 16): 0 if m.endswith("-") else None for m in marks}
+        return cls(rows, is_fixed=text.startswith(_FIXED))
 
     def __str__(self) -> str:
         """The ids, hexadecimal; a minus after that of an empty one.
 
         Row counts are left out: the text is stored, and is to change only with the partitions.
         """
-        return " ".join(f"{i:x}" if n != 0 else f"{i:x}-" for i, n in sorted(self.rows.items()))
+        marks = (f"{i:x}" if n != 0 else f"{i:x}-" for i, n in sorted(self.rows.items()))
+        return (_FIXED if self.is_fixed else "") + " ".join(marks)
 
     def compare(self, before: Partitions) -> Comparison:
         """Say what happened to the rows since an earlier look."""
+        if not before.rows or (before.is_fixed and self.is_fixed):
+            return Comparison.SAME
         left = any(n != 0 for i, n in before.rows.items() if i not in self.rows)
         came = any(n != 0 for i, n in self.rows.items() if i not in before.rows)
         if left != came and not self._was_split_or_merged(before):
@@ -84,35 +93,38 @@ class Partitions:
         return is_known and len(self.rows) != len(before.rows) and total == 0
 
 
-def switchable_partitions(connection: Connection) -> dict[int, Partitions]:
-    """The partitions of captured tables that allow a switch, by source table's object id.
+def captured_partitions(connection: Connection) -> dict[int, Partitions]:
+    """The partitions of the tables that have a capture instance, by source table's object id.
 
-    A partitioned table that was enabled with @allow_partition_switch = 0 is left out: the server
-    refuses to switch its partitions. For others ``partition_switch`` is always 1.
+    The server refuses to switch partitions of a table with an instance that was enabled with
+    @allow_partition_switch = 0. For a table in one partition ``partition_switch`` is always 1.
 
     https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-partitions-transact-sql
     """
     rows = connection.query(
-        "SELECT p.object_id, p.partition_id, p.rows FROM sys.partitions p"
-        " WHERE p.index_id IN (0, 1) AND p.object_id IN (SELECT source_object_id FROM"
-        " cdc.change_tables GROUP BY source_object_id"
-        " HAVING MIN(CAST(partition_switch AS int)) = 1)"
+        "SELECT p.object_id, p.partition_id, p.rows, c.allows_switch FROM sys.partitions p"
+        " JOIN (SELECT source_object_id, MIN(CAST(partition_switch AS int)) AS allows_switch"
+        " FROM cdc.change_tables GROUP BY source_object_id) c"
+        " ON c.source_object_id = p.object_id WHERE p.index_id IN (0, 1)"
     )
     found: defaultdict[int, dict[int, int | None]] = defaultdict(dict)
-    for object_id, partition_id, count in rows:
+    fixed: set[int] = set()
+    for object_id, partition_id, count, allows_switch in rows:
         found[object_id][partition_id] = int(count or 0)
-    return {object_id: Partitions(partitions) for object_id, partitions in found.items()}
+        if not allows_switch:
+            fixed.add(object_id)
+    return {number: Partitions(ids, number in fixed) for number, ids in found.items()}
 
 
 def partitioned(
     found: Mapping[int, Partitions], instances: Iterable[CaptureInstance]
 ) -> dict[TableName, int]:
-    """The tables of some instances that have several partitions, with their number."""
+    """The tables of some instances that have several partitions to switch, with their number."""
     counts = {
         i.table: len(found[i.source_object_id].rows)
         for i in instances
-        if i.source_object_id in found
+        if i.source_object_id in found and not found[i.source_object_id].is_fixed
     }
     return {table: count for table, count in counts.items() if count > 1}
 

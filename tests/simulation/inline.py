@@ -25,10 +25,24 @@ class InlineExecutor(Executor):
 
 @dataclass(slots=True)
 class Lane:
-    """What is read in threads beside the publisher's own: tasks that run when their turn comes."""
+    """What is read in threads beside the publisher's own: tasks that run when their turn comes.
+
+    A task is over at once. What its calls take passes while the main thread goes on: only the next
+    task waits for it.
+
+    Attributes:
+        tasks: those that wait, with their futures.
+        is_running: whether one runs now.
+        free_at: when the thread is free again; of the world's monotonic clock.
+    """
 
     tasks: deque[tuple[Future[Any], Callable[[], Any]]] = field(default_factory=deque)
     is_running: bool = False
+    free_at: float = 0.0
+
+    def take(self, seconds: float, now: float) -> None:
+        """A call of the task that runs takes so long."""
+        self.free_at = max(self.free_at, now) + seconds
 
     def run_next(self) -> None:
         """Run a task, in the middle of what the main thread does; it is interrupted by none."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tailrace_publisher.daemon.session import capture_job_watch as watch
 from tailrace_publisher.daemon.session import committer, conductor, session, stream, wiring
+from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.daemon.tables import coverage, table_intake, tables
 from tailrace_publisher.errors import (
@@ -25,6 +26,7 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source.connection import tries
 from tailrace_publisher.source.pages import pages
+from tailrace_schemas.records import shards
 from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
@@ -208,6 +210,21 @@ def _divided_unseen() -> AbstractContextManager[None]:
     return replaced(opened, "check_map", lambda *_: None)
 
 
+def _own_names_alone() -> AbstractContextManager[None]:
+    """Of shards: a shard knows only the names under which it publishes tables itself."""
+    return replaced(other_shards.OtherShards, "look", lambda _: None)
+
+
+def _joined_by_hyphen() -> AbstractContextManager[None]:
+    """N7: prefix and database are joined as they are, though both may have hyphens."""
+    return replaced(shards, "_joined", lambda *parts: "-".join(("tailrace", *parts)))
+
+
+def _prefix_for_all() -> AbstractContextManager[None]:
+    """No start asks whether another database is published under the prefix."""
+    return replaced(opened, "_check_alone", lambda *_: None)
+
+
 @contextmanager
 def _closing(stack: ExitStack) -> Iterator[None]:
     with stack:
@@ -231,6 +248,9 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "sent-once": _sent_once,
     "divided-unseen": _divided_unseen,
     "declined-passed-over": _declined_pages_are_passed_over,
+    "own-names-alone": _own_names_alone,
+    "joined-by-hyphen": _joined_by_hyphen,
+    "prefix-for-all": _prefix_for_all,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -249,6 +269,9 @@ SIGNS: Final = {
     "sent-once": ("began again for one statement",),
     "divided-unseen": ("published twice", "after the tables were divided"),
     "declined-passed-over": ("missing [", ": at "),
+    "joined-by-hyphen": ("took an id of database",),
+    "prefix-for-all": ("was published under prefix",),
+    "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""
 

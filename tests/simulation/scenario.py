@@ -174,13 +174,13 @@ _TROUBLE: Final = {
     "busy_statement": 0.2,
 }
 """Actions, and the share of the seeds that have them."""
-AWAITED: Final[frozenset[str]] = frozenset({"rename_divided"})
-"""Actions that find what is known and not fixed yet; take one out to have it drawn."""
 _DIVIDED: Final = 0.08
 """Share of the seeds in which the tables are divided among two shards."""
 _RENAMED: Final = 0.15
 """Share of the seeds in which tables are renamed, and keep their topics."""
 _DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
+_NEIGHBOURS: Final = 0.1
+"""Share of the seeds in which other databases are published on the same brokers."""
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
 
@@ -235,6 +235,7 @@ def draw(seed: int) -> Scenario:
         around = replace(around, shards=2)
     around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
     around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
+    steps = _with_neighbours(random.Random(seed ^ 0x0E16), steps, spread)
     if any(step.kind == "rename_table" for step in steps):
         options["tables"] = {"on_rename": "keep_topic"}
     return Scenario(seed, around, options, steps)
@@ -271,17 +272,22 @@ def _with_trouble(
 ) -> tuple[Surroundings, tuple[Step, ...]]:
     """What came to be modelled later; drawn apart, so that the seeds before stay what they were."""
     for kind, share in _TROUBLE.items():
-        if rng.random() < share and kind not in AWAITED:
+        if rng.random() < share:
             steps = _mixed(rng, steps, spread, kind, rng.choice((1, 2, 5)))
-    is_divided = rng.random() < _DIVIDED and around.shards == 1 and "divide" not in AWAITED
-    if is_divided:
+    if rng.random() < _DIVIDED and around.shards == 1:
         steps = _dividing(rng, steps, spread)
-    is_divided |= around.shards > 1
-    if rng.random() < _RENAMED and not (is_divided and "rename_divided" in AWAITED):
+    if rng.random() < _RENAMED:
         steps = _mixed(rng, steps, spread, "rename_table", rng.choice((2, 5)))
     if rng.random() < _SLOW:
         around = replace(around, call_s=rng.choice((0.05, 0.2, 0.5)))
     return around, steps
+
+
+def _with_neighbours(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    """Publishers of other databases, of which two in a row take an id for good."""
+    if rng.random() < _NEIGHBOURS:
+        return _mixed(rng, steps, spread, "neighbour", rng.choice((1, 3, 6)))
+    return steps
 
 
 def _dividing(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:

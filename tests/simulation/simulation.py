@@ -57,6 +57,7 @@ from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
 from tests.simulation.lines import captured, holds
 from tests.simulation.logs import Told
+from tests.simulation.neighbours import Neighbours
 from tests.simulation.ports import few_rows, make_ports, new_stop
 from tests.simulation.published import Published
 from tests.simulation.scenario import Scenario
@@ -159,6 +160,7 @@ class Simulation:
     slow_s: float = 0.0
     is_over: bool = False
     fell_behind: bool = False
+    neighbours: Neighbours = field(init=False)
     _stop: Any = None
     _next_step: int = 0
     _since_step: int = 0
@@ -175,6 +177,9 @@ class Simulation:
     _turns: int = 0
     _life_began: int = 0
     _started: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.neighbours = Neighbours(self)
 
     @property
     def transactional_id(self) -> str:
@@ -224,19 +229,28 @@ class Simulation:
             return
         if self._dead:
             raise Killed
-        self.world.tick(self.scenario.around.call_s)
-        if self.slow_calls:
-            self.slow_calls -= 1
-            self.world.advance(self.slow_s)
+        self._take_time()
         if self._is_turn_over():
             self._die()
-        if self._lanes.random() < self._lane_pace:
+        if self._lanes.random() < self._lane_pace and self._lane.free_at <= self.world.monotonic():
             self._lane.run_next()
         if self.kill_in is not None:
             self.kill_in -= 1
             if self.kill_in < 0:
                 self.kill_in = None
                 self._die()
+
+    def _take_time(self) -> None:
+        """A call takes its time; one of a thread beside the main one takes it there."""
+        call_s, slow_s = self.scenario.around.call_s, 0.0
+        if self.slow_calls:
+            self.slow_calls -= 1
+            slow_s = self.slow_s
+        if self._lane.is_running:
+            self._lane.take(call_s + slow_s, self.world.monotonic())
+            call_s = slow_s = 0.0
+        self.world.tick(call_s)
+        self.world.advance(slow_s)
 
     def _begin_life(self) -> None:
         """Start the publisher of the shard whose turn it is."""
@@ -292,7 +306,7 @@ class Simulation:
 
     def _run_beside(self, calls: int, shard: Shard) -> None:
         try:
-            with self._beside(calls) as ports:
+            with self.beside(calls) as ports:
                 run_publisher(self.config, new_stop(), metrics=Metrics(), ports=ports, shard=shard)
         except PublisherError as error:
             if self._is_of_another_line(error):
@@ -304,17 +318,22 @@ class Simulation:
                 ) from error
 
     @contextmanager
-    def _beside(self, calls: int) -> Iterator[Ports]:
+    def beside(self, calls: int, source: Source | None = None) -> Iterator[Ports]:
         """Ports of something else that runs for so many calls, and is killed then.
 
         The publisher that runs already stands still meanwhile, in the middle of a call.
+
+        Args:
+            calls: how many.
+            source: of what it reads; default: ours.
         """
         lane, world = self._lane, self.world
         self._calls_left, self._lane = calls, Lane()
         clients = Clients(self.broker, world, self.tick, self.faults)
         try:
             with world.held():
-                yield make_ports(self.source, clients, self.schemas, world, self.tick, self._lane)
+                of = source or self.source
+                yield make_ports(of, clients, self.schemas, world, self.tick, self._lane)
         except Killed:
             pass
         finally:
@@ -331,12 +350,12 @@ class Simulation:
         config = PublisherConfig.load({**self.scenario.options, "shards": {"count": shards}})
         self.is_half_divided = True
         try:
-            with self._beside(calls) as ports:
+            with self.beside(calls) as ports:
                 self._take_map(config, reshard(config, ports).after)
         except ReshardRefused as error:
             self.is_half_divided = False
             if "already" in str(error):  # by the one before, whose commit it did not hear of
-                with self._beside(_CALLS_MAX) as ports:
+                with self.beside(_CALLS_MAX) as ports:
                     self._take_map(config, agreed_map(config, ports))
         except (PublisherError, RegistryError) as error:
             if not error.retryable:
@@ -429,7 +448,7 @@ class Simulation:
         features.sees_state = self.scenario.around.sees_state
         self.source.errors.clear()
         self.source.busy.clear()
-        self.slow_calls = 0
+        self.slow_calls, self._lane.free_at = 0, 0.0
         self.source.login_errors.clear()
         self.source.torn_reads = 0
         self.source.row_refusals = self.source.late_declines = 0

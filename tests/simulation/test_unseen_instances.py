@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tailrace_publisher.daemon import switches
+from tailrace_publisher.daemon.tables import switches
 from tests.simulation.actions import ACTIONS
 from tests.simulation.lives import Life, second_life
 from tests.simulation.ports import replaced

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tailrace_schemas.records.signals import PauseSignal, TableOrder
 from tests.simulation.actions.registry import action, tables_of
+from tests.simulation.neighbours import NAMES
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -60,6 +61,12 @@ def divide(sim: Simulation, rng: random.Random) -> None:
 def next_shard(sim: Simulation, rng: random.Random) -> None:
     """The publisher of the other shard runs, in the middle of a call of this one's."""
     sim.run_next_shard(rng.choice((20, 60, 150)))
+
+
+@action
+def neighbour(sim: Simulation, rng: random.Random) -> None:
+    """The publisher of another database runs, in the middle of a call of this one's."""
+    sim.neighbours.run(rng.choice(NAMES), rng.choice((40, 150, 400)))
 
 
 @action

@@ -126,11 +126,13 @@ class Producer:
 
     Attributes:
         epoch: who has an older one is fenced.
+        taken: how often it was taken.
         timeout_us: after which an open transaction is aborted.
         current: the open transaction, or the one whose markers are on their way.
     """
 
     epoch: int = 0
+    taken: int = 0
     timeout_us: int = 0
     current: Transaction | None = None
 
@@ -171,6 +173,7 @@ class Broker:
         """InitProducerId: fence who was there, abort what it left open; gives the new epoch."""
         producer = self.producers.setdefault(transactional_id, Producer())
         producer.epoch += 1
+        producer.taken += 1
         producer.timeout_us = timeout_us
         if producer.current is not None and producer.current.fate is Fate.OPEN:
             self._decide(producer.current, Fate.ABORTED)

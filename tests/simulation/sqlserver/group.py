@@ -88,6 +88,7 @@ class Group:
         fork_point: LSN where the line began; None on the first.
         passes_async: trace flag 1448.
         maxtrans: of the capture job.
+        database_name: DB_NAME().
         sessions: newest last; lost by a restart and a failover.
         lines: lines that were left, oldest first.
     """
@@ -101,6 +102,7 @@ class Group:
     passes_async: bool = False
     maxtrans: int = 500
     has_command_id: bool = True
+    database_name: str = "shop"
     sessions: list[Session] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     next_session: int = 1

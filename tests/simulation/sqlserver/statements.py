@@ -18,7 +18,6 @@ from tests.simulation.sqlserver.select import SqlError
 from tests.simulation.sqlserver.view import View
 from tests.simulation.world import SimulationError
 
-DATABASE: Final = "shop"
 """Name of the database."""
 
 Answer = list[Any]
@@ -106,12 +105,12 @@ def _is_hadr_enabled(view: View, _: Sequence[Any]) -> Answer:
 
 @statement("SELECT DB_NAME()")
 def _database_name(view: View, _: Sequence[Any]) -> Answer:
-    return [(DATABASE,)]
+    return [(view.group.database_name,)]
 
 
 @statement("SELECT CASE WHEN DB_ID(?) = DB_ID() THEN 1 ELSE 0 END")
 def _is_this_database(view: View, parameters: Sequence[Any]) -> Answer:
-    return [(int(str(parameters[0]).casefold() == DATABASE.casefold()),)]
+    return [(int(str(parameters[0]).casefold() == view.group.database_name.casefold()),)]
 
 
 @statement("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")

@@ -10,8 +10,6 @@ from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.rows import Instance, Table
 from tests.simulation.sqlserver.select import SqlError
 
-DATABASE = "shop"
-
 
 @dataclass(slots=True)
 class Features:

@@ -30,8 +30,41 @@ READY_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
 
 
+class OdbcServer:
+    """Connections to a server, closed at the end of the tests that opened them."""
+
+    _connections: list[pyodbc.Connection]
+
+    def connection_string(self, database: str = "master", **options: str) -> str:
+        """For pyodbc and arrow-odbc alike; ``options`` are added or replace."""
+        raise NotImplementedError
+
+    def connect(
+        self,
+        database: str = "master",
+        *,
+        autocommit: bool = True,
+        timeout: int = 10,
+        **options: str,
+    ) -> pyodbc.Connection:
+        """A connection; closed at the end of the test if the test did not."""
+        connection = pyodbc.connect(
+            self.connection_string(database, **options), autocommit=autocommit, timeout=timeout
+        )
+        self._connections.append(connection)
+        return connection
+
+    def close_connections(self) -> None:
+        """Close what tests left open."""
+        for connection in self._connections:
+            # Closed by the test, or its server was killed.
+            with contextlib.suppress(pyodbc.Error):
+                connection.close()
+        self._connections.clear()
+
+
 @dataclass
-class EmulatorProcess:
+class EmulatorProcess(OdbcServer):
     """A running embedded server, as ``python -m tailrace_emulator`` runs it.
 
     Attributes:
@@ -84,7 +117,6 @@ class EmulatorProcess:
         self._end(signal.SIGKILL)
 
     def connection_string(self, database: str = "master", **options: str) -> str:
-        """For pyodbc and arrow-odbc alike; ``options`` are added or replace."""
         parts = {
             "DRIVER": driver(),
             "SERVER": f"127.0.0.1,{self.port}",
@@ -95,21 +127,6 @@ class EmulatorProcess:
         } | options
         return ";".join(f"{key}={value}" for key, value in parts.items())
 
-    def connect(
-        self,
-        database: str = "master",
-        *,
-        autocommit: bool = True,
-        timeout: int = 10,
-        **options: str,
-    ) -> pyodbc.Connection:
-        """A connection; closed at the end of the test if the test did not."""
-        connection = pyodbc.connect(
-            self.connection_string(database, **options), autocommit=autocommit, timeout=timeout
-        )
-        self._connections.append(connection)
-        return connection
-
     def create_database(self, name: str) -> None:
         """A database; it goes with the data directory."""
         with self.connect() as connection:
@@ -118,14 +135,6 @@ class EmulatorProcess:
     def scan(self, connection: pyodbc.Connection) -> None:
         """Let the capture process read the log of the connection's database to its end."""
         connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
-
-    def close_connections(self) -> None:
-        """Close what tests left open."""
-        for connection in self._connections:
-            # Closed by the test, or its server was killed.
-            with contextlib.suppress(pyodbc.Error):
-                connection.close()
-        self._connections.clear()
 
     def _end(self, number: signal.Signals) -> int:
         assert self.process is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 
@@ -10,13 +9,13 @@ import pyodbc
 import pytest
 
 from emulator.tests.fix_conformance import GIVEN_VERSION
-from emulator.tests.fix_emulator import EmulatorProcess
+from emulator.tests.fix_emulator import EmulatorProcess, OdbcServer
 from tailrace_emulator.testing.source import capture_by_hand, quoted
 
 _DEFAULT_PORT = 1433
 
 
-class GivenServer:
+class GivenServer(OdbcServer):
     """The server of a connection string; what the tests make in it is dropped again.
 
     Attributes:
@@ -42,20 +41,6 @@ class GivenServer:
         parts = self._parts | {"DATABASE": database} | options
         return ";".join(f"{key}={value}" for key, value in parts.items())
 
-    def connect(
-        self,
-        database: str = "master",
-        *,
-        autocommit: bool = True,
-        timeout: int = 10,
-        **options: str,
-    ) -> pyodbc.Connection:
-        connection = pyodbc.connect(
-            self.connection_string(database, **options), autocommit=autocommit, timeout=timeout
-        )
-        self._connections.append(connection)
-        return connection
-
     def create_database(self, name: str) -> None:
         """A database that is dropped when the tests of the module are done."""
         connection = self.connect()
@@ -68,9 +53,7 @@ class GivenServer:
         capture_by_hand(connection)
 
     def close(self) -> None:
-        for connection in self._connections:
-            with contextlib.suppress(pyodbc.Error):
-                connection.close()
+        self.close_connections()
         connection = pyodbc.connect(self.connection_string(), autocommit=True, timeout=10)
         for name in self._databases:
             connection.execute(

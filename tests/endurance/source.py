@@ -6,7 +6,7 @@ import random
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
 import pyodbc
@@ -16,7 +16,7 @@ from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 from tests.endurance.switched import TABLE, switch
 from tests.pipeline import chaos
-from tests.pipeline.chaos import names_of, transaction
+from tests.pipeline.chaos import names_of, running, transaction
 
 DATABASE: Final = "endurance"
 TABLES: Final = (*chaos.TABLES, TABLE)
@@ -49,17 +49,9 @@ class Source:
         ]
         self._threads.append(threading.Thread(target=self._capture))
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> AbstractContextManager[None]:
         """Write and capture while the block runs."""
-        for thread in self._threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join()
+        return running(self._threads, self._stop)
 
     @contextmanager
     def connection(self) -> Iterator[pyodbc.Connection]:

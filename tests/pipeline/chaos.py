@@ -35,6 +35,19 @@ def create_tables(source: SourceDatabase) -> None:
         source.enable(table)
 
 
+@contextmanager
+def running(threads: Sequence[threading.Thread], stop: threading.Event) -> Iterator[None]:
+    """Run threads while the block runs."""
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 class Writers:
     """Two connections that write until they are told to stop.
 
@@ -54,14 +67,8 @@ class Writers:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Write while the block runs; an error of a writer is raised behind it."""
-        for thread in self._threads:
-            thread.start()
-        try:
+        with running(self._threads, self._stop):
             yield
-        finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join()
         if self.errors:
             raise self.errors[0]
 

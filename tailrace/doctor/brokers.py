@@ -26,7 +26,7 @@ from tailrace_publisher.deliver.topic_settings import (
     kept_too_short,
     retention_limits,
 )
-from tailrace_publisher.errors import CheckpointForgets, ConfigError, TokenUnavailable
+from tailrace_publisher.errors import CheckpointRetentionTooShort, ConfigError, TokenUnavailable
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.oauth_tokens import OPTION
 from tailrace_schemas.topics.topic_names import TopicNames
@@ -173,7 +173,7 @@ def _kept(
         if name == topics.offsets:
             try:
                 check_keeps_newest(name, found)
-            except CheckpointForgets as error:
+            except CheckpointRetentionTooShort as error:
                 yield _JUDGE.problem(name, str(error), "the publisher would begin from nothing")
         if name in compacted and (wanted := too_large_segments(found)):
             yield _JUDGE.warning(

@@ -72,7 +72,7 @@ def _first_commit(
         if first is None:
             raise NotThere(f"nothing was committed at {time.isoformat()} or later")
     begin = first or Lsn.ZERO
-    found = [_at_or_behind(connection, instance, begin) for instance in instances]
+    found = [_at_or_after(connection, instance, begin) for instance in instances]
     known = [lsn for lsn in found if lsn is not None]
     if not known:
         raise NotThere(
@@ -82,7 +82,7 @@ def _first_commit(
     return min(known)
 
 
-def _at_or_behind(connection: Connection, instance: CaptureInstance, lsn: Lsn) -> Lsn | None:
+def _at_or_after(connection: Connection, instance: CaptureInstance, lsn: Lsn) -> Lsn | None:
     rows = connection.query(
         f"SELECT TOP (1) [__$start_lsn] FROM {change_table(instance.name)}"
         " WHERE [__$start_lsn] >= ? ORDER BY [__$start_lsn]",

@@ -52,10 +52,10 @@ class Moment:
         aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
         return cls(time_ms=round(aware.timestamp() * 1000))
 
-    def is_behind(self, record: Progress) -> bool:
-        """Whether all that a progress record and those before it tell of comes before the moment.
+    def is_after(self, record: Progress) -> bool:
+        """Whether the moment is after all changes of a progress record and of those before it.
 
-        A record inside an unfinished transaction tells of changes behind its closed LSN.
+        A record inside an unfinished transaction has changes after its closed LSN.
         """
         if not record.closed:
             return False
@@ -66,7 +66,7 @@ class Moment:
         return False
 
     def has_reached(self, commit_lsn: Lsn, commit_ms: int | None) -> bool:
-        """Whether a change is at the moment or behind it."""
+        """Whether a change is at the moment or after it."""
         if self.lsn is not None:
             return commit_lsn >= self.lsn
         return self.time_ms is None or commit_ms is None or commit_ms >= self.time_ms

@@ -74,7 +74,7 @@ class EventTail:
         try:
             for record in self._records(follow=follow, stopped=stopped):
                 ranges = [entry for entry in record.partitions if entry.topic in wanted]
-                if not ranges or begin.is_behind(record):
+                if not ranges or begin.is_after(record):
                     continue
                 for event in self._of_transaction(reader, decoder, ranges):
                     commit_ms = event.as_envelope["source"]["ts_ms"]

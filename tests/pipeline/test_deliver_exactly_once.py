@@ -24,8 +24,8 @@ from tailrace_publisher.errors import (
     DeliveryTimeout,
     ForeignRecords,
     KafkaUnavailable,
-    LeaseLost,
     OutcomeUnknown,
+    PublisherReplaced,
 )
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
@@ -130,7 +130,7 @@ def test_a_fenced_publisher_commits_nothing_more(
         delivering(kafka, topics, schemas, table) as other,
     ):
         zombie.send(table.rows(0, 10))
-        with pytest.raises(LeaseLost, match="another publisher"):
+        with pytest.raises(PublisherReplaced, match="another publisher"):
             commit(zombie, 0, 10)
         with pytest.raises(OutcomeUnknown, match="start"):
             zombie.send(table.rows(0, 10))
@@ -157,7 +157,7 @@ def test_a_publisher_that_is_fenced_while_it_sends_says_so(
                     yield None, b"value", 0
                     pause.wait(0.001)
 
-            with pytest.raises(LeaseLost, match="another publisher"):
+            with pytest.raises(PublisherReplaced, match="another publisher"):
                 producer.produce(table.topic, messages(), {})
     assert published(kafka, table) == []
 
@@ -167,7 +167,7 @@ def test_an_idle_publisher_learns_by_its_heartbeat_that_it_was_fenced(
 ) -> None:
     with delivering(kafka, topics, schemas, table) as zombie:
         commit(zombie, 0, 0)
-        with delivering(kafka, topics, schemas, table), pytest.raises(LeaseLost):
+        with delivering(kafka, topics, schemas, table), pytest.raises(PublisherReplaced):
             commit(zombie, 0, 0)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import EventFormUnread
+from tailrace_sink.errors import UnsupportedEventForm
 from tailrace_sink.fold.empty_tables import registered_version
 from tailrace_sink.options.config import SinkConfig
 from tests.pipeline.commands import invoke
@@ -90,7 +90,7 @@ def test_flat_events_are_the_rows_and_the_form_is_not_changed_in_silence(
             "lake": str(tmp_path / "lake"),
         }
     )
-    with pytest.raises(EventFormUnread, match="event_form: flat"):
+    with pytest.raises(UnsupportedEventForm, match="event_form: flat"):
         registered_version(sink, pipe.topic("fast"), TableName(source.name, "dbo", "fast"))
     assert "event_form: flat" in invoke(pipe, tmp_path, "schema", "dbo.fast", **FLAT).output
 

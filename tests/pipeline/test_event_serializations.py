@@ -16,7 +16,7 @@ import pytest
 from tailrace.reading.topics import committed_messages
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics.topic_names import TableName, value_subject
-from tailrace_sink.errors import EventFormUnread
+from tailrace_sink.errors import UnsupportedEventForm
 from tailrace_sink.fold.empty_tables import registered_version
 from tailrace_sink.options.config import SinkConfig
 from tests.pipeline.commands import invoke
@@ -84,7 +84,7 @@ def look_at(pipe: Pipe, tmp_path: Path, told: str, **further: Any) -> None:
             "lake": str(tmp_path / "lake"),
         }
     )
-    with pytest.raises(EventFormUnread, match=f"{told}, and the sink .* serialization: avro"):
+    with pytest.raises(UnsupportedEventForm, match=f"{told}, and the sink .* serialization: avro"):
         registered_version(sink, pipe.topic("t"), TableName(pipe.source.name, "dbo", "t"))
 
 

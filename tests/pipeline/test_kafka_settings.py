@@ -27,8 +27,8 @@ from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver.segments import COMPACTED
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.errors import (
-    CheckpointForgets,
     CheckpointLost,
+    CheckpointRetentionTooShort,
     KafkaUnavailable,
     TopicCompacted,
 )
@@ -165,7 +165,7 @@ def test_a_checkpoint_topic_that_forgets_is_refused_until_it_is_mended(shop: Pip
     make(shop, offsets, cleanup_policy="delete")
     with Running(shop.config()) as publisher:
         error = publisher.ended()
-    assert isinstance(error, CheckpointForgets)
+    assert isinstance(error, CheckpointRetentionTooShort)
     assert offsets in str(error)
     assert "--add-config cleanup.policy=compact" in str(error)
 

@@ -14,7 +14,7 @@ import pytest
 
 from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_compose.local.broker import KafkaBroker
-from tailrace_publisher.errors import LeaseLost
+from tailrace_publisher.errors import PublisherReplaced
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running, wait_until
@@ -194,6 +194,6 @@ def test_of_two_publishers_one_remains_and_nothing_is_published_twice(pipe: Pipe
             remaining = second if first.error else first
             remaining.until(pipe.is_caught_up, "the other goes on")
             ended = first if first.error else second
-            assert isinstance(ended.ended(), LeaseLost)
+            assert isinstance(ended.ended(), PublisherReplaced)
 
     pipe.assert_exactly_once("t")

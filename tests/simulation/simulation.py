@@ -26,12 +26,12 @@ from tailrace_publisher.errors import (
     DatabaseReplaced,
     DeliveryRejected,
     ForeignRecords,
-    LeaseLost,
-    LsnWentBack,
+    LsnWentBackwards,
     PermissionMissing,
     PositionExpired,
     PreflightError,
     PublisherError,
+    PublisherReplaced,
     ReplicaBehind,
     ReshardRefused,
     RowsSwitched,
@@ -364,9 +364,9 @@ class Simulation:
         self.takeovers += 1  # it takes the transactional id and writes progress records
 
     def _is_of_another_line(self, error: PublisherError) -> bool:
-        if isinstance(error, LsnWentBack) and self.fell_behind:
+        if isinstance(error, LsnWentBackwards) and self.fell_behind:
             return True
-        return isinstance(error, DatabaseReplaced | LsnWentBack) and self.is_line_left()
+        return isinstance(error, DatabaseReplaced | LsnWentBackwards) and self.is_line_left()
 
     def _die(self) -> None:
         self._dead = True
@@ -559,7 +559,7 @@ class Simulation:
         ) from error
 
     def _is_due(self, error: PublisherError, shard: Shard) -> bool:
-        if isinstance(error, LeaseLost):
+        if isinstance(error, PublisherReplaced):
             return self.intrusions > 1 or self.takeovers > 0
         if isinstance(error, ShardsDiffer | DeliveryRejected) and (
             self._is_outdated or self.is_half_divided

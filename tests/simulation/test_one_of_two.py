@@ -13,7 +13,7 @@ from tailrace_publisher.daemon.shards.agreed_map import agreed_map, command_prod
 from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import CheckpointEncoder
-from tailrace_publisher.errors import ConfigError, LeaseLost, ShardsDiffer
+from tailrace_publisher.errors import ConfigError, PublisherReplaced, ShardsDiffer
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.records.checkpoint import CheckpointKey
@@ -81,9 +81,9 @@ def test_a_publisher_of_an_earlier_release_is_fenced_under_its_own_id():
 
     world.run(config, most=300)  # shorter than a transaction may be open
 
-    with suppress(LeaseLost):  # told here, or with the commit
+    with suppress(PublisherReplaced):  # told here, or with the commit
         running.produce(config.topics.offsets, [(b"k", b"v", 0)], {})
-    with pytest.raises(LeaseLost):
+    with pytest.raises(PublisherReplaced):
         running.commit()
     found = world.stored(config).database
     assert found is not None

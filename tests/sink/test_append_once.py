@@ -200,7 +200,7 @@ def test_the_only_table_stops_and_comes_back(source: Source, lake: Lake):
     source.commit(lambda t: t.insert(table, id=10))
     source.publish()
     lake.catch_up()
-    assert "made again" in lake.commits()[-1]["stopped"]
+    assert "created again" in lake.commits()[-1]["stopped"]
 
     source.publish(snapshotting=[table])
     source.snapshot(table, list(table.rows.values()))

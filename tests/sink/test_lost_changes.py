@@ -75,7 +75,7 @@ def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: 
 
     lake.catch_up()
 
-    stopped_alone(lake, loses, "made again")
+    stopped_alone(lake, loses, "created again")
     assert len(lake.rows("keeps")) == 11
 
 

@@ -14,7 +14,7 @@ from tailrace_publisher.deliver.topic_settings import (
     tell_durability,
     tell_retention,
 )
-from tailrace_publisher.errors import CheckpointForgets
+from tailrace_publisher.errors import CheckpointRetentionTooShort
 from tailrace_publisher.options.kafka import KafkaConfig
 
 DAY_MS = 86_400_000
@@ -50,7 +50,7 @@ def test_new_topics_get_as_many_copies_as_there_may_be_and_two_in_sync_of_three(
     ],
 )
 def test_a_checkpoint_topic_that_forgets_is_refused(settings: dict[str, str]):
-    with pytest.raises(CheckpointForgets, match=r"p\.offsets .*cleanup\.policy=compact"):
+    with pytest.raises(CheckpointRetentionTooShort, match=r"p\.offsets .*cleanup\.policy=compact"):
         check_keeps_newest("p.offsets", settings)
 
 

@@ -47,16 +47,16 @@ def test_records_before_a_moment_are_passed_over_and_those_of_open_transactions_
     closed: Lsn, wanted: Lsn
 ):
     moment = Moment(lsn=wanted)
-    assert moment.is_behind(record(closed)) == (closed < wanted)
-    assert not moment.is_behind(record(closed, is_closed=False))
+    assert moment.is_after(record(closed)) == (closed < wanted)
+    assert not moment.is_after(record(closed, is_closed=False))
     assert moment.has_reached(closed, None) == (closed >= wanted)
 
 
 def test_a_time_passes_over_what_was_committed_before_it():
     moment = Moment(time_ms=5_000)
-    assert not moment.is_behind(record(Lsn.ZERO))
-    assert moment.is_behind(record(Lsn.ZERO, commit_ms=4_999))
-    assert not moment.is_behind(record(Lsn.ZERO, commit_ms=None))
+    assert not moment.is_after(record(Lsn.ZERO))
+    assert moment.is_after(record(Lsn.ZERO, commit_ms=4_999))
+    assert not moment.is_after(record(Lsn.ZERO, commit_ms=None))
     assert (moment.has_reached(Lsn.ZERO, 4_999), moment.has_reached(Lsn.ZERO, 5_000)) == (
         False,
         True,

@@ -19,7 +19,7 @@ from tailrace_schemas.events.envelope import (
 from tailrace_schemas.events.flat import FLAT_FIELDS, flat_schema, value_schema
 from tailrace_schemas.events.forms import EventForm, form_of
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
-from tailrace_sink.errors import SNAPSHOT_HELPS, EventFormUnread
+from tailrace_sink.errors import SNAPSHOT_HELPS, UnsupportedEventForm
 from tailrace_sink.fold.table_batch import TableBatches
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.decode import writer_schema
@@ -80,8 +80,8 @@ def test_the_sink_stops_a_table_of_flat_events_by_the_options_name() -> None:
 
     assert [batch.table for batch in listed] == [other.table]
     (error,) = stopped.values()
-    assert isinstance(error, EventFormUnread)
+    assert isinstance(error, UnsupportedEventForm)
     assert f"topic {topics[7]}: its events have the publisher's event_form: flat" in str(error)
     assert SNAPSHOT_HELPS not in str(error), "a snapshot would be flat, too"
-    with pytest.raises(EventFormUnread):
+    with pytest.raises(UnsupportedEventForm):
         writer_schema(7, schemas[7], topics[7])

@@ -15,7 +15,7 @@ from tailrace_schemas.events.flat import value_schema
 from tailrace_schemas.events.forms import EventForm, EventShape
 from tailrace_schemas.events.json_schema import json_schema
 from tailrace_schemas.events.serializations import JsonDecimals, Serialization
-from tailrace_sink.errors import SNAPSHOT_HELPS, EventFormUnread
+from tailrace_sink.errors import SNAPSHOT_HELPS, UnsupportedEventForm
 from tailrace_sink.rows.decode import writer_schema
 from tests.unit.test_schemas_contract import SCHEMA, TABLE
 
@@ -37,7 +37,9 @@ def test_the_version_is_rebuilt_from_a_json_schema(
     assert value_schema(form, "p", rebuilt) == avro
     assert key_schema("p", rebuilt) == key_schema("p", SCHEMA)
     assert EventShape.of(told) == EventShape(form, serialization)
-    with pytest.raises(EventFormUnread, match=f"serialization: {serialization}, and") as caught:
+    with pytest.raises(
+        UnsupportedEventForm, match=f"serialization: {serialization}, and"
+    ) as caught:
         writer_schema(7, told, "p.t")
     assert SNAPSHOT_HELPS not in str(caught.value), "a snapshot would be the same"
 

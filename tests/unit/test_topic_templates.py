@@ -12,7 +12,7 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.templates import TopicTemplate
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
-from tailrace_sink.errors import SNAPSHOT_HELPS, TopicNameUnread
+from tailrace_sink.errors import SNAPSHOT_HELPS, UnsupportedTopicName
 from tailrace_sink.fold.table_batch import TableBatches
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tests.least_options import LEAST
@@ -135,7 +135,7 @@ def test_the_sink_stops_a_table_by_the_options_name():
     assert [batch.topic for batch in batches] == topics[2:]
     assert set(stopped) == set(topics[:2])
     error = stopped["p.dbo.orders"]
-    assert isinstance(error, TopicNameUnread)
+    assert isinstance(error, UnsupportedTopicName)
     assert "topic_names" in str(error)
     assert SNAPSHOT_HELPS not in str(error), "a snapshot would be in the same topic"
 

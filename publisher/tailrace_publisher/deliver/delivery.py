@@ -84,7 +84,7 @@ class KafkaDelivery:
             KafkaUnavailable: no broker answered; calling again may help.
             RegistryError: the registry did not take the fixed records' schemas.
             DeliveryRejected: the brokers refuse us.
-            CheckpointForgets: the checkpoint topic does not keep its records.
+            CheckpointRetentionTooShort: the checkpoint topic does not keep its records.
         """
         self._topics.ensure_own()
         self._records = FixedRecords(self._target, self._options)
@@ -124,7 +124,7 @@ class KafkaDelivery:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
             RecordTooLarge: a record is larger than the producer may send.
             DeliveryRejected: its topic was never ensured.
-            OutcomeUnknown, LeaseLost: the producer is used up.
+            OutcomeUnknown, PublisherReplaced: the producer is used up.
         """
         if encoded.letters:
             self._send_letters(list(encoded.letters.values()))
@@ -149,7 +149,7 @@ class KafkaDelivery:
         """Queue begins and ends of source transactions, beside the events that they speak of.
 
         Raises:
-            KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
+            KafkaUnavailable, OutcomeUnknown, PublisherReplaced: as :meth:`send`.
         """
         if boundaries:
             messages = self._encoders().boundaries(boundaries)
@@ -159,7 +159,7 @@ class KafkaDelivery:
         """Queue schema changes, before the first event of theirs.
 
         Raises:
-            KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
+            KafkaUnavailable, OutcomeUnknown, PublisherReplaced: as :meth:`send`.
         """
         messages = self._encoders().schema_changes(changes)
         self._send_beside(self._names.ddl(self._target.database), messages)
@@ -215,7 +215,7 @@ class KafkaDelivery:
             DeliveryTimeout, KafkaUnavailable: not committed; start again from the checkpoint.
             OutcomeUnknown: perhaps committed; start again from the checkpoint, read back.
             DeliveryRejected, TopicRefused: not committed, and it would be refused again.
-            LeaseLost: not committed; another publisher has taken over.
+            PublisherReplaced: not committed; another publisher has taken over.
         """
         producer = self._started()
         producer.begin()
@@ -251,8 +251,8 @@ class KafkaDelivery:
         """Throw away what was sent since the last commit; nothing happens when that is nothing.
 
         Raises:
-            KafkaUnavailable, OutcomeUnknown, LeaseLost: the producer is used up; what was sent will
-                still never be visible.
+            KafkaUnavailable, OutcomeUnknown, PublisherReplaced: the producer cannot be used again;
+                what was sent never becomes visible.
         """
         self._reset()
         if self._producer is not None:
@@ -273,7 +273,7 @@ class KafkaDelivery:
         Raises:
             RecordTooLarge: the brokers do not take it.
             DeliveryRejected: it cannot be made small enough.
-            DeliveryError, LeaseLost: see :meth:`commit`.
+            DeliveryError, PublisherReplaced: see :meth:`commit`.
         """
         topic, partition = self._names.progress, self._target.partition
         encode, bytes_max = self._encoders().progress, self._topics.progress_bytes_max

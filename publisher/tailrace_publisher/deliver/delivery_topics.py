@@ -50,7 +50,7 @@ class DeliveryTopics:
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused one, or it has another number of partitions.
-            CheckpointForgets: the checkpoint topic does not keep its records.
+            CheckpointRetentionTooShort: the checkpoint topic does not keep its records.
         """
         own = [self._names.offsets, self._names.progress]
         self.ensure(
@@ -114,7 +114,7 @@ class DeliveryTopics:
         """Look at how checkpoint and progress are kept.
 
         Raises:
-            CheckpointForgets: the checkpoint topic does not keep its records.
+            CheckpointRetentionTooShort: the checkpoint topic does not keep its records.
         """
         admin = self._admin()
         settings = admin.settings(own)

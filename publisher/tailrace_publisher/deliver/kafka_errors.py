@@ -13,9 +13,9 @@ from tailrace_publisher.errors import (
     DeliveryError,
     DeliveryRejected,
     KafkaUnavailable,
-    LeaseLost,
     OutcomeUnknown,
     PublisherError,
+    PublisherReplaced,
     RecordTooLarge,
     TopicRefused,
 )
@@ -136,7 +136,7 @@ def undelivered(topic: str, partition: int, failure: object) -> PublisherError:
         return OutcomeUnknown(f"{where}: a record was not delivered: {failure}")
     error = translate_code(f"{where}: a record was not delivered", failure, topic)
     # What is not known to be for good may go away with a new producer.
-    is_known = isinstance(error, LeaseLost) or error.retryable or failure.code() in _FIXES
+    is_known = isinstance(error, PublisherReplaced) or error.retryable or failure.code() in _FIXES
     return error if is_known else OutcomeUnknown(str(error))
 
 
@@ -151,7 +151,7 @@ def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> Pu
     code = inner.code()
     reason = f"{what}: {inner.name()}: {inner.str()}"
     if code in FENCED:
-        return LeaseLost(
+        return PublisherReplaced(
             f"{reason}: another publisher with the same transactional id has taken over"
         )
     if topic is not None and code in _OF_ONE_TOPIC:

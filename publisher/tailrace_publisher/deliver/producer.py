@@ -111,7 +111,7 @@ class TransactionalProducer:
         Raises:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
             RecordTooLarge: a message is larger than message.max.bytes of the producer.
-            OutcomeUnknown, LeaseLost: the producer is used up.
+            OutcomeUnknown, PublisherReplaced: the producer is used up.
         """
         producer = self._alive()
         produce = producer.produce if headers is None else _with(headers, producer.produce)
@@ -162,7 +162,7 @@ class TransactionalProducer:
         Raises:
             DeliveryTimeout: not within the time; nothing is committed.
             PublisherError: what ``failure`` gave; nothing is committed.
-            OutcomeUnknown, LeaseLost: the producer is used up.
+            OutcomeUnknown, PublisherReplaced: the producer is used up.
         """
         producer = self._alive()
         deadline = self._clock.monotonic() + self._timeout_s
@@ -191,7 +191,7 @@ class TransactionalProducer:
 
         Raises:
             OutcomeUnknown: it may or may not be committed.
-            LeaseLost, DeliveryRejected, DeliveryTimeout: it is not.
+            PublisherReplaced, DeliveryRejected, DeliveryTimeout: it is not.
         """
         producer = self._alive()
         deadline = self._clock.monotonic() + self._timeout_s
@@ -218,8 +218,8 @@ class TransactionalProducer:
         """Abort the open transaction; nothing happens when there is none.
 
         Raises:
-            KafkaUnavailable, OutcomeUnknown, LeaseLost: the producer is used up; what was sent will
-                still never be visible.
+            KafkaUnavailable, OutcomeUnknown, PublisherReplaced: the producer cannot be used again;
+                what was sent never becomes visible.
         """
         if self._producer is None or self._began is None:
             return

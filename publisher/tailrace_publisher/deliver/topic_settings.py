@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
-from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
+from tailrace_publisher.errors import CheckpointRetentionTooShort, KafkaUnavailable, TopicCompacted
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.ports import Clock, KafkaAdmin
 
@@ -88,12 +88,12 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
     """Check that the newest record of every key stays in a topic.
 
     Raises:
-        CheckpointForgets: it may be removed for its age or for the topic's size.
+        CheckpointRetentionTooShort: it may be removed for its age or for the topic's size.
     """
     policy = settings.get("cleanup.policy", "")
     limits = retention_limits(settings)
     if "compact" not in policy or ("delete" in policy and limits):
-        raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
+        raise CheckpointRetentionTooShort(topic, {"cleanup.policy": policy, **limits})
 
 
 def tell_retention(

@@ -21,12 +21,12 @@ class CheckpointUnavailable(CheckpointError):
     retryable = True
 
 
-class CheckpointForgets(CheckpointError):
+class CheckpointRetentionTooShort(CheckpointError):
     """The checkpoint topic's settings let records expire that a later start needs.
 
     Attributes:
         topic: the checkpoint topic.
-        settings: those that make it forget.
+        settings: those that let records expire.
     """
 
     def __init__(self, topic: str, settings: Mapping[str, str]) -> None:
@@ -34,9 +34,9 @@ class CheckpointForgets(CheckpointError):
         self.settings = dict(settings)
         found = ", ".join(f"{name}={value}" for name, value in settings.items())
         super().__init__(
-            f"topic {topic} forgets checkpoints ({found}): a table that does not change is written"
-            " there once, and must be found at every later start. Set its cleanup.policy:"
-            f" kafka-configs --alter --entity-type topics --entity-name {topic}"
+            f"topic {topic} lets checkpoints expire ({found}): a table that does not change is"
+            " written there once, and must be found at every later start. Fix: set its"
+            f" cleanup.policy: kafka-configs --alter --entity-type topics --entity-name {topic}"
             " --add-config cleanup.policy=compact"
         )
 
@@ -69,5 +69,5 @@ class ReshardRefused(CheckpointError):
     """What is published cannot be divided anew, or not now; says what to do first."""
 
 
-class LeaseLost(CheckpointError):
+class PublisherReplaced(CheckpointError):
     """Another publisher with the same transactional id has taken over: this one must end."""

@@ -240,7 +240,7 @@ class DatabaseReplaced(SourceError):
     of_one_table = False
 
 
-class LsnWentBack(SourceError):
+class LsnWentBackwards(SourceError):
     """The newest LSN of the database is older than our position: it was restored or replaced."""
 
     heals = False

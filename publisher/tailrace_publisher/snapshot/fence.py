@@ -21,7 +21,7 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.log.commit_times import commit_behind_time, local_time
+from tailrace_publisher.source.log.commit_times import commit_after_time, local_time
 from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.log.queries import max_lsn, newest_loss_by_ddl
 from tailrace_publisher.source.log.scan_sessions import (
@@ -106,18 +106,18 @@ class FenceSource:
         sessions = self._sessions()
         if sessions is None or (captured_lsn(sessions) or Lsn.ZERO) < fence.log_end:
             return None
-        return self._without_ddl_behind(fence.log_end)
+        return self._without_later_ddl(fence.log_end)
 
     def _reached_in_time(self, fence: Fence) -> Lsn | None:
-        later = commit_behind_time(self._connection, fence.moment + _ROUNDING, fence.position)
+        later = commit_after_time(self._connection, fence.moment + _ROUNDING, fence.position)
         if later is not None:
             return later
         sessions = self._sessions()
-        if sessions is None or not is_behind(sessions, fence, self._maxtrans.read()):
+        if sessions is None or not was_drained_after(sessions, fence, self._maxtrans.read()):
             return None
-        return self._without_ddl_behind(Lsn.MAX)
+        return self._without_later_ddl(Lsn.MAX)
 
-    def _without_ddl_behind(self, mark: Lsn) -> Lsn | None:
+    def _without_later_ddl(self, mark: Lsn) -> Lsn | None:
         """The newest LSN, asked anew: what a session captured is in it; None while DDL is behind.
 
         DDL has an LSN of its own and no entry in ``cdc.lsn_time_mapping``. What was read behind a
@@ -145,8 +145,8 @@ class FenceSource:
             return None
 
 
-def is_behind(sessions: Sessions, fence: Fence, maxtrans: int | None) -> bool:
-    """Whether a session proves that the log was drained behind the moment of a fence."""
+def was_drained_after(sessions: Sessions, fence: Fence, maxtrans: int | None) -> bool:
+    """Whether a session proves that the log was drained after the moment of a fence."""
     return any(
         is_drained(session, maxtrans)
         and (

@@ -60,7 +60,7 @@ class ChunkStatements:
         """The rows from the beginning on; parameter: rows at most."""
         return f"{self._select}{self._where()}{self._order}"
 
-    def behind(self, level: int) -> str:
+    def rows_after(self, level: int) -> str:
         """The rows behind a key that have its first columns.
 
         Args:

@@ -196,7 +196,7 @@ class TableReader:
         if self._behind is None:
             statement, parameters = self._statements.first(), []
         else:
-            statement = self._statements.behind(self._level)
+            statement = self._statements.rows_after(self._level)
             parameters = self._behind[: self._level + 1]
         bounds = PageLimit(asked, left.size)
         in_blocks = self._blocks_of(source, asked)

@@ -101,14 +101,14 @@ class Sink:
         self.fold.close()
         self._traces.close()
 
-    def look_behind(self) -> None:
-        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+    def continue_after_loss(self) -> None:
+        """Continue after what the progress topic no longer has, if it lacks what comes next.
 
         Raises:
             SinkError: Kafka does not answer, or the lake cannot be written.
             RegistryError: a schema could not be looked up.
         """
-        self.log.look_behind()
+        self.log.continue_after_loss()
 
     def next_offsets(self) -> dict[int, int]:
         """Where to read the progress topic from, by partition; empty means from its beginning."""

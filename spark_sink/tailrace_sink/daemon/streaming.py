@@ -78,7 +78,7 @@ class ProgressStream:
             return self._catch_up(stop)
 
     def _catch_up(self, stop: threading.Event) -> int:
-        self._sink.look_behind()
+        self._sink.continue_after_loss()
         return self._read_on(stop)
 
     def _read_on(self, stop: threading.Event) -> int:

@@ -16,16 +16,16 @@ from tailrace_sink.errors.base import (
 from tailrace_sink.errors.events import (
     BadRecord,
     BadRecordRefused,
-    EventFormUnread,
     SchemaUnknown,
-    TopicNameUnread,
+    UnsupportedEventForm,
+    UnsupportedTopicName,
 )
 from tailrace_sink.errors.kafka import (
     ChangesLost,
     KafkaUnavailable,
     ProgressTruncated,
     TopicGone,
-    TopicMadeAnew,
+    TopicRecreated,
     TopicUnknown,
 )
 from tailrace_sink.errors.lake import (
@@ -54,7 +54,6 @@ __all__ = [
     "ChangesLost",
     "ClassArchiveFailed",
     "ConfigError",
-    "EventFormUnread",
     "ForeignRecord",
     "KafkaUnavailable",
     "LakeTableChanged",
@@ -69,8 +68,9 @@ __all__ = [
     "TableError",
     "TableExcluded",
     "TopicGone",
-    "TopicMadeAnew",
-    "TopicNameUnread",
+    "TopicRecreated",
     "TopicUnknown",
+    "UnsupportedEventForm",
     "UnsupportedSchemaChange",
+    "UnsupportedTopicName",
 ]

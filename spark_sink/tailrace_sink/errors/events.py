@@ -25,8 +25,8 @@ class SchemaUnknown(TableError):
         )
 
 
-class EventFormUnread(TableError):
-    """The publisher was told to write events in another form than the sink reads.
+class UnsupportedEventForm(TableError):
+    """The publisher writes events in another form than the sink reads.
 
     The table stops alone. A new snapshot does not help as long as its events have that form.
 
@@ -45,8 +45,8 @@ class EventFormUnread(TableError):
         )
 
 
-class TopicNameUnread(TableError):
-    """The publisher was told to name topics otherwise than the sink finds their tables by.
+class UnsupportedTopicName(TableError):
+    """The publisher names topics by templates, and the sink reads default names only.
 
     The table stops alone. A new snapshot does not help as long as its topic has that name.
 

@@ -58,8 +58,8 @@ class TopicGone(SinkError):
         )
 
 
-class TopicMadeAnew(TableError):
-    """A topic begins anew below offsets that the lake has: it was deleted and made again.
+class TopicRecreated(TableError):
+    """A topic starts below offsets that the lake has: it was deleted and created again.
 
     The table stops alone; a new snapshot brings it back.
     """
@@ -67,6 +67,6 @@ class TopicMadeAnew(TableError):
     def __init__(self, topic: str) -> None:
         self.topic = topic
         super().__init__(
-            f"topic {topic} was deleted and made again: changes that it held may never have come;"
+            f"topic {topic} was deleted and created again: changes that it held may be missing;"
             f" take a new snapshot of its table {SNAPSHOT_HELPS}"
         )

@@ -30,7 +30,7 @@ from tailrace_sink.errors import (
     SchemaUnknown,
     SinkError,
     TableError,
-    TopicMadeAnew,
+    TopicRecreated,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.table_batch import TableBatch, TableBatches, without
@@ -133,7 +133,7 @@ class BatchApplier:
         sources, stopped = self._batches.of(plan.topics)
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
         stopped |= {
-            topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
+            topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_made_anew
         }
         sources = [self._with_start(of, before) for of in without(sources, stopped)]
         if is_small:

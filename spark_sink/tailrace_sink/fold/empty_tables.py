@@ -24,7 +24,7 @@ def registered_version(config: SinkConfig, topic: str, table: TableName) -> Tabl
 
     Raises:
         RegistryError: no answer, or refused.
-        EventFormUnread: its events would have another form than the sink reads.
+        UnsupportedEventForm: its events would have another form than the sink reads.
     """
     with open_registry(config.registry) as registry:
         found = registry.latest(value_subject(topic))

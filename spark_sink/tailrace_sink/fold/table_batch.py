@@ -11,14 +11,14 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import RegistryError
 from tailrace_sink.errors import (
-    EventFormUnread,
     ForeignRecord,
     SchemaUnknown,
     SinkError,
     TableExcluded,
-    TopicNameUnread,
+    UnsupportedEventForm,
+    UnsupportedTopicName,
 )
-from tailrace_sink.log.schema_store import SchemaNotKept
+from tailrace_sink.log.schema_store import SchemaNotStored
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
@@ -106,13 +106,13 @@ class TableBatches:
             topic = topic_range.topic
             try:
                 writers, missing = self._known(topic_range)
-            except (ForeignRecord, EventFormUnread) as error:
+            except (ForeignRecord, UnsupportedEventForm) as error:
                 stopped[topic] = error
                 continue
             tables = {writer.version.table for writer in writers}
             named = self._names.table_of(topic)
             if tables and (named is None or named.database not in {t.database for t in tables}):
-                stopped[topic] = TopicNameUnread(topic, str(min(tables)))
+                stopped[topic] = UnsupportedTopicName(topic, str(min(tables)))
                 continue
             if not tables and (missing or topic_range.is_whole) and named is not None:
                 # No event that can be read: its table is known by the topic's name only.
@@ -137,7 +137,7 @@ class TableBatches:
         for schema_id in sorted(topic_range.schema_ids):
             try:
                 writers.append(self._writer(schema_id, topic_range.topic))
-            except (RegistryError, SchemaNotKept) as error:
+            except (RegistryError, SchemaNotStored) as error:
                 if error.retryable:
                     raise
                 missing[schema_id] = str(error)

@@ -98,8 +98,8 @@ class LogWriter:
         )
         return self.state
 
-    def look_behind(self) -> None:
-        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+    def continue_after_loss(self) -> None:
+        """Continue after what the progress topic no longer has, if it lacks what comes next.
 
         Raises:
             SinkError: Kafka does not answer, or the lake cannot be written.

@@ -17,7 +17,7 @@ from tailrace_sink.errors import (
     KafkaUnavailable,
     SinkError,
     TopicGone,
-    TopicMadeAnew,
+    TopicRecreated,
     TopicUnknown,
 )
 from tailrace_sink.kafka.offset_reads import client_properties
@@ -116,7 +116,7 @@ class TopicCheck:
                 return ChangesLost(where, reason, starts)
             if end > has.end:
                 if self._is_long_so(topic):
-                    return TopicMadeAnew(topic)
+                    return TopicRecreated(topic)
                 return KafkaUnavailable(f"{where} ends at {has.end}, not at {end}: waiting")
             if end > has.stable_end:
                 return KafkaUnavailable(

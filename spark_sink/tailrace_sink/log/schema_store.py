@@ -18,7 +18,7 @@ from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.spark.jvm_errors import translated
 
 
-class SchemaNotKept(SinkError):
+class SchemaNotStored(SinkError):
     """The lake does not have a writer schema that a record names."""
 
 
@@ -46,7 +46,7 @@ class SchemaStore:
         """A writer schema: from the lake, else from the registry and then into the lake.
 
         Raises:
-            SchemaNotKept: the lake does not have it, and there is no registry to ask.
+            SchemaNotStored: the lake does not have it, and there is no registry to ask.
             RegistryError: the registry does not have it, or does not answer.
         """
         with self._lock:
@@ -76,7 +76,7 @@ class SchemaStore:
             kept: dict[str, Any] = json.loads(text)
             return kept
         if self._registry is None:
-            raise SchemaNotKept(f"the lake has no schema {schema_id} at {path}")
+            raise SchemaNotStored(f"the lake has no schema {schema_id} at {path}")
         schema = self._registry(schema_id)
         try:
             write_text(self._spark, self._table, path, json.dumps(schema))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tailrace_schemas.records.progress import PartitionProgress
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_sink.errors import TopicMadeAnew
+from tailrace_sink.errors import TopicRecreated
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.topic_ranges import (
     TopicRange,
@@ -99,7 +99,7 @@ class RangeSorter:
             return
         reason = record.why_lost(part)
         if reason is None and topic in into and _is_below(part, into[topic]):
-            reason = str(TopicMadeAnew(topic))
+            reason = str(TopicRecreated(topic))
         if reason is not None:
             # What was read before stays; of a snapshot that is not whole nothing is of use. That it
             # is named has to be known: the rest of it would be taken for the whole.

@@ -20,7 +20,7 @@ from tailrace_schemas.events.envelope import TableSchema, nested_only, table_sch
 from tailrace_schemas.events.forms import EventShape
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.topics.escaped_names import avro_name
-from tailrace_sink.errors import EventFormUnread, ForeignRecord
+from tailrace_sink.errors import ForeignRecord, UnsupportedEventForm
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     COMMIT_TIME,
@@ -80,7 +80,7 @@ def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterS
 
     Raises:
         ForeignRecord: not an envelope of ours.
-        EventFormUnread: an event of ours in another form.
+        UnsupportedEventForm: an event of ours in another form.
     """
     try:
         check_form(schema, topic)
@@ -93,12 +93,12 @@ def check_form(schema: Mapping[str, Any], topic: str) -> None:
     """Refuse the registered schema of events that are not read.
 
     Raises:
-        EventFormUnread: the events have another form, or are not Avro.
+        UnsupportedEventForm: the events have another form, or are not Avro.
         ValueError: they have one that is not known here.
     """
     found = EventShape.of(schema).differences(_READ)
     if found:
-        raise EventFormUnread(topic, found)
+        raise UnsupportedEventForm(topic, found)
 
 
 def change_rows(

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tailrace_publisher.daemon.start.fencing import FencingCheck
-from tailrace_publisher.errors import LeaseLost
+from tailrace_publisher.errors import PublisherReplaced
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
@@ -16,7 +16,7 @@ from tailrace_schemas.topics.topic_names import TableName
 RECORD = DatabaseCheckpoint(ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 1), 1)
 
 
-FENCED = LeaseLost("fenced")
+FENCED = PublisherReplaced("fenced")
 
 
 def fenced(last: DatabaseCheckpoint) -> FencingCheck:
@@ -38,7 +38,7 @@ def test_fenced_by_the_transaction_timeout_it_goes_on():
 def test_fenced_by_another_publisher_it_ends():
     fencing = fenced(RECORD)
 
-    with pytest.raises(LeaseLost, match="another publisher of database db"):
+    with pytest.raises(PublisherReplaced, match="another publisher of database db"):
         fencing.found(replace(RECORD, written_ms=2))
 
 
@@ -48,7 +48,7 @@ def test_who_ends_names_the_tables_that_stand_still():
         TableName("db", "dbo", "items"): "SchemaRefused: the registry says no",
     }
 
-    with pytest.raises(LeaseLost) as ended:
+    with pytest.raises(PublisherReplaced) as ended:
         fenced(RECORD).found(replace(RECORD, written_ms=2), stopped)
 
     told = str(ended.value)
@@ -68,9 +68,9 @@ def test_fenced_again_without_a_commit_between_it_waits_twice_as_long_and_looks_
     assert fencing.doubt(FENCED, 10) == 40
     fencing.written(RECORD)
     assert fencing.doubt(FENCED, 10) == 10
-    with pytest.raises(LeaseLost, match="another publisher") as found:
+    with pytest.raises(PublisherReplaced, match="another publisher") as found:
         fencing.found(replace(RECORD, written_ms=2))
-    with pytest.raises(LeaseLost, match="another publisher"):
+    with pytest.raises(PublisherReplaced, match="another publisher"):
         fencing.doubt(found.value, 10)
 
 
@@ -113,7 +113,7 @@ class TwoPublishers:
             if number not in self.ended:
                 try:
                     next(self.lives[number])
-                except LeaseLost:
+                except PublisherReplaced:
                     self.ended.add(number)
 
 
@@ -143,5 +143,5 @@ def test_one_that_was_not_committed_after_all_proves_nothing():
 
     assert fencing.found(RECORD)
     fencing.doubt(FENCED, 1)
-    with pytest.raises(LeaseLost, match="another publisher"):
+    with pytest.raises(PublisherReplaced, match="another publisher"):
         fencing.found(replace(RECORD, written_ms=3))

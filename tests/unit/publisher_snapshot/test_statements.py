@@ -26,9 +26,9 @@ def test_all_of_them_have_it_in_parentheses():
     select = f"SELECT TOP (?) {COLUMNS} FROM [dbo].[t] WHERE ({WHERE})"
     order = " ORDER BY [a], [b]"
     assert statements.first() == select + order
-    assert statements.behind(0) == f"{select} AND [a] > CAST(? AS int){order}"
+    assert statements.rows_after(0) == f"{select} AND [a] > CAST(? AS int){order}"
     further = "[a] = CAST(? AS int) AND [b] > CAST(? AS int)"
-    assert statements.behind(1) == f"{select} AND {further}{order}"
+    assert statements.rows_after(1) == f"{select} AND {further}{order}"
 
 
 def test_without_one_they_are_what_they_were():
@@ -37,7 +37,7 @@ def test_without_one_they_are_what_they_were():
     assert statements.whole == f"SELECT {COLUMNS} FROM [dbo].[t]"
     select = f"SELECT TOP (?) {COLUMNS} FROM [dbo].[t]"
     assert statements.first() == f"{select} ORDER BY [a]"
-    assert statements.behind(0) == f"{select} WHERE [a] > CAST(? AS int) ORDER BY [a]"
+    assert statements.rows_after(0) == f"{select} WHERE [a] > CAST(? AS int) ORDER BY [a]"
 
 
 def test_the_server_is_asked_about_the_same_condition():

@@ -217,7 +217,7 @@ def test_each_statement_is_a_seek_of_the_clustered_index(*, ordered: bool):
     statements = PageStatements.of(capture, schema)
     command = "[__$command_id], " if ordered else ""
 
-    for text in filter(None, (statements.rest, statements.rest_without_id, statements.behind)):
+    for text in filter(None, (statements.rest, statements.rest_without_id, statements.later)):
         where, order = re.fullmatch(r".* WHERE (.*) ORDER BY (.*);", text).groups()  # type: ignore[union-attr]
         assert order == f"[__$start_lsn], {command}[__$seqval], [__$operation]"
         assert "ISNULL(" not in where

@@ -200,8 +200,8 @@ def test_names_are_quoted_in_the_page_statements():
 
     statements = PageStatements.of(odd, schema)
 
-    for statement in (statements.rest, statements.rest_without_id, statements.behind):
+    for statement in (statements.rest, statements.rest_without_id, statements.later):
         assert "cdc.[we]]ird'name_CT]" in statement
         assert "[a]]b]" in statement
     assert statements.rest.count("?") == 8
-    assert statements.behind.count("?") == 3
+    assert statements.later.count("?") == 3

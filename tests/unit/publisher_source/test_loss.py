@@ -9,7 +9,7 @@ import pytest
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     DatabaseReplaced,
-    LsnWentBack,
+    LsnWentBackwards,
     PositionExpired,
     ReplicaBehind,
 )
@@ -186,9 +186,9 @@ def test_a_fork_point_is_a_number_of_the_parts_in_decimal():
 
 def test_a_newest_lsn_below_our_position_is_a_restore():
     check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 3), is_secondary=False)
-    with pytest.raises(LsnWentBack):
+    with pytest.raises(LsnWentBackwards):
         check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 2), is_secondary=False)
-    with pytest.raises(LsnWentBack):
+    with pytest.raises(LsnWentBackwards):
         check_not_backwards("db", Lsn(1, 2, 3), None, is_secondary=False)
 
 

@@ -48,7 +48,7 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
 
     Raises:
         CheckpointError: nothing of the database was published under the prefix.
-        LsnWentBack: its newest LSN is below the position: what comes next would be left out.
+        LsnWentBackwards: its newest LSN is below the position: what comes next would be left out.
         PublisherError, RegistryError: a part does not answer, or refuses.
     """
     database = config.source.database

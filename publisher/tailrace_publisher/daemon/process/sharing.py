@@ -23,7 +23,7 @@ from tailrace_publisher.daemon.session.conductor import Conductor
 from tailrace_publisher.daemon.session.retry_bounds import backoff_s
 from tailrace_publisher.daemon.shards.agreed_map import agreed_map, wanted_map
 from tailrace_publisher.daemon.status.shard_board import ShardBoard
-from tailrace_publisher.errors import LeaseLost, PublisherError, ShardsDiffer
+from tailrace_publisher.errors import PublisherError, PublisherReplaced, ShardsDiffer
 from tailrace_publisher.errors.one_table import text_of
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.runtime import Runtime
@@ -203,7 +203,7 @@ class SharingPublisher:
         """
         for taken in failed.values():
             error = taken.ending.exception()
-            if isinstance(error, PublisherError) and not isinstance(error, LeaseLost):
+            if isinstance(error, PublisherError) and not isinstance(error, PublisherReplaced):
                 raise error
 
 

@@ -206,7 +206,7 @@ class Committer:
             ahead_s: seconds that pass before the next call.
 
         Raises:
-            DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
+            DeliveryError, PublisherReplaced: see :meth:`KafkaDelivery.commit`.
         """
         age_s = self._delivery.age_s
         if age_s is not None and age_s + ahead_s >= self._age_max_s:
@@ -216,7 +216,7 @@ class Committer:
         """Commit what was sent with the progress and checkpoint records.
 
         Raises:
-            DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
+            DeliveryError, PublisherReplaced: see :meth:`KafkaDelivery.commit`.
         """
         state = self.state
         closed = is_closed(state.position)

@@ -17,8 +17,8 @@ from tailrace_publisher.daemon.status.status_board import Board
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
 from tailrace_publisher.errors import (
     ForeignRecords,
-    LeaseLost,
     PublisherError,
+    PublisherReplaced,
     SchemaRefused,
     TableFailed,
 )
@@ -77,7 +77,7 @@ class Conductor:
                     session.run()
             except TableFailed as error:
                 self._note_failed(error)
-            except LeaseLost as error:
+            except PublisherReplaced as error:
                 self._wait(error, self._fencing.doubt(error, self._runtime.config.heartbeat_s))
             except (PublisherError, RegistryError) as error:
                 if isinstance(error, RegistryError):

@@ -11,7 +11,7 @@ from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.catalog.ddl_statements import DdlStatement, ddl_behind
+from tailrace_publisher.source.catalog.ddl_statements import DdlStatement, ddl_after
 from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -70,7 +70,7 @@ class SchemaChanges:
 
     def _by_ddl(self, known: Lsn) -> Iterator[SchemaChange]:
         tables = {table.instances[-1].source_object_id: table for table in self._published()}
-        for statement in ddl_behind(self._control, known):
+        for statement in ddl_after(self._control, known):
             table = tables.get(statement.source_object_id)
             change = None if table is None else self._of_statement(table, statement)
             if change is not None:

@@ -17,7 +17,7 @@ from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
 from tailrace_publisher.errors import (
     CheckpointUnavailable,
     ConfigError,
-    LeaseLost,
+    PublisherReplaced,
     ShardsDiffer,
 )
 from tailrace_publisher.options.publisher_config import PublisherConfig
@@ -155,7 +155,7 @@ def _written(config: PublisherConfig, kafka: KafkaAccess, wanted: ShardMap) -> S
         producer.begin()
         producer.produce(topic, [(MAP_KEY, wanted.to_bytes(), 0)], {})
         producer.commit()
-    except LeaseLost as error:
+    except PublisherReplaced as error:
         raise CheckpointUnavailable(
             f"another publisher writes the first map into topic {topic}: it is read anew"
         ) from error

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tailrace_publisher.errors import LeaseLost
+from tailrace_publisher.errors import PublisherReplaced
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.topics.topic_names import TableName
 
@@ -50,11 +50,11 @@ class FencingCheck:
             stopped: the tables that are stopped in it, and why: the error names them, too.
 
         Raises:
-            LeaseLost: we were fenced, and somebody else has committed since.
+            PublisherReplaced: we were fenced, and somebody else has committed since.
         """
         if self.is_in_doubt and current not in (self._last, self._tried):
             self._is_replaced = True
-            raise LeaseLost(
+            raise PublisherReplaced(
                 f"another publisher of database {self._database} with the same prefix has"
                 " taken over: end one of them, or give it a prefix of its own"
                 + _of_stopped(stopped or {})
@@ -73,7 +73,7 @@ class FencingCheck:
             Whether it is the one that this process wrote last, so that nobody else has committed.
 
         Raises:
-            LeaseLost: as of :meth:`check`.
+            PublisherReplaced: as of :meth:`check`.
         """
         self.check(current, stopped)
         if current is not None and current == self._tried:
@@ -93,7 +93,7 @@ class FencingCheck:
         self._tried = None
         self._doubts = 0
 
-    def doubt(self, error: LeaseLost, heartbeat_s: float) -> float:
+    def doubt(self, error: PublisherReplaced, heartbeat_s: float) -> float:
         """We were fenced: the next start has to find out by whom.
 
         Args:
@@ -104,7 +104,7 @@ class FencingCheck:
             How long to wait before that start, seconds.
 
         Raises:
-            LeaseLost: the error, when another publisher was found to have taken over.
+            PublisherReplaced: the error, when another publisher was found to have taken over.
         """
         if self._is_replaced:
             raise error

@@ -34,7 +34,7 @@ def begin_without_checkpoint(
     Raises:
         CheckpointLost: the database was published before, and nobody accepted that its checkpoint
             is lost.
-        LsnWentBack: the loss is accepted, but the database is older than what was published.
+        LsnWentBackwards: the loss is accepted, but the database is older than what was published.
         CheckpointUnavailable: a topic could not be read.
         CheckpointError: the progress topic holds a foreign record.
         RegistryError: a record's schema cannot be had.

@@ -13,7 +13,7 @@ from tailrace_publisher.daemon.start.lost_checkpoint import begin_without_checkp
 from tailrace_publisher.daemon.start.read_mode import take_read_mode
 from tailrace_publisher.daemon.start.start import begin_where_wanted, tell_ignored
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
-from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost
+from tailrace_publisher.errors import CheckpointLost, ConfigError, PublisherReplaced
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics
@@ -41,7 +41,7 @@ def opened_state(
         kept: what outlives the session.
 
     Raises:
-        LeaseLost: another publisher has taken over.
+        PublisherReplaced: another publisher has taken over.
         ShardsDiffer: the tables were divided anew meanwhile.
         ConfigError: another database is published under the prefix.
         PublisherError, RegistryError: a part does not answer, or the database is not the same.
@@ -66,7 +66,7 @@ def opened_state(
         except CheckpointLost as error:
             if read_checkpoints(topics).database is None:
                 raise
-            raise LeaseLost(
+            raise PublisherReplaced(
                 f"another publisher of database {topics.database} with the same prefix began while"
                 " this one started: end one of them, or give it a prefix of its own"
             ) from error

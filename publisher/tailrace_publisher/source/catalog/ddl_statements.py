@@ -26,8 +26,8 @@ class DdlStatement:
     local_time: datetime
 
 
-def ddl_behind(connection: Connection, lsn: Lsn) -> list[DdlStatement]:
-    """The statements behind an LSN, oldest first; once each, however many instances a table has.
+def ddl_after(connection: Connection, lsn: Lsn) -> list[DdlStatement]:
+    """Read the statements after an LSN, oldest first; once each, for any number of instances.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
 

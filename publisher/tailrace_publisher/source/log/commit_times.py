@@ -257,16 +257,15 @@ def commits_statement(*, with_offset: bool) -> str:
     )
 
 
-def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> Lsn | None:
-    """The first commit behind an LSN that ended later than a moment of the server's local time.
+def commit_after_time(connection: Connection, time: datetime, lsn: Lsn) -> Lsn | None:
+    """Find the first commit after an LSN that ended after a moment of the server's local time.
 
-    Only what is behind the LSN is looked at, which bounds both the cost and the mistakes of a clock
-    that was set back.
+    The LSN bounds both the cost and the mistakes of a clock that was set back.
     """
     rows = connection.query(
         "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
         " WHERE start_lsn > ? AND tran_end_time > CAST(? AS datetime) ORDER BY start_lsn",
-        behind.to_bytes(),
+        lsn.to_bytes(),
         time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}",
     )
     return Lsn.from_bytes(rows[0][0]) if rows else None

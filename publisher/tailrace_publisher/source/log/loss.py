@@ -8,7 +8,7 @@ from typing import Final
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     DatabaseReplaced,
-    LsnWentBack,
+    LsnWentBackwards,
     PositionExpired,
     ReplicaBehind,
 )
@@ -176,7 +176,7 @@ def check_not_backwards(
 
     Raises:
         ReplicaBehind: the newest LSN is older than the position, on a copy that may catch up.
-        LsnWentBack: the newest LSN is older than the position.
+        LsnWentBackwards: the newest LSN is older than the position.
     """
     if newest is None or newest < position:
         if is_secondary:
@@ -186,7 +186,7 @@ def check_not_backwards(
                 " (redo_queue_size of sys.dm_hadr_database_replica_states), or the primary was"
                 " restored"
             )
-        raise LsnWentBack(
+        raise LsnWentBackwards(
             f"database {database}: changes up to {position} were published but its newest LSN is"
             f" {newest or 'none'}: it was restored, or CDC was disabled and enabled again. Publish"
             " it under a new prefix, which takes a new snapshot"

@@ -77,22 +77,22 @@ class PageStatements:
     NULL is a command id, too: an update of the server adds the column to the change tables that are
     there, without a value for the rows that are (KB 3030352). It is read as 0, and sorts as 0 does:
     a transaction's rows in one table have it all or none of them. Comparisons leave NULL out, and
-    would be no seek with ISNULL around the column, so behind command id 0 there are two statements.
+    would be no seek with ISNULL around the column, so after command id 0 there are two statements.
 
     Attributes:
         rest: remaining rows of a transaction; parameters: rows, LSN, then the bound, the command
             id twice where the table is ordered by it, seqval twice, operation.
         rest_without_id: remaining rows whose command id is NULL; empty where the table is not
             ordered by it; parameters: rows, LSN, seqval three times, operation.
-        behind: rows of later transactions; parameters: rows, LSN, last LSN.
-        by_function: whether they read through the query function: behind the number of rows come
+        later: rows of later transactions; parameters: rows, LSN, last LSN.
+        by_function: whether they read through the query function: after the number of rows come
             the first and the last LSN that it is asked for. Where the range was ordered by the
             function's rows it would be sorted anew for each page, so it begins with the page.
     """
 
     rest: str
     rest_without_id: str
-    behind: str
+    later: str
     by_function: bool = False
 
     @classmethod
@@ -109,24 +109,24 @@ class PageStatements:
         )
         order = f"{'[__$command_id], ' if has_id else ''}[__$seqval], [__$operation]"
         order = f"ORDER BY [__$start_lsn], {order};"
-        behind = f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ? {order}"
+        later = f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ? {order}"
         further = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
         in_order = f"[__$seqval] >= ? AND ({further})"
         rest = f"{select} [__$start_lsn] = ?"
         if not has_id:
-            return cls(f"{rest} AND {in_order} {order}", "", behind, instance.by_function)
+            return cls(f"{rest} AND {in_order} {order}", "", later, instance.by_function)
         return cls(
             rest=f"{rest} AND [__$command_id] >= ?"
             f" AND ([__$command_id] > ? OR ([__$command_id] = ? AND ({further}))) {order}",
             rest_without_id=f"{rest} AND [__$command_id] IS NULL AND {in_order} {order}",
-            behind=behind,
+            later=later,
         )
 
     def rest_of(self, after: ChangePosition, asked: int) -> list[Bound]:
         """The statements of the remaining rows of a transaction, in the order of their rows.
 
         Args:
-            after: the position behind which rows are wanted.
+            after: the position after which rows are wanted.
             asked: how many rows.
         """
         seqval = after.seqval.to_bytes()
@@ -141,11 +141,11 @@ class PageStatements:
             return [with_id]
         return [(self.rest_without_id, (*start, seqval, *further)), with_id]
 
-    def behind_of(self, after: ChangePosition, up_to: Lsn, asked: int) -> Bound:
+    def later_of(self, after: ChangePosition, up_to: Lsn, asked: int) -> Bound:
         """The statement of the rows of later transactions, up to the end of the range."""
         first, last = after.commit_lsn, up_to.to_bytes()
         span = self._asked_of_function(first.increment().to_bytes(), last)
-        return self.behind, (asked, *span, first.to_bytes(), last)
+        return self.later, (asked, *span, first.to_bytes(), last)
 
     def _asked_of_function(self, first: bytes, last: bytes) -> tuple[bytes, ...]:
         """The range that a query function is asked for; nothing where there is none."""

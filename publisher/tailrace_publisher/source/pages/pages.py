@@ -258,7 +258,7 @@ class ChangePages:
         statements = self._statements
         if is_closed(self._after):
             rows, is_all = self._fetch(
-                reader, [statements.behind_of(self._after, self._up_to, asked)], asked
+                reader, [statements.later_of(self._after, self._up_to, asked)], asked
             )
         elif self._is_in_large_transaction or self._after.commit_lsn == self._up_to:
             rows, is_all = self._fetch(reader, statements.rest_of(self._after, asked), asked)
@@ -268,7 +268,7 @@ class ChangePages:
             # One round trip for both; the later transactions are of no use when it is a large one.
             both = [
                 *statements.rest_of(self._after, asked),
-                statements.behind_of(self._after, self._up_to, asked),
+                statements.later_of(self._after, self._up_to, asked),
             ]
             rows, is_all = self._fetch(reader, both, asked)
         return rows, _Ends.RANGE if is_all else _Ends.NOTHING

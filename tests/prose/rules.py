@@ -77,9 +77,9 @@ def page_faults(text: str) -> Iterator[Fault]:
     plain = _LINK.sub(r"\1", text)
     for number, line in enumerate(plain.splitlines(), 1):
         yield from word_faults(line, number)
-        if len(line) > COLUMNS_MAX and not line.startswith("|"):
+        if len(line) > COLUMNS_MAX and not line.lstrip().startswith("|"):
             yield Fault(number, f"{len(line)} columns", "one sentence a line")
-    prose = re.sub(r"(?m)^\|.*$", "", plain)
+    prose = re.sub(r"(?m)^ *\|.*$", "", plain)
     yield from sentence_faults(prose, 1)
 
 

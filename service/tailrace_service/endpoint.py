@@ -24,10 +24,9 @@ class EndpointRefused(ValueError):
 def daemon_endpoint(
     options: EndpointOptions, routes: Mapping[tuple[str, str], Route]
 ) -> Iterator[str | None]:
-    """The endpoint while the block runs; gives its address, None where no port was asked for.
+    """Open the endpoint while the block runs; gives its address, None without a port.
 
     Args:
-        options: of the daemon.
         routes: by method and path.
 
     Raises:
@@ -58,13 +57,13 @@ def daemon_endpoint(
 
 
 def status_response(request: Request, status: DaemonStatus) -> Response:
-    """What a daemon tells of itself, as text or as JSON."""
+    """The status of a daemon, as text or as JSON."""
     if request.wants_text:
         return Response.of_text(status.to_text())
     return Response.of_json(status.to_json())
 
 
 def metrics_response(request: Request, metrics: Collector) -> Response:
-    """Counts, in the form that a scraper asks for."""
+    """Counts, in the form that a scraper accepts."""
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return Response(encode(metrics), content_type)

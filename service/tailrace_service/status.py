@@ -1,7 +1,7 @@
-"""What the daemons tell at /status: its shape, as JSON and as text.
+"""The answer of /status: its shape, as JSON and as text.
 
-Both programs make it, and ``tailrace lag`` and ``tailrace web`` read it, so it is part of the
-contract. A field that is not known is null; new fields may come.
+Both daemons write it, ``tailrace status`` and ``tailrace web`` read it. A field that is not known
+is null; new fields may come.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ UNREAD_STATES: Final = frozenset({"pending", "snapshotting", "rereading"})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that was told.
+    """An error that a daemon reported.
 
     Attributes:
         at_ms: when, milliseconds UTC.
-        error: its class.
-        reason: its text.
         table: the one table that it is of; None where it is of all.
     """
 
@@ -46,22 +44,20 @@ class TableStatus:
     """One table, at one of the daemons.
 
     Attributes:
-        table: schema.table.
         topic: where its events are; empty where there can be none.
-        state: publisher: pending, snapshotting, halted (its snapshot was stopped, its changes go
-            on), followed, rereading (the same, beside a partial snapshot), lost, stopped, missing;
-            sink: followed, held (its snapshot is not over),
-            stopped, excluded.
+        state: publisher: pending, snapshotting, halted (its snapshot was stopped, its changes
+            continue), followed, rereading (the same, during a partial snapshot), lost, stopped,
+            missing; sink: followed, held (its snapshot is not over), stopped, excluded.
         lsn: up to which it is published, or folded into the lake's table.
-        log_lsn: of the sink: up to which the lake's log has it.
+        log_lsn: of the sink: up to which the lake's log holds it.
         rows: events committed, or changes that the lake holds, since its topic began; of the
             publisher since this process began.
-        snapshot_rows: rows of its snapshot that are out.
+        snapshot_rows: rows of its snapshot that are published.
         snapshot_bytes: of the values of those rows.
         snapshot_left_s: seconds that its snapshot will still take, by its last chunks; None where
             that cannot be said.
         snapshot_paused: whether its snapshot is paused.
-        snapshot_estimate: rows of the source table when its snapshot was begun, as the server
+        snapshot_estimate: rows of the source table when its snapshot started, as the server
             estimates them; None where it does not, or where ``snapshot.where`` leaves rows out.
         schema_lsn: of the schema version in force.
         reason: why it is stopped or lost.
@@ -87,20 +83,17 @@ class DaemonStatus:
     """One daemon.
 
     Attributes:
-        program: publisher or sink.
         state: starting, running, paused, retrying, ended, or stopped (of several databases, one
             whose error waiting does not cure).
         since_ms: since when it is in that state, milliseconds UTC.
-        now_ms: when this was told.
-        prefix: of the topics.
+        now_ms: when this was reported.
         database: the source database; None while the sink does not know it.
-        closed_lsn: up to which everything is out: in the topics, or in the lake's tables.
+        closed_lsn: up to which everything is published, or is in the lake's tables.
         closed_commit_ms: commit time at the source of that LSN, milliseconds UTC.
         log_lsn: of the sink: up to which the lake's log has everything.
-        lag_s: seconds that the topics, or the lake's tables, are known to be behind.
+        lag_s: lag in seconds of the topics, or of the lake's tables, as far as it is known.
         log_lag_s: of the sink: the same of the log.
         figures: further numbers, by name.
-        tables: by name.
         errors: the last ones, newest first.
     """
 
@@ -237,20 +230,20 @@ def by_name(tables: Iterable[TableStatus]) -> tuple[TableStatus, ...]:
 
 
 def of_shards(own: DaemonStatus, found: Sequence[DaemonStatus]) -> DaemonStatus:
-    """What shards, or the publishers that share them, tell together.
+    """Fold the status of several shards, or of the publishers that share them, into one.
 
     The closed LSN is the smallest, and none where one of them has none.
 
     Args:
-        own: gives what they have in common; where it is none of them, its state, figures and errors
-            count beside theirs.
+        own: gives what they have in common; if it is none of them, its state, figures and errors
+            count too.
         found: of each of them.
     """
     all_of = [*found] if own in found else [own, *found]
     closed = [status for status in found if status.closed_lsn is not None]
-    behind = min(closed, key=lambda status: status.closed_lsn or "", default=None)
+    least = min(closed, key=lambda status: status.closed_lsn or "", default=None)
     if len(closed) < len(found):
-        behind = None
+        least = None
     names = dict.fromkeys(name for status in all_of for name in status.figures)
     states = {status.state for status in all_of}
     failures = [failure for status in all_of for failure in status.errors]
@@ -258,8 +251,8 @@ def of_shards(own: DaemonStatus, found: Sequence[DaemonStatus]) -> DaemonStatus:
         own,
         state=next((state for state in _STATES if state in states), own.state),
         since_ms=max(status.since_ms for status in all_of),
-        closed_lsn=None if behind is None else behind.closed_lsn,
-        closed_commit_ms=None if behind is None else behind.closed_commit_ms,
+        closed_lsn=None if least is None else least.closed_lsn,
+        closed_commit_ms=None if least is None else least.closed_commit_ms,
         lag_s=_largest([status.lag_s for status in found]),
         figures={name: _figure(name, all_of) for name in names},
         tables=by_name(table for status in found for table in status.tables),

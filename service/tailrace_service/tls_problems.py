@@ -58,12 +58,7 @@ def broker_certificate_problem(
 ) -> str | None:
     """What is wrong with the certificate of the first broker that answers; None where nothing is.
 
-    The Kafka client says of any failure that the connection was closed; so this asks by itself.
-
-    Args:
-        bootstrap: comma-separated host:port.
-        options: of librdkafka.
-        timeout_s: for each broker.
+    The Kafka client reports every failure as a closed connection, so this connects on its own.
     """
     if options.get("security.protocol", "").casefold() not in _TLS:
         return None

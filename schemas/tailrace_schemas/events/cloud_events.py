@@ -3,8 +3,8 @@
 Structured mode, in JSON, with the names that Debezium's CloudEventsConverter gives its extension
 attributes (https://debezium.io/documentation/reference/stable/integrations/cloudevents.html,
 https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md). Beyond them
-``tailraceposition`` has the whole position, as ``__position`` of flat events has it, and ``data``
-the names of changed and of unavailable columns: an attribute cannot be a list.
+``tailraceposition`` has the whole position, like ``__position`` of flat events. ``data`` also has
+the names of changed and of unavailable columns, because an attribute cannot be a list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 SPEC_VERSION: Final = "1.0"
 EVENT_TYPE: Final = "io.debezium.connector.sqlserver.DataChangeEvent"
 CONTENT_TYPE: Final = "application/cloudevents+json; charset=UTF-8"
-"""Header of the records, which tells subscribers that they are CloudEvents."""
+"""Header of the records, by which subscribers know that they are CloudEvents."""
 
 POSITION_ATTRIBUTE: Final = "tailraceposition"
 
@@ -38,7 +38,7 @@ def cloud_event_schema(envelope: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of CloudEvents.
 
     Args:
-        envelope: that of the envelopes they are made of.
+        envelope: that of the envelopes they are built from.
     """
     inner = envelope["properties"]
     lists = inner["source"]["properties"]
@@ -64,7 +64,7 @@ def cloud_event_schema(envelope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def envelope_of(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A CloudEvent in the shape of an envelope, but what only its attributes' texts tell."""
+    """A CloudEvent in the shape of an envelope, without what only its attributes' texts have."""
     data = event["data"]
     digits = event[POSITION_ATTRIBUTE]
     return {

@@ -1,7 +1,7 @@
 """One row per SQL Server type: its Avro type and the lake's type.
 
 Values use Avro's standard logical types. Exactness first: what an Avro type cannot hold has a
-``lossless`` form (text) that a column can ask for.
+``lossless`` form (text), chosen for each column.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 AvroSchema = dict[str, Any] | list[Any] | str
-"""A schema as fastavro and JSON have it."""
+"""A schema, in the form of fastavro and JSON."""
 
 MAX: Final = -1
 """``length`` of a (max) type."""
@@ -49,7 +49,7 @@ class ColumnType:
         """Read what :meth:`__str__` wrote.
 
         Raises:
-            ValueError: another form.
+            ValueError: the text has another form.
         """
         name, _, rest = text.partition("(")
         if not rest:
@@ -132,12 +132,11 @@ def avro_type(column_type: ColumnType, *, lossless: bool = False) -> AvroSchema:
     """The Avro type of a column's values.
 
     Args:
-        column_type: the source's type.
         lossless: for time and datetime2 of scale 7, carry text with all seven digits instead of
-            microseconds (the 100 ns digit is cut otherwise, as the field's ``sqlType`` tells).
+            microseconds; otherwise the 100 ns digit is cut, and the field's ``sqlType`` shows it.
 
     Raises:
-        UnsupportedType: names the type.
+        UnsupportedType: Avro has no such type.
     """
     if lossless and column_type.name in {"time", "datetime2"} and column_type.scale == 7:
         return "string"
@@ -154,7 +153,7 @@ def lake_type(column_type: ColumnType, *, lossless: bool = False) -> str:
     """The Spark SQL type of a column in the lake.
 
     Raises:
-        UnsupportedType: names the type.
+        UnsupportedType: the lake has no such type.
     """
     if lossless and column_type.name in {"time", "datetime2"} and column_type.scale == 7:
         return "STRING"

@@ -86,7 +86,7 @@ def connect_type(
 
 
 class ConnectSchemas:
-    """Connect's schema of a record, as JsonConverter writes it beside a payload.
+    """Connect's schema of a record, as JsonConverter writes it with a payload.
 
     Args:
         decimals: how decimals are written.
@@ -101,8 +101,7 @@ class ConnectSchemas:
 
         Args:
             schema: record, array, union with null, or a field's type.
-            sql_type: see :func:`connect_type`.
-            optional: whether it is a branch beside null.
+            optional: whether the other branch is null.
         """
         if isinstance(schema, list):
             return self.of(schema[1], sql_type, optional=True)
@@ -143,9 +142,9 @@ def json_name(field: Mapping[str, Any]) -> str:
 
 
 def with_connect_types(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An Avro record that tells Connect's AvroConverter of logical types that Avro's do not.
+    """Add to an Avro record the logical types of Connect that Avro does not have.
 
-    It reads ``decimal`` and ``date`` itself; of others it takes what ``connect.name`` says
+    Connect's AvroConverter reads ``decimal`` and ``date`` itself, others by ``connect.name``
     (https://docs.confluent.io/platform/current/schema-registry/connect.html). The bytes of records
     are the same.
 

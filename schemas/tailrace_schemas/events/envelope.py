@@ -2,8 +2,8 @@
 
 Debezium's shape and names, so that everything that reads Debezium events reads ours; ``source`` has
 our fields after Debezium's. Every non-key column is a nullable union with default null, whatever
-the source declares: change tables hold NULL where the source cannot (large values, dropped
-columns), and adding or dropping a column stays compatible.
+the source declares. Change tables hold NULL where the source cannot (large values, dropped
+columns). And adding or dropping a column stays compatible.
 
 The schema says where it comes from, so that the timeline of versions can be rebuilt from the
 registry alone:
@@ -58,7 +58,7 @@ class SchemaColumn:
         nullable: whether the source column allows NULL.
         key_ordinal: 1-based place in the event key, 0 when not part of it.
         lossless: carry scale-7 times as text.
-        transform: what is made of its values; None: they are published as they are.
+        transform: how its values are changed; None: they are published as they are.
         ordinal: 1-based place in the change table, which is its bit in the update mask; 0 where
             every captured column is published, so that its place in the version says it.
     """
@@ -184,7 +184,7 @@ def nested_only(
 
 
 def position_of(event: Mapping[str, Any]) -> ChangePosition:
-    """The position that an event of any form carries: in its ``source``, or by itself.
+    """The position of an event of any form: in its ``source``, or in a field of its own.
 
     Raises:
         ValueError: a field has another form.

@@ -1,10 +1,10 @@
-"""Flat events: the row as it is after the change, and what tells of the change behind its columns.
+"""Flat events: the row as it is after the change, followed by fields about the change.
 
-It is what Debezium's ExtractNewRecordState makes of an envelope with
-``delete.tombstone.handling.mode=rewrite`` and ``add.fields=op,commit_lsn,source.ts_ms,unavailable,
-ts_ms``
-(https://debezium.io/documentation/reference/stable/transformations/event-flattening.html), and the
-position, without which the ledger could not be checked.
+Debezium's ExtractNewRecordState flattens an envelope to the same, with
+``delete.tombstone.handling.mode=rewrite`` and
+``add.fields=op,commit_lsn,source.ts_ms,unavailable,ts_ms``
+(https://debezium.io/documentation/reference/stable/transformations/event-flattening.html). In
+addition there is the position, without which the ledger could not be checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace_schemas.events.envelope import TableSchema, envelope_schema, posit
 from tailrace_schemas.events.forms import FORM_ATTRIBUTE, POSITION_FIELD, EventForm
 
 FLAT_FIELDS: Final[list[dict[str, Any]]] = load("flat")["fields"]
-"""The fields behind the columns; they are explained in avsc/flat.avsc."""
+"""The fields after the columns; they are explained in avsc/flat.avsc."""
 
 _NAMES: Final = frozenset(field["name"] for field in FLAT_FIELDS)
 
@@ -29,7 +29,7 @@ def flat_schema(prefix: str, schema: TableSchema) -> dict[str, Any]:
 
     Raises:
         UnsupportedType: a column has a type without an Avro form, or the name of a field that is
-            put behind the columns.
+            added after the columns.
     """
     row = row_schema(prefix, schema)
     for column, field in zip(schema.columns, row["fields"], strict=True):
@@ -49,10 +49,10 @@ def flat_schema(prefix: str, schema: TableSchema) -> dict[str, Any]:
 
 
 def value_schema(form: EventForm, prefix: str, schema: TableSchema) -> dict[str, Any]:
-    """The schema of a data topic's value; of CloudEvents that of the envelopes they are made of.
+    """The schema of a data topic's value; of CloudEvents, that of their envelopes.
 
     Raises:
-        UnsupportedType: see :func:`flat_schema`.
+        UnsupportedType: as of :func:`flat_schema`, or of an envelope's columns.
     """
     if form is EventForm.FLAT:
         return flat_schema(prefix, schema)
@@ -63,8 +63,8 @@ def value_schema(form: EventForm, prefix: str, schema: TableSchema) -> dict[str,
 def as_envelope(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """An event of any form in the shape of an envelope, for who shows events.
 
-    Of a flat one the envelope lacks what it does not carry: one of the images of an update, and of
-    ``source`` all but the position, the commit time and ``unavailable``.
+    The envelope of a flat event lacks what that does not carry: one of the images of an update,
+    and most of ``source``. It has the position, the commit time and ``unavailable``.
 
     Raises:
         ValueError: the position of a flat event is none.

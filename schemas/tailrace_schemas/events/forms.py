@@ -1,4 +1,4 @@
-"""In what form a data topic has its events, and how to tell it from a registered schema."""
+"""The form of a data topic's events, and how a registered schema shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class EventForm(StrEnum):
     DEBEZIUM = "debezium"
     """The envelope: both row images, and where the change comes from."""
     FLAT = "flat"
-    """One row image with a few fields behind it: ``tailrace_schemas.events.flat``."""
+    """One row image, followed by a few fields: ``tailrace_schemas.events.flat``."""
     CLOUDEVENTS = "cloudevents"
     """A CloudEvent with both row images: ``tailrace_schemas.events.cloud_events``."""
 

@@ -1,13 +1,13 @@
-"""The JSON Schema of keys and events that are written as JSON, made of their Avro schema.
+"""The JSON Schema of keys and events that are written as JSON, built from their Avro schema.
 
-It is written as Confluent's JSON Schema serializer and Connect's JsonSchemaConverter write theirs:
-what may be null is a ``oneOf``, and ``title``, ``connect.type``, ``connect.version`` and
+It is written as Confluent's JSON Schema serializer and Connect's JsonSchemaConverter write theirs.
+What may be null is a ``oneOf``. ``title``, ``connect.type``, ``connect.version`` and
 ``connect.index`` say what Connect takes a property for. Records are closed
-(``additionalProperties: false``): so registries take an added column as compatible with BACKWARD.
+(``additionalProperties: false``), so registries accept an added column as BACKWARD compatible.
 (https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/serdes-json.html)
 
-What the Avro schema says of the version (``captureInstance``, ``sqlName`` and so on) is there by
-the same names, so the timeline of versions can be rebuilt from it as well.
+The attributes of the Avro schema's version (``captureInstance``, ``sqlName`` and so on) are there
+under the same names. So the timeline of versions can be rebuilt from it as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SQL_TYPE: Final = "sqlType"
 def registered_schema(
     avro: dict[str, Any], serialization: Serialization, decimals: JsonDecimals
 ) -> dict[str, Any]:
-    """What the registry is told of a key or an event: its Avro schema, or the JSON Schema of it."""
+    """The schema that is registered for a key or an event: its Avro schema, or a JSON Schema."""
     if serialization is Serialization.AVRO:
         return avro
     return json_schema(avro, serialization, decimals)

@@ -9,22 +9,22 @@ def differences(before: TableSchema, after: TableSchema) -> list[str]:
     """One line per column that is not as it was, in the order of the columns.
 
     Lines begin with ``+`` (new), ``-`` (gone) or ``~`` (another name, type or key). Columns are
-    compared by their ids where both are of one capture instance or table, so a renamed one is told
-    as such.
+    compared by their ids where both are of one capture instance or table, so a rename is shown
+    as one.
     """
     old = {column.column_id: column for column in before.columns}
     new = {column.column_id: column for column in after.columns}
-    lines = [f"- {_told(old[number])}" for number in old if number not in new]
+    lines = [f"- {_described(old[number])}" for number in old if number not in new]
     for number, column in new.items():
         known = old.get(number)
         if known is None:
-            lines.append(f"+ {_told(column)}")
-        elif _told(known) != _told(column):
-            lines.append(f"~ {_told(known)} -> {_told(column)}")
+            lines.append(f"+ {_described(column)}")
+        elif _described(known) != _described(column):
+            lines.append(f"~ {_described(known)} -> {_described(column)}")
     return lines
 
 
-def _told(column: SchemaColumn) -> str:
+def _described(column: SchemaColumn) -> str:
     key = f" key {column.key_ordinal}" if column.key_ordinal else ""
     as_text = " as text" if column.lossless else ""
     required = " not null" if column.is_required else ""

@@ -1,4 +1,4 @@
-"""As what bytes events and their keys are written, and how to tell it from a registered schema."""
+"""The bytes of events and their keys, and how a registered schema shows how they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of a column's values before they are published, as its Avro field says it.
+"""How a column's values are changed before they are published, as its Avro field says it.
 
 The column's type in the schema is then that of the values as they are published: text. A column
 whose source is large stays a large type, because its value may be unavailable all the same.
@@ -22,7 +22,7 @@ class TransformKind(StrEnum):
     """What is done to a value; NULL stays NULL."""
 
     MASK = "mask"
-    """A fixed text stands in its place."""
+    """A fixed text replaces it."""
     TRUNCATE = "truncate"
     """Only its first characters are left."""
     HASH = "hash"
@@ -31,12 +31,11 @@ class TransformKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnTransform:
-    """What is made of one column's values.
+    """How the values of one column are changed.
 
     Attributes:
-        kind: what is done.
         detail: of a mask its text, of truncation the number of characters (UTF-16 code units, as
-            ``nvarchar`` counts them), of a hash what tells one salt from another.
+            ``nvarchar`` counts them), of a hash what distinguishes one salt from another.
         width: of a hash the number of characters that a value may have, 0 where it is not bounded;
             else 0. It follows from the source's type, and is no part of what the options say.
     """
@@ -74,7 +73,7 @@ class ColumnTransform:
         return ColumnType("nvarchar", length=max(1, len(self.detail.encode("utf-16-le")) // 2))
 
     def attribute(self) -> dict[str, Any]:
-        """As the Avro field has it."""
+        """The attribute of the Avro field."""
         return {"kind": self.kind.value, "detail": self.detail, "width": self.width}
 
     @classmethod

@@ -28,9 +28,9 @@ class ChangePosition:
     """Position of a change row: the clustered order of a change table.
 
     The field order IS the order, the ORDER BY, the page key, the merge key, the resume predicate
-    and the stored offset. Why all four: ``__$start_lsn`` with ``__$seqval`` is not unique (a key
-    update gives operations 1 and 2 with one seqval), and seqval is not monotonic inside a
-    transaction (deferred updates), see ADR 0002.
+    and the stored offset. Why all four: ``__$start_lsn`` with ``__$seqval`` is not unique, since a
+    key update gives operations 1 and 2 with one seqval. And seqval is not monotonic inside a
+    transaction with deferred updates (ADR 0002).
 
     Attributes:
         commit_lsn: ``__$start_lsn``, the LSN of the commit record.
@@ -48,14 +48,14 @@ class ChangePosition:
     def of_snapshot(cls, fence: Lsn) -> ChangePosition:
         """Position of a snapshot row that is known to be current at ``fence``.
 
-        It is before every change of that commit: whoever changed the same key in the transaction
-        ``fence`` made the snapshot drop its row (DESIGN 6, snapshot fence).
+        It is before every change of that commit. If that transaction changed the same key, the
+        snapshot has dropped its row.
         """
         return cls(fence, 0, Lsn.ZERO, Operation.READ)
 
     @classmethod
     def end_of(cls, commit_lsn: Lsn) -> ChangePosition:
-        """Above every change of that transaction: resume after it."""
+        """The position after every change of a transaction."""
         return cls(commit_lsn, 0xFFFFFFFF, Lsn.MAX, Operation.UPDATE_AFTER)
 
     def to_bytes(self) -> bytes:

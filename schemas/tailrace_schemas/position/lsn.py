@@ -49,7 +49,7 @@ class Lsn:
         """Read the ten bytes of a binary(10).
 
         Raises:
-            ValueError: not ten bytes.
+            ValueError: there are more or fewer bytes.
         """
         if len(raw) != LSN_BYTES:
             raise ValueError(f"an LSN has {LSN_BYTES} bytes, not {len(raw)}: {raw.hex()}")
@@ -60,7 +60,7 @@ class Lsn:
         """Read the text form ``xxxxxxxx:xxxxxxxx:xxxx``.
 
         Raises:
-            ValueError: another form.
+            ValueError: the text has another form.
         """
         match = _TEXT.match(text.strip().rstrip("\0"))
         if match is None:

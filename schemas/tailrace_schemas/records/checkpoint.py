@@ -1,9 +1,9 @@
-"""The checkpoint records: what a restarted publisher goes on from.
+"""The checkpoint records: where a restarted publisher resumes.
 
 Compacted topic ``<prefix>.offsets``, written in the same Kafka transaction as the data. One record
-per table that changed, plus one for the database that says "everything up to this position is out".
-Both have one Avro schema, so that whoever reads the topic knows one; which fields are whose is said
-there. Releases up to 0.2 wrote one record per capture instance: :func:`older_instance`.
+per table that changed, plus one for the database: everything up to its position is published.
+Both have one Avro schema, so that a reader of the topic needs only one; it says which fields are
+whose. Releases up to 0.2 wrote one record per capture instance: :func:`older_instance`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class CheckpointKey:
 
     Attributes:
         server: logical name of the server.
-        database: the database.
         table: the table; None for the database's own.
     """
 
@@ -66,8 +65,8 @@ class DatabaseCheckpoint:
     """The database's own record.
 
     Attributes:
-        position: everything at or before it, in every table, is out.
-        closed_lsn: last LSN at which all of its transaction was out.
+        position: everything at or before it, in every table, is published.
+        closed_lsn: last LSN whose transaction was published whole.
         written_ms: when it was written, milliseconds UTC.
         database_guid: of this copy of the database, None where it was not seen, as all of them.
         recovery_fork_guid: of the line of recovery it was on.
@@ -75,10 +74,10 @@ class DatabaseCheckpoint:
         tran_end_time: of the position's entry in ``cdc.lsn_time_mapping``, ISO 8601 without zone;
             None where it is not known.
         tran_id: of the same entry, hexadecimal.
-        signals_offset: offset behind the last signal that was taken; None before the first.
-        open_transaction: events per table that are out of the transaction that the position is in;
-            None where it is in none, or nobody counts them.
-        announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        signals_offset: offset after the last signal that was taken; None before the first.
+        open_transaction: events per table that are published of the transaction that the position
+            is in; None if it is in none, or they are not counted.
+        announced_lsn: LSN up to which schema changes are published; None if they are not.
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether positions are those of the query functions, without command ids.
         refused_signals: by offset, why signals of the last minute were refused.
@@ -163,13 +162,13 @@ class TableCheckpoint:
             them yet.
         snapshot_fence: LSN at which the last published rows of its snapshot were current.
         snapshot_resume_key: JSON array of the last key published, as text.
-        snapshot_rows: rows of its snapshot that are out.
+        snapshot_rows: rows of its snapshot that are published.
         schema_lsn: version in force at the position.
         capture_instances: names of those that hold its changes, oldest first.
         written_ms: when it was written, milliseconds UTC.
         source_object_id: of the source table, which it keeps when it is renamed; None in records of
             earlier releases.
-        stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
+        stopped_reason: why it cannot continue: the error's class, a colon, and its text.
         snapshot_bytes: of the values of those rows.
         snapshot_paused: whether an operator paused its snapshot.
         lacks_changes: whether a change that is no creation went to the dead letters since its last

@@ -1,8 +1,8 @@
 """Dead letters: events that could not be published, in ``<prefix>.dead_letters``.
 
-A record's headers say which change it was and why it is not in its topic; its value is the row as
-JSON text, which every reader can read: what does not fit an Avro schema must not need one. It is
-written in the Kafka transaction that the event would have been in.
+A record's headers say which change it was and why it is not in its topic. Its value is the row as
+JSON text: what does not fit an Avro schema must not need one. It is written in the Kafka
+transaction that the event would have been in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ class DeadLetter:
     """An event that is not in its topic.
 
     Attributes:
-        table: database.schema.table.
         topic: where it would have been.
         position: of the change; of a snapshot row, of its fence.
         error: class of what was wrong.
@@ -77,12 +76,11 @@ def row_of(
     before: Sequence[Any] | None,
     after: Sequence[Any] | None,
 ) -> dict[str, Any]:
-    """The images of a row as JSON has them.
+    """The images of a row in JSON.
 
     Args:
-        columns: the version's columns.
         before: values before the change; None where there are none.
-        after: values behind it; the same.
+        after: values after it; the same.
 
     Returns:
         ``before`` and ``after``, each value as text or NULL; ``cut``, names of columns of which

@@ -1,7 +1,7 @@
 """The progress record: one per Kafka transaction, inside it; several where one would be too large.
 
-It tells a reader that everything up to ``closed_lsn`` is out (closed LSN), it is the index from
-LSN or time to offsets, and it is the ledger that proves no gap and no duplicate.
+It shows a reader that everything up to ``closed_lsn`` is published. It is the index from LSN or
+time to offsets. And it is the ledger that proves that there is no gap and no duplicate.
 
 A group is a record that closes an LSN, with the records before it that repeat the LSN before. Its
 events are changes of (``after_lsn``, ``closed_lsn``] and snapshot rows at ``closed_lsn``. So a
@@ -33,7 +33,9 @@ PUBLISHER_HEADER: Final = "tailrace.publisher"
 _WORD: Final = (1 << 64) - 1
 
 _NAMES: Final = {"closed_lsn": "through_lsn", "closed_commit_ms": "through_commit_ms"}
-"""Where a field has another name in the record than the glossary has for it."""
+"""Fields that have another name in the record: it keeps the names of its first form.
+
+Readers of other languages know them, and a rename would need a new version of the record."""
 
 
 def position_hash(packed: bytes) -> int:
@@ -81,10 +83,8 @@ class PartitionProgress:
     """What one Kafka transaction put into one topic-partition: offsets in [first, next).
 
     Attributes:
-        topic: the topic.
-        partition: its partition.
         first_offset: offset of the first record.
-        next_offset: offset behind the last one.
+        next_offset: offset after the last one.
         count: events, tombstones left out.
         position_hash: sum of the hashes of their positions.
         schema_ids: registry ids of their schemas.
@@ -111,16 +111,15 @@ class Progress:
     Attributes:
         shard: number of the publisher's shard.
         server: logical name of the server.
-        database: the database.
         after_lsn: closed LSN of the record before.
-        closed_lsn: everything up to it is out; of a record inside an unfinished large transaction,
-            the one before it.
-        closed_commit_ms: its commit time.
+        closed_lsn: everything up to it is published; of a record inside an unfinished large
+            transaction, the one before it; ``through_lsn`` in the record.
+        closed_commit_ms: its commit time; ``through_commit_ms`` in the record.
         closed: whether this record closes an LSN.
         published_ms: when it was sent.
         partitions: what its Kafka transaction put where.
         snapshotting: topics of tables that are not part of the cut.
-        shards: how many there are; behind it no LSN is closed before all were heard of.
+        shards: how many there are; no later LSN is closed before all were heard of.
     """
 
     shard: int

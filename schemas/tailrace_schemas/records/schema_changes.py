@@ -1,7 +1,7 @@
-"""Schema changes, published beside the data: ``<prefix>.<database>.ddl``.
+"""Schema changes, published alongside the data: ``<prefix>.<database>.ddl``.
 
-A record comes before the first event of what it speaks of, and in a Kafka transaction that keeps
-that it is out.
+A record comes before the first event of its version. The Kafka transaction that holds it also
+stores that it is published.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Which shard publishes a table: the map, what is kept of it, and the names that go with a shard.
 
-The tables of a database are divided among shards, each published by one process at a time. What
-belongs to a shard belongs to it by its number: partition ``n`` of the checkpoint, progress and
-control topics, and a transactional id of its own. A *topic* has one shard, so tables that share one
-stay together and its offset ranges never interleave.
+The tables of a database are divided among shards, each published by one process at a time. A
+shard's number is its partition of the checkpoint, progress and control topics, and each has a
+transactional id of its own. A *topic* has one shard, so tables that share one stay together and
+its offset ranges never interleave.
 
-The shard of a topic is the one whose hash with it is the highest (rendezvous hashing), so every
-process works out the same without asking, new tables included, and with one shard more only the
-tables that go to it move. The map is a record in the control topic all the same: its number tells
-older decisions from newer ones, and it may pin topics to shards.
+The shard of a topic is the one whose hash with it is the highest (rendezvous hashing). So every
+process finds the same one without asking, new tables included. With one more shard, only the
+tables that move to it move. The map is still a record in the control topic: its number
+distinguishes older decisions from newer ones, and it may pin topics to shards.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ShardMap:
     """How topics are divided.
 
     Attributes:
-        number: of the map; each reshard makes the next. 0 is what is published without any.
+        number: of the map; each reshard makes the next. 0 is for what has no map.
         shards: how many shards there are, 1 to :data:`SHARDS_MAX`.
         pinned: data topics whose shard is chosen, not worked out.
 
@@ -73,7 +73,6 @@ class ShardMap:
         """The next map, with another number of shards.
 
         Args:
-            shards: how many.
             pinned: topics whose shard is chosen; default: those of this map that can stay.
 
         Raises:
@@ -116,7 +115,6 @@ class Shard:
     """One shard of a map; by default all there is.
 
     Attributes:
-        number: which.
         map: how topics are divided.
 
     Raises:
@@ -142,13 +140,12 @@ class Shard:
 
 
 def transactional_id(prefix: str, database: str, shards: int, shard: int) -> str:
-    """Whoever takes it fences the one before; that of one shard alone is the one without shards.
+    """The transactional id of a shard: its newest holder fences the one before.
+
+    A single shard has the id without a number.
 
     Args:
-        prefix: of the topics.
-        database: the source database.
         shards: how many there are.
-        shard: which.
     """
     return _of_shard(_joined(prefix, database), shards, shard)
 
@@ -157,16 +154,13 @@ def older_transactional_id(prefix: str, database: str, shards: int, shard: int) 
     """The id in releases up to 0.2, where two pairs of prefix and database may have the same one.
 
     Args:
-        prefix: of the topics.
-        database: the source database.
         shards: how many there are.
-        shard: which.
     """
     return _of_shard(f"tailrace-{prefix}-{database}", shards, shard)
 
 
 def map_transactional_id(prefix: str, database: str) -> str:
-    """Whoever takes it writes the map."""
+    """The transactional id of the writer of the map."""
     return f"{_joined(prefix, database)}-map"
 
 
@@ -176,7 +170,7 @@ def group_id(prefix: str, database: str) -> str:
 
 
 def _joined(prefix: str, database: str) -> str:
-    """Join both so that no other pair, with whatever behind it, gives the same text."""
+    """Join both so that no other pair gives the same text, whatever follows it."""
     parts = (part.replace("%", "%25").replace("-", "%2D") for part in (prefix, database))
     return "-".join(("tailrace", *parts))
 

@@ -1,10 +1,10 @@
-"""Signals: what operators ask of a running publisher.
+"""Signals: requests of operators to a running publisher.
 
 Topic ``<prefix>.signals``, one partition, a JSON object per record, so that any Kafka client can
-write one. The checkpoint holds the offset behind the last signal that was taken, so each is taken
+write one. The checkpoint holds the offset after the last signal that was taken, so each is taken
 exactly once.
 
-- ``{"type": "snapshot", "tables": ["dbo.orders"]}`` asks for a new snapshot of tables. With
+- ``{"type": "snapshot", "tables": ["dbo.orders"]}`` requests a new snapshot of tables. With
   ``"where": {"dbo.orders": "status = 'open'"}`` for a partial one: the rows that meet a condition
   are published again, and the table stays in the cut (ADR 0042).
 - ``pause_snapshot``, ``resume_snapshot`` and ``stop_snapshot`` are about snapshots that are not
@@ -17,8 +17,8 @@ exactly once.
 
 ``{"type": "accept_checkpoint_loss", "server": ..., "database": ..., "progress_offset": ...,
 "closed_lsn": ...}`` accepts that the checkpoint of a database is lost (``tailrace
-accept-checkpoint-loss`` writes it): it is looked for by a start without a checkpoint, and counts as
-long as the progress record that it names is the newest one.
+accept-checkpoint-loss`` writes it). A start without a checkpoint looks for it. It counts as long as
+the progress record that it names is the newest one.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class TableOrder(StrEnum):
     """What is to become of tables; the values are types of signals."""
 
     PAUSE_SNAPSHOT = "pause_snapshot"
-    """Read nothing more of their snapshots for now; changes go on."""
+    """Read nothing more of their snapshots for now; changes continue."""
     RESUME_SNAPSHOT = "resume_snapshot"
-    """Go on with their snapshots from where they are."""
+    """Resume their snapshots from where they are."""
     STOP_SNAPSHOT = "stop_snapshot"
-    """Give their snapshots up; changes go on, and they stay out of the cut."""
+    """Give their snapshots up; changes continue, and they stay out of the cut."""
     STOP_TABLE = "stop_table"
     """Publish nothing of them, until a snapshot is asked for."""
 
@@ -59,7 +59,7 @@ _DEBEZIUM: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSignal:
-    """Asks for a new snapshot.
+    """A request for a new snapshot.
 
     Attributes:
         tables: each ``schema.table``, or ``database.schema.table``; compared without case.
@@ -84,10 +84,9 @@ class SnapshotSignal:
 
 @dataclass(frozen=True, slots=True)
 class TableSignal:
-    """Asks for something to become of tables.
+    """An order about tables.
 
     Attributes:
-        order: what.
         tables: as of :class:`SnapshotSignal`; none: all whose snapshot is not over.
     """
 
@@ -102,7 +101,7 @@ class TableSignal:
 
 @dataclass(frozen=True, slots=True)
 class PauseSignal:
-    """Asks the publisher to publish nothing, or to go on.
+    """A request to the publisher to pause or to resume.
 
     Attributes:
         is_paused: which of the two.
@@ -117,13 +116,12 @@ class PauseSignal:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """Accepts that the checkpoint of a database is lost, and asks for new snapshots of all tables.
+    """Accepts that the checkpoint of a database is lost; all tables get new snapshots.
 
     Attributes:
         server: logical name of the source server.
-        database: the source database.
         progress_offset: offset of the newest progress record of that database.
-        closed_lsn: its closed LSN.
+        closed_lsn: the closed LSN of that record.
     """
 
     server: str
@@ -203,7 +201,7 @@ def _of_debezium(signal: Mapping[str, Any]) -> Mapping[str, Any]:
     """A signal in Debezium's form in ours; any other as it is.
 
     Raises:
-        ValueError: it asks for what there is not; it is not taken for less than it says.
+        ValueError: it requests something unsupported; no part of it is carried out.
     """
     kind = signal.get("type")
     if kind not in _DEBEZIUM:

@@ -1,4 +1,4 @@
-"""Begin and end of source transactions, published beside the data: ``<prefix>.transaction``.
+"""Begin and end of source transactions, published alongside the data: ``<prefix>.transaction``.
 
 Debezium's shape and names (its option provide.transaction.metadata). The records go in the same
 Kafka transaction as the events that they speak of.

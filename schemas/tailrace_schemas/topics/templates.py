@@ -3,7 +3,7 @@
 A template goes for the tables that its pattern matches. Its text is taken as it is, but for
 ``{prefix}``, ``{database}``, ``{schema}`` and ``{table}``, whose values are escaped as in names by
 default (:func:`tailrace_schemas.topics.escaped_names.topic_part`). Readers find a topic's table by
-its name alone, so a template has schema and table, unless its pattern has them.
+its name alone, so a template contains schema and table, unless its pattern does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCHEMA: Final = re.compile(rf"({_NAME})\\\.(.+)", re.DOTALL)
 _TEXT: Final = re.compile(r"[A-Za-z0-9._-]*")
 _FORMATTER: Final = string.Formatter()
 Part = tuple[str, str | None]
-"""Text, and the placeholder behind it."""
+"""Text, and the placeholder after it."""
 
 
 def is_plain_name(pattern: str) -> bool:
@@ -37,11 +37,10 @@ class TopicTemplate:
 
     Attributes:
         pattern: regular expression on schema.table: whole name, any case.
-        template: text with placeholders.
 
     Raises:
         ValueError: the pattern is no regular expression; the template has a placeholder that there
-            is not, a character that topics cannot have, no prefix, or does not tell the table.
+            is not, a character that topics cannot have, no prefix, or does not determine the table.
     """
 
     pattern: str
@@ -72,9 +71,7 @@ class TopicTemplate:
         """Database, schema and table that a topic may be of; None where it is not of this template.
 
         Args:
-            prefix: of the topics.
-            database: the one that is meant where the template does not have it.
-            topic: the topic's name.
+            database: the one that is meant if the template has none.
         """
         known = {"prefix": re.escape(prefix)}
         found = re.fullmatch(
@@ -99,31 +96,35 @@ class TopicTemplate:
         return {} if schema is None or _has_choices(schema[2]) else {"schema": schema[1]}
 
     def _check(self) -> None:
-        told = f"template {self.template!r} of {self.pattern!r}"
+        what = f"template {self.template!r} of {self.pattern!r}"
         names = [name for _, name in self._parts if name]
         for name in names:
             if name not in PLACEHOLDERS:
                 known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
-                raise ValueError(f"{told}: {{{name}}} is no placeholder; there are {known}")
+                raise ValueError(f"{what}: {{{name}}} is no placeholder; there are {known}")
             if names.count(name) > 1:
-                raise ValueError(f"{told}: {{{name}}} is there twice")
+                raise ValueError(f"{what}: {{{name}}} is there twice")
         for text, _ in self._parts:
             if not _TEXT.fullmatch(text):
                 raise ValueError(
-                    f"{told}: a topic's name has letters, digits, '.', '_' and '-' only"
+                    f"{what}: a topic's name has letters, digits, '.', '_' and '-' only"
                 )
-        behind = [text for text, _ in self._parts[1:]]
-        if self._parts[0] != ("", "prefix") or not behind[:1] or behind[0][:1] not in {*"._-"}:
+        following = [text for text, _ in self._parts[1:]]
+        if (
+            self._parts[0] != ("", "prefix")
+            or not following[:1]
+            or following[0][:1] not in {*"._-"}
+        ):
             raise ValueError(
-                f"{told}: begin with {{prefix}} and one of '.', '_' and '-': by it topics of"
-                " publishers are told apart, and what may write to them"
+                f"{what}: begin with {{prefix}} and one of '.', '_' and '-': by it topics of"
+                " publishers are distinguished, and access to them is granted"
             )
-        if "" in behind[: len(names) - 1]:
-            raise ValueError(f"{told}: put text between its placeholders, '.' at best")
+        if "" in following[: len(names) - 1]:
+            raise ValueError(f"{what}: put text between its placeholders, '.' at best")
         missing = [n for n in PLACEHOLDERS[2:] if n not in {*names, *self._said_by_pattern()}]
         if missing:
             raise ValueError(
-                f"{told}: {{{missing[0]}}} is missing: a topic holds one table, and its name says"
+                f"{what}: {{{missing[0]}}} is missing: a topic holds one table, and its name says"
                 " which, unless the pattern is a table's name, or begins with a schema's and '\\.'"
             )
 

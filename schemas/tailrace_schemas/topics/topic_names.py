@@ -1,10 +1,13 @@
 """Names of topics and registry subjects.
 
-Data ``<prefix>.<database>.<schema>.<table>``, or as a template says; DDL
-``<prefix>.<database>.ddl``, checkpoint ``<prefix>.offsets``, progress ``<prefix>.progress``,
-signals ``<prefix>.signals``, begin and end of transactions ``<prefix>.transaction``, events that
-could not be published ``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of
-two databases do not compare, so every database has a prefix of its own.
+- data: ``<prefix>.<database>.<schema>.<table>``, or as a template says
+- schema changes: ``<prefix>.<database>.ddl``
+- checkpoint: ``<prefix>.offsets``; progress: ``<prefix>.progress``; signals: ``<prefix>.signals``
+- begin and end of transactions: ``<prefix>.transaction``
+- events that could not be published: ``<prefix>.dead_letters``
+- the map of shards: ``<prefix>.control``
+
+LSNs of two databases do not compare, so every database has a prefix of its own.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class TableName:
 def meant_by(name: str, tables: Iterable[TableName]) -> list[TableName]:
     """The tables that a name may mean, ``schema.table`` or with the database before.
 
-    A database may tell dbo.orders from dbo.Orders. So the table that is spelled like the name is
+    A database may have dbo.orders and dbo.Orders. So the table that is spelled like the name is
     the only one; without it, all that differ in case alone.
     """
     found = [t for t in tables if name.casefold() in {str(t).casefold(), t.in_database.casefold()}]
@@ -67,7 +70,7 @@ def meant_by(name: str, tables: Iterable[TableName]) -> list[TableName]:
 
 
 def told_apart(name: str, tables: Iterable[TableName]) -> str:
-    """What to tell who names several tables at once."""
+    """The error text for a name that fits several tables."""
     spelled = " and ".join(sorted(table.in_database for table in tables))
     return f"table {name} may be {spelled}, which differ in case only. Fix: spell it as the source"
 
@@ -83,7 +86,7 @@ class TopicNames:
 
     Raises:
         ValueError: the prefix has characters other than letters, digits, ``.``, ``_`` and ``-``, or
-            begins with neither letter nor digit, or has a dot at its end or behind another.
+            begins with neither letter nor digit, or has a dot at its end or after another.
     """
 
     prefix: str
@@ -110,7 +113,7 @@ class TopicNames:
 
     @property
     def signals(self) -> str:
-        """What operators ask of the publisher (tailrace_schemas.records.signals)."""
+        """Requests of operators to the publisher (tailrace_schemas.records.signals)."""
         return f"{self.prefix}.signals"
 
     @property
@@ -177,7 +180,7 @@ class TopicNames:
         return TableName(*map(unescape, parts))
 
     def _beside(self, database: str) -> frozenset[str]:
-        """The topics beside the data."""
+        """The topics alongside the data."""
         own = (self.offsets, self.progress, self.signals, self.control, self.transaction)
         return frozenset((*own, self.dead_letters, self.ddl(database)))
 
@@ -201,7 +204,6 @@ def database_prefix(prefix: str, name: str) -> str:
     """The prefix of one database of several that have a prefix in common.
 
     Args:
-        prefix: that of all.
         name: what the database is called.
     """
     return f"{prefix}.{topic_part(name)}"

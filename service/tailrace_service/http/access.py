@@ -1,10 +1,11 @@
-"""Who may ask an HTTP service for what.
+"""Who may call which path of an HTTP service.
 
-A path is open, or guarded. With a token, guarded paths need it. Without one they are answered on a
-loopback address only, and only under a loopback name: a page of another site whose name was made to
-point here (DNS rebinding) asks under its own. A request that changes something must say
-``Content-Type: application/json`` and, where a browser sends it, come from the page's own origin,
-so that no form or script of another site can make one.
+A path is open or guarded. With a token, guarded paths require it. Without one they are answered on
+a loopback address only, and only under a loopback name. That refuses DNS rebinding: a page of
+another site whose name points here sends its own name.
+
+A request that changes something must have ``Content-Type: application/json`` and, if a browser
+sends an origin, the page's own. So no form or script of another site can send one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ from tailrace_service.http.messages import Refused
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a service listens, and with which token its guarded paths are asked.
+    """Where a service listens, and the token of its guarded paths.
 
     Attributes:
         port: 0 takes a free one.
-        host: address or name.
         token: None where there is none.
         tls: the certificate to show; None for plain HTTP.
     """
@@ -79,14 +79,10 @@ def read_token(path: Path | None) -> str | None:
 
 
 def check_caller(address: Address, headers: Message[str, str]) -> None:
-    """Check that a request may ask for what is guarded.
-
-    Args:
-        address: of the service that is asked.
-        headers: of the request.
+    """Check that a request may have a guarded path.
 
     Raises:
-        Refused: it may not.
+        Refused: it lacks the token, or comes from elsewhere.
     """
     if address.token is not None:
         if not has_token(headers, address.token):
@@ -108,7 +104,7 @@ def check_own_origin(headers: Message[str, str]) -> None:
     """Check that no other site made a request that changes something.
 
     Raises:
-        Refused: one may have.
+        Refused: another site may have made it.
     """
     kind = headers.get("Content-Type", "").partition(";")[0].strip()
     if kind != "application/json":
@@ -119,7 +115,7 @@ def check_own_origin(headers: Message[str, str]) -> None:
 
 
 def has_token(headers: Message[str, str], token: str) -> bool:
-    """Whether a request gives the token: as bearer, or as the password that a browser asks for."""
+    """Whether a request gives the token: as bearer, or as the password of a browser's dialog."""
     kind, _, given = headers.get("Authorization", "").partition(" ")
     if kind == "Basic":
         try:

@@ -1,9 +1,9 @@
 """How many connections a service holds: bounded in all, by address, and in time.
 
-A connection is read first, then answered. Whoever is slow loses the place: reading has one
-deadline for the whole request, and a connection that comes while all places are taken gets that of
-the one that has been read for longest. So clients that dribble bytes keep nobody out: a probe sends
-its request at once. Probes are answered on their reading place, everything else on places apart.
+A connection is read first, then answered. A slow client loses its place: reading has one deadline
+for the whole request. If all places are taken, a new connection gets the place of the one that has
+been read for longest. So clients that dribble bytes keep nobody out: a probe sends its request at
+once. Probes are answered on their reading place, everything else on separate places.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class TimedSocket(io.RawIOBase):
     """A connection whose reads and writes have one deadline together.
 
     Args:
-        connection: connected.
         deadline: by the monotonic clock.
     """
 
@@ -40,7 +39,7 @@ class TimedSocket(io.RawIOBase):
         self.deadline = deadline
 
     def readable(self) -> bool:
-        """Whether it can be read: as a stream is asked."""
+        """Whether it can be read, for the stream's reader."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -68,8 +67,6 @@ class Guest:
     """A connection, from its first byte to its last.
 
     Attributes:
-        connection: its socket.
-        address: of the client.
         deadline: by which its request is read, by the monotonic clock.
     """
 

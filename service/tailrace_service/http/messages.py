@@ -1,4 +1,4 @@
-"""What an HTTP service is asked and what it answers."""
+"""Requests and responses of an HTTP service."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked.
+    """A request.
 
     Attributes:
-        path: without the query.
         query: last value of each name.
         headers: names in any case.
-        body: of a POST.
     """
 
     path: str
@@ -28,14 +26,14 @@ class Request:
 
     @property
     def wants_text(self) -> bool:
-        """Whether the client asks for text rather than JSON."""
+        """Whether the client prefers text to JSON."""
         accept = self.headers.get("Accept", "")
         return "text/plain" in accept and "application/json" not in accept
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is answered."""
+    """A response."""
 
     body: bytes
     content_type: str = "application/json; charset=utf-8"
@@ -49,7 +47,7 @@ class Response:
 
     @classmethod
     def of_text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
-        """Plain text; a newline is put behind it."""
+        """Plain text, with a newline at its end."""
         return cls(f"{text}\n".encode(), "text/plain; charset=utf-8", status)
 
 

@@ -1,7 +1,7 @@
-"""A small HTTP service beside a program's work: fixed paths, short answers, loopback by default.
+"""A small HTTP service in a program that does other work: fixed paths, short answers, loopback.
 
-For what both daemons and the web page serve. A thread takes connections and one more answers each;
-how many and for how long is said by ``connection_limits``, who may ask for what by ``access``.
+Both daemons and the web page use it. One thread accepts connections, and one more answers each.
+``connection_limits`` decides how many and for how long, ``access`` who may call which path.
 """
 
 from __future__ import annotations
@@ -36,13 +36,6 @@ _log = structlog.get_logger(__name__)
 class HttpService:
     """Answers until closed.
 
-    Args:
-        address: where.
-        routes: what.
-
-    Attributes:
-        port: where it listens.
-
     Raises:
         OSError: the address cannot be listened on.
     """
@@ -56,7 +49,7 @@ class HttpService:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening; answers that were begun are finished or lost with the process."""
+        """Stop listening; started answers are finished, or lost with the process."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -143,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._do("POST")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is inherited
-        """Scrapes every few seconds are not told."""
+        """Log nothing: scrapes come every few seconds."""
 
     def _do(self, method: str) -> None:
         try:

@@ -10,7 +10,7 @@ def read_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | Non
     """What an endpoint needs to speak TLS, 1.2 or newer; None where no certificate is given.
 
     Args:
-        certificate: PEM, with its chain behind it.
+        certificate: PEM, followed by its chain.
         key: PEM, without a password; None where it is in the certificate's file.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How a registry lets somebody in: user and password, bearer token, certificates."""
+"""How the registry's client authenticates: user and password, bearer token, certificates."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def open_registry(config: RegistryConfig) -> SchemaRegistry:
 
 
 class _Header(httpx.Auth):
-    """Says who asks, with a secret that is read for every request: it may be renewed meanwhile."""
+    """Authenticates each request, with a secret that is read again: it may have been renewed."""
 
-    def __init__(self, told: Callable[[], httpx.Auth | str]) -> None:
-        self._told = told
+    def __init__(self, read: Callable[[], httpx.Auth | str]) -> None:
+        self._read = read
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        told = self._told()
-        if isinstance(told, str):
-            request.headers["Authorization"] = f"Bearer {told}"
+        found = self._read()
+        if isinstance(found, str):
+            request.headers["Authorization"] = f"Bearer {found}"
             yield request
         else:
-            yield from told.auth_flow(request)
+            yield from found.auth_flow(request)
 
 
 def _auth_of(config: RegistryConfig) -> httpx.Auth | None:

@@ -61,7 +61,6 @@ class RegistryRejected(RegistryError):
 
     Attributes:
         subject: the subject, or ``id N`` for a look-up by id.
-        status: HTTP status.
         reason: the registry's own words.
         fix: what to do about it.
     """
@@ -88,10 +87,13 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A client of one registry; safe to use from several threads.
 
+    Every method raises :class:`RegistryUnavailable` if no answer comes, and
+    :class:`RegistryRejected` if the registry refuses.
+
     Args:
         url: base of the Confluent-compatible API, for Apicurio ``http://host:port/apis/ccompat/v7``.
         timeout_s: longest wait for one answer.
-        auth: says who asks; None: nobody in particular.
+        auth: authenticates each request; None: nothing does.
         tls: whom to trust, and with which certificate to come; None: the system's authorities.
     """
 
@@ -134,14 +136,12 @@ class SchemaRegistry:
         """Register a schema under a subject; an equal one that is there gives its id.
 
         Args:
-            subject: the subject.
             schema: of Avro, or a JSON Schema.
 
         Returns:
             The schema id, unique in the registry.
 
         Raises:
-            RegistryUnavailable: no answer.
             RegistryRejected: not compatible, not valid, or not allowed.
         """
         text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
@@ -162,7 +162,6 @@ class SchemaRegistry:
         """The schema with that id.
 
         Raises:
-            RegistryUnavailable: no answer.
             RegistryRejected: the id is not known.
         """
         known = self._schemas.get(schema_id)
@@ -173,21 +172,11 @@ class SchemaRegistry:
         return known
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        """The newest version of a subject, or None when there is no such subject.
-
-        Raises:
-            RegistryUnavailable: no answer.
-            RegistryRejected: refused.
-        """
+        """The newest version of a subject, or None when there is no such subject."""
         return self._version(subject, "latest")
 
     def versions(self, subject: str) -> list[RegisteredSchema]:
-        """All versions of a subject, oldest first; empty when there is no such subject.
-
-        Raises:
-            RegistryUnavailable: no answer.
-            RegistryRejected: refused.
-        """
+        """All versions of a subject, oldest first; empty when there is no such subject."""
         newest = self.latest(subject)
         if newest is None:
             return []
@@ -200,12 +189,7 @@ class SchemaRegistry:
         return sorted(every, key=lambda version: version.version)
 
     def subjects(self) -> list[str]:
-        """All subjects.
-
-        Raises:
-            RegistryUnavailable: no answer.
-            RegistryRejected: refused.
-        """
+        """All subjects."""
         return [str(subject) for subject in self._ask("GET", "/subjects", "the list of subjects")]
 
     def set_compatibility(self, subject: str, mode: str) -> bool:
@@ -214,14 +198,12 @@ class SchemaRegistry:
         https://docs.confluent.io/platform/current/schema-registry/develop/api.html#config
 
         Args:
-            subject: the subject.
             mode: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE.
 
         Returns:
             False where the registry does not know the subject yet.
 
         Raises:
-            RegistryUnavailable: no answer.
             RegistryRejected: not allowed, or no such mode.
         """
         path = f"/config/{quote(subject, safe='')}"
@@ -229,25 +211,18 @@ class SchemaRegistry:
         return bool(answer)
 
     def date(self) -> str | None:
-        """The date header of an answer, whatever it answers: by the registry's clock.
-
-        Raises:
-            RegistryUnavailable: no answer.
-        """
+        """The date header of an answer, whatever it answers: by the registry's clock."""
         try:
             answer = self._http.get("/subjects")
         except httpx.HTTPError as error:
             raise RegistryUnavailable(self.url, _why_not(error)) from error
-        told = answer.headers.get("Date")
-        return None if told is None else str(told)
+        date = answer.headers.get("Date")
+        return None if date is None else str(date)
 
     def mode(self) -> str | None:
-        """READWRITE, READONLY or IMPORT, as Confluent's API has it; None where it is not told.
+        """Query the mode: READWRITE, READONLY or IMPORT; None if the registry has no such path.
 
         https://docs.confluent.io/platform/current/schema-registry/develop/api.html#mode
-
-        Raises:
-            RegistryUnavailable: no answer.
         """
         try:
             answer = self._ask("GET", "/mode", "mode")
@@ -295,8 +270,8 @@ class SchemaRegistry:
 
 def _why_not(error: httpx.HTTPError) -> str:
     """Why there was no answer."""
-    told = certificate_problem(error, "its certificate", "registry.ca_file")
-    return told or f"{type(error).__name__}: {error}"
+    problem = certificate_problem(error, "its certificate", "registry.ca_file")
+    return problem or f"{type(error).__name__}: {error}"
 
 
 def _reason(response: httpx.Response) -> tuple[int, str]:

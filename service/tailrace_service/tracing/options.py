@@ -22,7 +22,7 @@ class TracingConfig(Section):
     endpoint: str | None = Field(
         default=None,
         description="Where spans are sent by OTLP over HTTP (protobuf): the whole address, e.g."
-        " http://collector:4318/v1/traces; default: none are made. Needs the packages of"
+        " http://collector:4318/v1/traces; default: no spans are sent. Needs the packages of"
         " tailrace[tracing]. A collector that does not answer costs its spans, and nothing else.",
     )
     ratio: float = Field(

@@ -46,7 +46,6 @@ class OtlpExport:
     """Sends spans by OTLP over HTTP, with what OpenTelemetry's environment says of the resource.
 
     Args:
-        config: with an endpoint.
         service: name of the program.
 
     Raises:

@@ -1,9 +1,9 @@
 """Traces of changes: which there are, and the ids of their spans.
 
 A trace follows one Kafka transaction of the publisher, from the oldest commit in it to the lake's
-tables. Nothing of it travels with the data: the ids, and the choice of which are traced, follow
-from prefix, database, shard and closed LSN, which publisher and sink both know. So spans of two
-processes, made hours apart, or twice after a crash, are of one trace (docs/adr/0034).
+tables. Nothing of it travels with the data. The ids, and which transactions are traced, follow from
+prefix, database, shard and closed LSN, which publisher and sink both know. So spans of two
+processes, hours apart, or sent twice after a crash, are of one trace (docs/adr/0034).
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ class TraceKey:
     """What a trace follows: the Kafka transaction of a shard that closes an LSN.
 
     Attributes:
-        prefix: of the topics.
-        database: the source database.
         shard: number of the shard.
         closed_lsn: what it closes, as text.
     """
@@ -41,7 +39,7 @@ class TraceKey:
         return int.from_bytes(self._digest()[:16]) or 1
 
     def span_id(self, name: str) -> int:
-        """64 bits of the same with the span's name behind it."""
+        """64 bits of the same, followed by the span's name."""
         return int.from_bytes(self._digest(name)[:8]) or 1
 
     def is_sampled(self, ratio: float) -> bool:
@@ -59,9 +57,9 @@ class Span:
 
     Attributes:
         name: publish (the root), or that of a step below it.
-        began_ms: milliseconds UTC; where clocks differ it may be behind the end.
+        began_ms: milliseconds UTC; where clocks differ it may be after the end.
         ended_ms: the same.
-        attributes: beside those that say which trace it is.
+        attributes: in addition to those that identify the trace.
     """
 
     name: str
@@ -85,7 +83,6 @@ class Traces:
 
     Args:
         ratio: share of the traces that are sampled.
-        export: sends them.
     """
 
     def __init__(self, ratio: float, export: SpanExport) -> None:

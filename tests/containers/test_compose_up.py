@@ -24,7 +24,7 @@ import yaml
 
 from tailrace.testing import engine
 from tests.pipeline.running import wait_until
-from tests.unit.test_compose_file import docker_compose, expressions
+from tests.unit.compose.test_compose_file import docker_compose, expressions
 
 pytestmark = [
     pytest.mark.kafka,

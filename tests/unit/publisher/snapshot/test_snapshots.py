@@ -33,7 +33,7 @@ from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.pages.page_size import PageLimit
 from tailrace_schemas.position.lsn import Lsn
-from tests.unit.publisher_snapshot.table_source import (
+from tests.unit.publisher.snapshot.table_source import (
     START,
     Row,
     TableSource,

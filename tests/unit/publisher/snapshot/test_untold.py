@@ -10,7 +10,7 @@ from tailrace_publisher.snapshot.unavailable_values import UntoldValues
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tests.unit.publisher_snapshot.table_source import START, at
+from tests.unit.publisher.snapshot.table_source import START, at
 
 TEXT = ColumnType("nvarchar", length=-1)
 SCHEMA = TableSchema(

@@ -20,7 +20,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import hidden_data as unseen
 from tailrace_schemas.events.column_types import ColumnType
 from tests.least_options import LEAST
-from tests.unit.publisher_source.test_pages import INSTANCE
+from tests.unit.publisher.source.test_pages import INSTANCE
 
 CONFIG = PublisherConfig.load(
     LEAST | {"source": {"host": "h", "database": "db", "user": "reader", "password": "p"}}

@@ -19,7 +19,7 @@ from tailrace_compose.images.errors import EngineUnavailable
 from tailrace_compose.images.kafka_entry import settings_of
 from tailrace_compose.local import set_up
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOCK = (ROOT / "requirements.lock").read_text()
 # What the command `publish` and the embedded server are made of; what runs at import only counts.
 PUBLISHER_CODE = (

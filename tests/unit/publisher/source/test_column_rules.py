@@ -29,7 +29,7 @@ from tailrace_schemas.events.envelope import (
     envelope_schema,
     table_schema_of,
 )
-from tests.unit.publisher_source.test_instances import TABLE, at, column, instance
+from tests.unit.publisher.source.test_instances import TABLE, at, column, instance
 
 NVARCHAR = ColumnType("nvarchar", length=50)
 PEOPLE = replace(

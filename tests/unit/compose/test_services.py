@@ -22,7 +22,7 @@ from tailrace_emulator.testing.errors import LocalStackError
 from tests.pipeline.running import wait_until
 
 pytestmark = pytest.mark.kafka
-START = Path(__file__).parents[2] / "docs" / "start.md"
+START = Path(__file__).parents[3] / "docs" / "start.md"
 SCHEMA = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]})
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
 from tailrace_publisher.snapshot.statements import ChunkStatements, check_statement
-from tests.unit.publisher_snapshot.table_source import instance_of, pending
+from tests.unit.publisher.snapshot.table_source import instance_of, pending
 
 WHERE = "a = 1 OR note IS NULL"
 COLUMNS = "[a], [b], [c], [note]"

@@ -17,7 +17,7 @@ from tailrace_schemas.events.json_schema import json_schema
 from tailrace_schemas.events.serializations import JsonDecimals, Serialization
 from tailrace_sink.errors import SNAPSHOT_HELPS, UnsupportedEventForm
 from tailrace_sink.rows.decode import writer_schema
-from tests.unit.test_schemas_contract import SCHEMA, TABLE
+from tests.unit.schemas.test_contract import SCHEMA, TABLE
 
 JSONS = [Serialization.JSON, Serialization.CONNECT_JSON, Serialization.JSON_SCHEMA]
 

@@ -21,7 +21,7 @@ from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.sink_state import BatchPlan, SinkState
 from tailrace_sink.plan.state_json import state_json, state_of
-from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
+from tests.unit.sink.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 
 def plan(

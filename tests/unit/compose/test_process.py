@@ -98,7 +98,7 @@ def test_children_die_with_a_parent_that_was_killed(tmp_path):
         "print(child.pid, flush=True)\n"
         "signal.pause()\n"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=root
     ) as parent:

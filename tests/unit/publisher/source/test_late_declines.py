@@ -21,7 +21,7 @@ from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
-from tests.unit.publisher_source.test_change_pages import (
+from tests.unit.publisher.source.test_change_pages import (
     FIRST,
     LAST,
     TABLE,

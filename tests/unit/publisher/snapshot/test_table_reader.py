@@ -13,7 +13,7 @@ from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.source.pages.page_size import PageLimit
-from tests.unit.publisher_snapshot.table_source import (
+from tests.unit.publisher.snapshot.table_source import (
     START,
     Row,
     TableSource,

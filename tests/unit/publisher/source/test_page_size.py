@@ -21,7 +21,7 @@ from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
-from tests.unit.publisher_source.test_pages import INSTANCE, TABLE
+from tests.unit.publisher.source.test_pages import INSTANCE, TABLE
 
 MB = 1 << 20
 POSITION = (bytes(10), 1, bytes(10), 2, b"")

@@ -19,7 +19,7 @@ from tailrace_compose.local import jars
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_sink.watch.metrics import SinkMetrics
 
-FOLDER = Path(__file__).parents[2] / "compose"
+FOLDER = Path(__file__).parents[3] / "compose"
 OURS = ("emulator", "provision", "publisher", "sink", "web")
 
 

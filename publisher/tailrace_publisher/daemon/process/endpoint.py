@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from tailrace_publisher.daemon.orders.pause import refusal_of as is_so_already
 from tailrace_publisher.daemon.orders.request_snapshot import send_signal
 from tailrace_publisher.daemon.orders.table_orders import partial_refusal_of, refusal_of
-from tailrace_publisher.daemon.status.status_board import Told
+from tailrace_publisher.daemon.status.status_board import StatusBoard
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.options.publisher_config import PublisherConfig
@@ -47,7 +47,7 @@ _ORDERS: Final = {f"/{order.value.replace('_', '-')}": order for order in TableO
 
 
 @contextmanager
-def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None]:
+def endpoint(runtime: Runtime, board: StatusBoard, metrics: Collector) -> Iterator[None]:
     """The endpoint while the block runs, where the option metrics_port asks for one.
 
     Args:
@@ -82,7 +82,9 @@ def served(config: PublisherConfig, routes: Routes) -> Iterator[None]:
         raise ConfigError([str(error)]) from error
 
 
-def routes_of(runtime: Runtime, board: Told, metrics: Collector) -> dict[tuple[str, str], Route]:
+def routes_of(
+    runtime: Runtime, board: StatusBoard, metrics: Collector
+) -> dict[tuple[str, str], Route]:
     """What the endpoint of one database answers.
 
     Args:
@@ -104,7 +106,7 @@ def routes_of(runtime: Runtime, board: Told, metrics: Collector) -> dict[tuple[s
 
 
 class _Pages:
-    def __init__(self, runtime: Runtime, board: Told, metrics: Collector) -> None:
+    def __init__(self, runtime: Runtime, board: StatusBoard, metrics: Collector) -> None:
         self._runtime = runtime
         self._board = board
         self._metrics = metrics

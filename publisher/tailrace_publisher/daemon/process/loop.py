@@ -14,15 +14,14 @@ from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.process.endpoint import endpoint
 from tailrace_publisher.daemon.process.sharing import SharingPublisher
 from tailrace_publisher.daemon.session.conductor import Conductor
-from tailrace_publisher.daemon.status.status_board import Told
+from tailrace_publisher.daemon.status.status_board import StatusBoard
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.records.shards import Shard
-from tailrace_service.tracing.export import TracingUnavailable, open_traces
-from tailrace_service.tracing.traces import Traces
+from tailrace_service.tracing.traces import Traces, TracingUnavailable, open_traces
 
 _log = structlog.get_logger(__name__)
 
@@ -31,7 +30,7 @@ class Publisher(Protocol):
     """What publishes a database: all tables, one shard of them, or those that a group gives."""
 
     @property
-    def board(self) -> Told:
+    def board(self) -> StatusBoard:
         """What it tells of itself."""
 
     @property

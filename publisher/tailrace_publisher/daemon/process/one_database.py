@@ -8,7 +8,7 @@ else leaves the database stopped, with the reason, until somebody asks for a sta
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -18,19 +18,17 @@ from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.process.loop import Publisher, publisher_of
 from tailrace_publisher.daemon.session.retry_bounds import backoff_s
-from tailrace_publisher.daemon.status.status_board import Phase
-from tailrace_publisher.daemon.tables.table_record import TableRecord
+from tailrace_publisher.daemon.status.status_board import Phase, StatusBoard
 from tailrace_publisher.errors import PreflightError, PublisherError
 from tailrace_publisher.errors.one_table import text_of
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.runtime import Runtime, Step
-from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.status import DaemonStatus, LastFailures
 
 _log = structlog.get_logger(__name__)
 
 
-class OneDatabase(Collector):
+class OneDatabase(StatusBoard, Collector):
     """A database, and what is told of it; an endpoint's threads read it.
 
     Args:
@@ -46,16 +44,15 @@ class OneDatabase(Collector):
     """
 
     def __init__(self, name: str, runtime: Runtime) -> None:
+        super().__init__(runtime)
         self.name = name
         self.error: BaseException | None = None
-        self._outer = runtime
         self._stop = threading.Event()
         self._asked = threading.Event()
         self._failures = LastFailures()
         self._executor = runtime.ports.executor(f"database-{name}")
         self._attempts = 0
         self._retry_at: float | None = None
-        self._since_ms = runtime.clock.now_ms()
         self._ending: Future[None] | None = None
         self._publisher = self._made()
 
@@ -76,7 +73,7 @@ class OneDatabase(Collector):
         error = self._ending.exception()
         if error is not None and self.error is None and self._retry_at is None:
             self._ended(error)
-        is_due = self._retry_at is not None and self._outer.clock.monotonic() >= self._retry_at
+        is_due = self._retry_at is not None and self._runtime.clock.monotonic() >= self._retry_at
         if is_due or self._asked.is_set():
             _log.info("database_begun_again", database=self.name, attempts=self._attempts)
             self.begin()
@@ -102,7 +99,12 @@ class OneDatabase(Collector):
     @property
     def runtime(self) -> Runtime:
         """Options and outside world."""
-        return self._outer
+        return self._runtime
+
+    @property
+    def parts(self) -> Sequence[StatusBoard]:
+        """That of its publisher."""
+        return (self._publisher.board,)
 
     @property
     def phase(self) -> Phase:
@@ -123,24 +125,6 @@ class OneDatabase(Collector):
         """Seconds since it has taken a step; 0 while there is none to take."""
         return self._publisher.board.still_s if self.is_going else 0.0
 
-    @property
-    def still_max_s(self) -> float:
-        """Seconds without a step that time limits explain; beyond it, it hangs."""
-        return self._publisher.board.still_max_s
-
-    @property
-    def paused(self) -> frozenset[bool]:
-        """Whether an operator has paused it; both where shards differ."""
-        return self._publisher.board.paused
-
-    def records(self) -> dict[TableName, TableRecord]:
-        """What is known of its tables, by name."""
-        return self._publisher.board.records()
-
-    def measure(self) -> None:
-        """Set the figures that are made of others, before they are read."""
-        self._publisher.board.measure()
-
     def collect(self) -> Iterator[Metric]:
         """Its counts, since its publisher was begun."""
         yield from self._publisher.metrics.collect()
@@ -151,7 +135,7 @@ class OneDatabase(Collector):
         if phase == told.state:
             return told
         return replace(
-            told, state=phase, since_ms=self._since_ms, now_ms=self._outer.clock.now_ms()
+            told, state=phase, since_ms=self._since_ms, now_ms=self._runtime.clock.now_ms()
         )
 
     # -- parts -------------------------------------------------------------------------------------
@@ -160,7 +144,7 @@ class OneDatabase(Collector):
         metrics = Metrics()
         metrics.failures = self._failures
         return publisher_of(
-            replace(self._outer, stop=self._stop, metrics=metrics, on_step=self._stepped)
+            replace(self._runtime, stop=self._stop, metrics=metrics, on_step=self._stepped)
         )
 
     def _publish(self, publisher: Publisher) -> None:
@@ -171,10 +155,10 @@ class OneDatabase(Collector):
         if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
             _log.info("database_resumed", database=self.name, attempts=self._attempts)
             self._attempts = 0
-        self._outer.on_step(step)
+        self._runtime.on_step(step)
 
     def _ended(self, error: BaseException) -> None:
-        clock, longest_s = self._outer.clock, self._outer.config.retry_backoff_max_s
+        clock, longest_s = self._runtime.clock, self._runtime.config.retry_backoff_max_s
         self._since_ms = clock.now_ms()
         kind, reason = type(error).__name__, text_of(error)
         self._failures.add(self._since_ms, kind, reason)

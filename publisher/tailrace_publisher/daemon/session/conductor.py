@@ -13,7 +13,7 @@ from tailrace_publisher.daemon.session.wiring import ready_session
 from tailrace_publisher.daemon.start.carried_state import Kept
 from tailrace_publisher.daemon.start.fencing import FencingCheck
 from tailrace_publisher.daemon.start.first_publish import has_begun
-from tailrace_publisher.daemon.status.status_board import Board
+from tailrace_publisher.daemon.status.status_board import PublisherBoard
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
 from tailrace_publisher.errors import (
     ForeignRecords,
@@ -59,7 +59,7 @@ class Conductor:
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
-        self.board = Board(runtime, self._stopped)
+        self.board = PublisherBoard(runtime, self._stopped)
         by_function = config.source.read_mode is ReadMode.FUNCTION
         catalog = KnownCatalog(by_function=by_function)
         self._kept = Kept(self._fencing, self._stopped, self.board, catalog)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tailrace_publisher.daemon.start.fencing import FencingCheck
-from tailrace_publisher.daemon.status.status_board import Board
+from tailrace_publisher.daemon.status.status_board import PublisherBoard
 from tailrace_publisher.daemon.tables.known_schemas import KnownSchemas
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
 from tailrace_publisher.source.catalog.instances import KnownCatalog
@@ -26,7 +26,7 @@ class Kept:
 
     fencing: FencingCheck
     stopped: StoppedTables
-    board: Board
+    board: PublisherBoard
     catalog: KnownCatalog
     schemas: KnownSchemas = field(default_factory=KnownSchemas)
     once: set[str] = field(default_factory=set)

@@ -1,12 +1,15 @@
-"""What the publisher tells of itself: written by its thread, read by those of its endpoint.
+"""What a publisher reports of itself: written by its thread, read by those of its endpoint.
 
-Nothing is prepared for the reader, so it costs the publisher nothing. What is read are values that
-do not change (records, positions) and copies that the interpreter takes in one step.
+Boards form a tree: a database reports what its shards report together, a shard what its publisher
+does. Nothing is prepared for the reader, so it costs the publisher nothing. What is read are values
+that do not change (records, positions) and copies that the interpreter takes in one step.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
 
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
@@ -14,14 +17,18 @@ from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableState
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_service.status import DaemonStatus, TableStatus, by_name
+from tailrace_service.status import DaemonStatus, TableStatus, by_name, of_shards
 
 Phase = Literal["starting", "running", "retrying", "paused", "stopped", "ended"]
 """The last two are of one database of several (one_database.py): what ended it waiting does not
 cure; or nothing more is wanted of it."""
 
+_ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
+"""The phase of several boards is the first of these that one of them has."""
+_LOOKS_S: Final = 300.0
+"""What a start and a look at the consumer group may take before any shard is here."""
 _START_S: Final = 120.0
-"""What a start may take beside the time limits of the configuration."""
+"""What a start may take in addition to the time limits of the configuration."""
 _STATES: Final = {TableState.SNAPSHOTTING: "snapshotting", TableState.FOLLOWED: "followed"}
 """Names of states that are others in a checkpoint."""
 _HALTED: Final = "its snapshot was stopped; tailrace snapshot takes a new one"
@@ -36,53 +43,86 @@ _FIGURES: Final = {
 }
 
 
-class Told(Protocol):
-    """What a publisher tells of itself."""
+class StatusBoard:
+    """What a part of a process reports: its own state, and that of the boards below it as one."""
 
-    @property
-    def phase(self) -> Phase:
-        """The present one."""
-
-    @property
-    def still_s(self) -> float:
-        """Seconds since it has taken a step."""
-
-    @property
-    def still_max_s(self) -> float:
-        """Seconds without a step that time limits explain; beyond it, it hangs."""
-
-    @property
-    def paused(self) -> frozenset[bool]:
-        """Whether an operator has paused it; both where shards differ."""
-
-    def status(self) -> DaemonStatus:
-        """All of it."""
-
-    def records(self) -> dict[TableName, TableRecord]:
-        """What is known of each table."""
-
-    def measure(self) -> None:
-        """Set the figures that are made of others, before they are read."""
-
-
-class Board:
-    """The present state of one publisher.
-
-    Args:
-        runtime: what all parts share.
-        stopped: the tables that cannot go on.
-
-    Attributes:
-        estimates: rows of the source tables that are or were in their snapshot, as the server
-            estimates them; None where it tells none, or where a condition leaves rows out.
-    """
-
-    def __init__(self, runtime: Runtime, stopped: StoppedTables) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._stopped = stopped
         self._phase: Phase = "starting"
         self._since_ms = runtime.clock.now_ms()
         self._turned_at = runtime.clock.monotonic()
+
+    def turned(self) -> None:
+        """Note that it has taken a step."""
+        self._turned_at = self._runtime.clock.monotonic()
+
+    @property
+    def parts(self) -> Sequence[StatusBoard]:
+        """The boards below it."""
+        return ()
+
+    @property
+    def phase(self) -> Phase:
+        """That of the part that is the furthest from publishing; its own if it has no part."""
+        phases = {part.phase for part in self.parts} or {self._phase}
+        return next(phase for phase in _ORDER if phase in phases)
+
+    @property
+    def still_s(self) -> float:
+        """Seconds without a step, of the one that has stood still the longest."""
+        own = self._runtime.clock.monotonic() - self._turned_at
+        return max([own, *(part.still_s for part in self.parts)])
+
+    @property
+    def still_max_s(self) -> float:
+        """Seconds without a step that time limits explain; after more, it hangs."""
+        return max((part.still_max_s for part in self.parts), default=_LOOKS_S)
+
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused it; both if its parts differ."""
+        return frozenset[bool]().union(*(part.paused for part in self.parts))
+
+    def records(self) -> dict[TableName, TableRecord]:
+        """What is known of each table."""
+        return {name: known for part in self.parts for name, known in part.records().items()}
+
+    def measure(self) -> None:
+        """Set the figures that are computed from others, before they are read."""
+        for part in self.parts:
+            part.measure()
+
+    def status(self) -> DaemonStatus:
+        """All of it; the closed LSN is the smallest of its parts."""
+        return of_shards(self._own_status(), [part.status() for part in self.parts])
+
+    def _own_status(self) -> DaemonStatus:
+        config = self._runtime.config
+        return DaemonStatus(
+            program="publisher",
+            state=self.phase,
+            since_ms=self._since_ms,
+            now_ms=self._runtime.clock.now_ms(),
+            prefix=config.prefix,
+            database=config.source.database,
+            errors=self._runtime.metrics.failures.newest_first(),
+        )
+
+
+class PublisherBoard(StatusBoard):
+    """The present state of one publisher.
+
+    Args:
+        stopped: the tables that cannot continue.
+
+    Attributes:
+        estimates: rows of the source tables that are or were in their snapshot, as the server
+            estimates them; None if it estimates none, or if a condition leaves rows out.
+    """
+
+    def __init__(self, runtime: Runtime, stopped: StoppedTables) -> None:
+        super().__init__(runtime)
+        self._stopped = stopped
         self._state: PublisherState | None = None
         self.estimates: dict[TableName, int | None] = {}
 
@@ -98,21 +138,12 @@ class Board:
         """Another life begins, with what is out."""
         self._state = state
 
-    def turned(self) -> None:
-        """It has taken a step."""
-        self._turned_at = self._runtime.clock.monotonic()
-
     # -- for the endpoint --------------------------------------------------------------------------
 
     @property
     def is_read(self) -> bool:
         """Whether there is an endpoint: what nobody can read need not be asked for."""
         return self._runtime.config.metrics_port is not None
-
-    @property
-    def still_s(self) -> float:
-        """Seconds since it has taken a step."""
-        return self._runtime.clock.monotonic() - self._turned_at
 
     @property
     def still_max_s(self) -> float:
@@ -149,21 +180,16 @@ class Board:
 
     def status(self) -> DaemonStatus:
         """All of it."""
-        config, metrics, state = self._runtime.config, self._runtime.metrics, self._state
+        metrics, state = self._runtime.metrics, self._state
         paused_ms = None if state is None or self.phase != "paused" else state.paused_since_ms
-        return DaemonStatus(
-            program="publisher",
-            state=self.phase,
+        return replace(
+            self._own_status(),
             since_ms=paused_ms or self._since_ms,
-            now_ms=self._runtime.clock.now_ms(),
-            prefix=config.prefix,
-            database=config.source.database,
             closed_lsn=None if state is None else str(state.closed_lsn),
             closed_commit_ms=metrics.closed_commit_ms,
             lag_s=metrics.value("tailrace_lag_seconds"),
             figures={name: metrics.value(figure) for name, figure in _FIGURES.items()},
             tables=by_name(self.tables()),
-            errors=metrics.failures.newest_first(),
         )
 
     def tables(self) -> list[TableStatus]:

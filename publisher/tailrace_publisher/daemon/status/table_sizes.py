@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace_publisher.daemon.status.status_board import Board
+from tailrace_publisher.daemon.status.status_board import PublisherBoard
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.options.snapshots import SnapshotConfig
 from tailrace_publisher.ports import Connection
@@ -24,7 +24,7 @@ class TableSizes:
         self,
         connection: Connection,
         tables: PublishedTables,
-        board: Board,
+        board: PublisherBoard,
         options: SnapshotConfig,
     ) -> None:
         self._connection = connection

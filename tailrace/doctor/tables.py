@@ -18,7 +18,7 @@ from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog import capture_catalog as catalog
-from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table
 from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
 from tailrace_publisher.source.connection.connection import quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
@@ -36,7 +36,7 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
         return  # which the server's part says
     known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
     try:
-        problems = check_source(config, source.connection, known)
+        problems, captured = check_source(config, source.connection, known)
     except PreflightError as error:
         for text in error.problems:
             yield _JUDGE.problem("tables", text, "nothing is published while this is so")
@@ -47,8 +47,9 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
         why = f"the first start is refused; later ones {later}"
         yield _JUDGE.problem(name, problem.text, why)
     yield from _not_captured(source, config)
-    found = read_catalog(source.connection, source.database, config.message_keys, known).instances
-    selected = [instance for instance in found if config.tables.selects(instance.table)]
+    selected = [
+        instance for instance in captured.instances if config.tables.selects(instance.table)
+    ]
     by_name = by_table(selected)
     yield _JUDGE.ok("tables", f"{len(by_name)} captured and selected")
     yield from _keyless(by_name)

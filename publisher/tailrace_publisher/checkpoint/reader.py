@@ -80,13 +80,8 @@ def read_checkpoints(
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema cannot be had.
     """
-    return _decode(_newest(topics, patience_s, isolation), topics)
-
-
-def _newest(topics: DatabaseTopics, patience_s: float, isolation: str) -> dict[bytes, bytes | None]:
-    return newest_by_key(
-        topics.kafka, topics.names.offsets, patience_s, topics.partition, isolation
-    )
+    offsets, partition = topics.names.offsets, topics.partition
+    return _decode(newest_by_key(topics.kafka, offsets, patience_s, partition, isolation), topics)
 
 
 def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float = PATIENCE_S) -> bool:
@@ -98,8 +93,8 @@ def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float = PATIENCE_S) 
     return topics.names.offsets in existing_topics(topics.kafka, timeout_s)
 
 
-def existing_topics(kafka: KafkaAccess, timeout_s: float = PATIENCE_S) -> set[str]:
-    """The names of all topics.
+def existing_topics(kafka: KafkaAccess, timeout_s: float = PATIENCE_S) -> dict[str, int]:
+    """List all topics with their number of partitions.
 
     Raises:
         CheckpointUnavailable: no broker answered in time.
@@ -107,9 +102,10 @@ def existing_topics(kafka: KafkaAccess, timeout_s: float = PATIENCE_S) -> set[st
     admin = kafka.admin()
     try:
         # All topics: asking for one by its name would create it where brokers allow that.
-        return set(admin.list_topics(timeout=timeout_s).topics)
+        found = admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         raise CheckpointUnavailable(f"listing topics: {error}") from error
+    return {name: len(topic.partitions) for name, topic in found.items()}
 
 
 def _decode(newest: Mapping[bytes, bytes | None], topics: DatabaseTopics) -> Stored:

@@ -31,7 +31,7 @@ from tailrace_publisher.options.source import ReadMode, SourceConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.catalog import hidden_data as unseen
-from tailrace_publisher.source.catalog.instances import KnownCatalog, read_catalog
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, read_catalog
 from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.log.queries import is_cdc_enabled, server_version
 from tailrace_schemas.events.column_types import UnsupportedType, avro_type
@@ -60,7 +60,7 @@ class TableProblem:
 
 def check_source(
     config: PublisherConfig, connection: Connection, known: KnownCatalog
-) -> list[TableProblem]:
+) -> tuple[list[TableProblem], Catalog]:
     """Check the database, the tables and the options that name tables.
 
     Args:
@@ -69,7 +69,7 @@ def check_source(
         known: what was read of the capture instances before.
 
     Returns:
-        What is wrong with single tables.
+        What is wrong with single tables, and the catalog as it was read.
 
     Raises:
         PreflightError: what is wrong with all of it, with the statement that fixes it.
@@ -86,7 +86,7 @@ def check_source(
         )
     try:
         tables = catalog.tables(connection)
-        instances = read_catalog(connection, database, config.message_keys, known).instances
+        captured = read_catalog(connection, database, config.message_keys, known)
         hidden = unseen.hidden_instances(connection)
         gated = unseen.gated_instances(connection)
     except PermissionMissing as error:
@@ -97,7 +97,7 @@ def check_source(
                 " same on the schemas of the tables for the initial snapshot"
             ]
         ) from error
-    selected = [i for i in instances if config.tables.selects(i.table)]
+    selected = [i for i in captured.instances if config.tables.selects(i.table)]
     rules = rules_of(config.columns)
     read = [_as_read(instance, rules) for instance in selected]
     problems = [
@@ -119,7 +119,7 @@ def check_source(
     warn_of_filters(connection, selected)
     warn_of_switches(connection, selected)
     warn_of_large_values(config.snapshot, read)
-    return problems
+    return problems, captured
 
 
 def _grants(source: SourceConfig) -> str:

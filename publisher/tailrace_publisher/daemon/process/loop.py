@@ -21,7 +21,8 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.records.shards import Shard
-from tailrace_service.tracing.traces import Traces, TracingUnavailable, open_traces
+from tailrace_service.tracing.export import TracingUnavailable, open_traces
+from tailrace_service.tracing.traces import Traces
 
 _log = structlog.get_logger(__name__)
 

@@ -81,7 +81,7 @@ class Conductor:
                 self._wait(error, self._fencing.doubt(error, self._runtime.config.heartbeat_s))
             except (PublisherError, RegistryError) as error:
                 if isinstance(error, RegistryError):
-                    self._kept.schemas.forget()  # what answers next may be another registry
+                    self._kept.doubt_registry()
                 longest_s = error.waited_for_s if isinstance(error, PublisherError) else None
                 ends = not (error.retryable or self._may_heal(error))
                 if ends or self._patience.has_ended(longest_s):

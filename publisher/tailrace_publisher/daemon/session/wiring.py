@@ -79,8 +79,8 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
     _check_shard(runtime)
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
-        found = check_source(config, control, kept.catalog)
-        just_read = [kept.catalog.last]  # for the first who asks; others ask for what has changed
+        just_read: Catalog | None
+        found, just_read = check_source(config, control, kept.catalog)
         problems = [problem for problem in found if runtime.has(problem.table)]
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry, runtime.shard)
@@ -99,7 +99,8 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         resources.callback(versions.close)
 
         def read(names: Mapping[int, TableName]) -> Catalog:
-            before = just_read.pop() if just_read else None
+            nonlocal just_read  # for the first who asks; others ask for what has changed
+            before, just_read = just_read, None
             known = kept.catalog
             return read_catalog(control, topics.database, config.message_keys, known, names, before)
 

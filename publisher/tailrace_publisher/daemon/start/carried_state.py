@@ -11,7 +11,7 @@ from tailrace_publisher.daemon.tables.stopped import StoppedTables
 from tailrace_publisher.source.catalog.instances import KnownCatalog
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Kept:
     """What outlives a session; a retry asks for none of it again.
 
@@ -30,3 +30,11 @@ class Kept:
     catalog: KnownCatalog
     schemas: KnownSchemas = field(default_factory=KnownSchemas)
     once: set[str] = field(default_factory=set)
+
+    def doubt_registry(self) -> None:
+        """Ask the registry again for everything.
+
+        A subject changes only by who publishes to its topic. So what is known of it is void once
+        somebody else may have published, or the registry has failed: it may be another one.
+        """
+        self.schemas = KnownSchemas()

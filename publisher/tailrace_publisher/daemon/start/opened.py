@@ -49,7 +49,7 @@ def opened_state(
     stored = end_older_publisher(config, topics, read_checkpoints(topics))
     check_map(topics, stored.database)
     if not kept.fencing.found(stored.database, stored.stopped):
-        kept.schemas.forget()  # somebody else has published meanwhile, or may have
+        kept.doubt_registry()
     identity = visible_identity(control)
     newest = max_lsn(control)
     state = PublisherState.restore(topics.server, topics.database, identity, stored)

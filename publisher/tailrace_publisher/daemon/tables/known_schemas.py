@@ -14,16 +14,12 @@ from tailrace_schemas.position.lsn import Lsn
 class KnownSchemas:
     """What the registry said: kept from one life of the publisher to the next.
 
-    A subject changes only by who publishes to its topic, so what is known of it stays true as long
-    as nobody else has published meanwhile, and the registry has not failed: it may be another one.
-
     Attributes:
         versions: the versions of each topic, oldest first.
         ids: of registered schemas, by subject and fingerprint.
         encoders: by capture instance and schema LSN; their schemas are registered.
         compatible: subjects whose compatibility mode is set.
         shapes: the shape of the events of each topic's newest version.
-        resumed: versions by topic that go on as the checkpoint has them, told without asking.
     """
 
     versions: dict[str, list[TableSchema]] = field(default_factory=dict)
@@ -31,13 +27,3 @@ class KnownSchemas:
     encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = field(default_factory=dict)
     compatible: set[str] = field(default_factory=set)
     shapes: dict[str, EventShape] = field(default_factory=dict)
-    resumed: dict[str, TableSchema] = field(default_factory=dict)
-
-    def forget(self) -> None:
-        """Ask again for everything."""
-        self.versions.clear()
-        self.ids.clear()
-        self.encoders.clear()
-        self.compatible.clear()
-        self.shapes.clear()
-        self.resumed.clear()

@@ -88,12 +88,6 @@ class RegisteredVersions:
         """Whether it was asked for the versions of a topic."""
         return topic in self._known.versions
 
-    def resumed(self, topic: str, version: TableSchema) -> TableSchema:
-        """A version that goes on, as the same object each time: its encoder is known by it."""
-        if self._known.resumed.get(topic) != version:
-            self._known.resumed[topic] = version
-        return self._known.resumed[topic]
-
     def of_topic(self, topic: str) -> list[TableSchema]:
         """The versions under a topic's value subject, oldest first.
 
@@ -193,7 +187,7 @@ class RegisteredVersions:
 
     def _known_encoder(self, schema: TableSchema) -> EnvelopeEncoder | None:
         known = self._known.encoders.get((schema.capture_instance, schema.schema_lsn))
-        return known if known is not None and known.schema is schema else None
+        return known if known is not None and known.schema == schema else None
 
     def encoder(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.

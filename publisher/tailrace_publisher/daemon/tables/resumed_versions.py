@@ -60,14 +60,15 @@ class ResumedVersions:
         Raises:
             RegistryError: the registry did not answer.
         """
-        self._resumed.clear()
+        before, self._resumed = self._resumed, {}
         asked: list[str] = []
         for table in tables:
             version = self._going_on(table, state.of(table.name), ddl)
             if version is None:
                 asked.append(table.topic)
             else:
-                self._resumed[table.name] = self._registered.resumed(table.topic, version)
+                known = before.get(table.name)  # the same object: sizes of its rows are known by it
+                self._resumed[table.name] = known if known == version else version
         self._registered.fetch(asked)
 
     def of(self, table: PublishedTable) -> list[TableSchema]:

@@ -41,13 +41,9 @@ class KnownCatalog:
 
     Args:
         by_function: whether changes are read through the query functions.
-
-    Attributes:
-        last: the catalog as it was last read; None before.
     """
 
     def __init__(self, *, by_function: bool = False) -> None:
-        self.last: Catalog | None = None
         self._by_function = by_function
         self._known: dict[int, tuple[object, CaptureInstance]] = {}
 
@@ -133,8 +129,7 @@ def read_catalog(
         instances = known.instances(connection, database, message_keys, names)
         state_after = catalog_state(connection)
         if state_after == state:
-            known.last = Catalog(state_after, tuple(instances), ddl)
-            return known.last
+            return Catalog(state_after, tuple(instances), ddl)
         state = state_after
     raise SourceBusy(
         f"database {database}: DDL kept changing the captured tables while they were read"

@@ -37,36 +37,6 @@ def renamed(pipe: Pipe) -> Pipe:
     return pipe
 
 
-def test_a_renamed_table_stops_by_name_until_somebody_says_what_to_do(renamed: Pipe):
-    pipe = renamed
-    for _ in range(2):
-        with Running(pipe.config()) as publisher:
-            publisher.until(lambda: bool(publisher.told("table_stopped")), "it is told")
-            publisher.until(lambda: ids(pipe, "stays") == [2], "the other table goes on")
-            (told,) = publisher.told("table_stopped")
-            assert told["error"] == "TableRenamed"
-            assert told["table"].endswith("dbo.new")
-            assert "published as" in told["reason"]
-            assert "dbo.old" in told["reason"]
-            assert "keep_topic" in told["reason"]
-    assert ids(pipe, "new", snapshot=True) == []
-    assert ids(pipe, "old") == []
-
-    def is_out() -> bool:
-        return pipe.is_caught_up(gone=("old",))
-
-    with Running(pipe.config()) as publisher:
-        ask(pipe.config(), ["dbo.new"], 60)
-        publisher.until(is_out, "it is whole under its new name")
-        pipe.source.execute("INSERT dbo.new VALUES (3, N'three')")
-        publisher.until(is_out, "and goes on; what is under its old name is not true any more")
-    assert ids(pipe, "new", snapshot=True) == [1, 2]
-    assert ids(pipe, "new") == [3]
-    with Running(pipe.config()) as publisher:
-        publisher.until(is_out, "a start knows it by that name")
-        assert not publisher.told("table_stopped")
-
-
 def test_a_renamed_table_goes_on_under_its_old_topic_by_option(renamed: Pipe):
     pipe = renamed
     further: dict[str, Any] = {
@@ -98,34 +68,6 @@ def test_a_renamed_table_goes_on_under_its_old_topic_by_option(renamed: Pipe):
     } == {"old"}
     assert ids(pipe, "new", snapshot=True) == ids(pipe, "new") == []
     pipe.assert_exactly_once("old")
-
-
-@pytest.mark.parametrize("policy", ["stop", "keep_topic"])
-def test_who_takes_over_the_old_name_begins_with_a_snapshot(renamed: Pipe, policy: str):
-    pipe = renamed
-    pipe.source.execute(
-        "CREATE TABLE dbo.old (id int PRIMARY KEY, other int)", "INSERT dbo.old VALUES (7, 7)"
-    )
-    pipe.source.enable("old", capture_instance="N'old_2'")
-    with Running(pipe.config(tables={"on_rename": policy})) as publisher:
-        publisher.until(
-            lambda: pipe.source.scan() or ids(pipe, "old", snapshot=True) == [1, 7],
-            "the table with the old name is read",
-        )
-        (told,) = publisher.told("table_stopped")
-    assert told["table"].endswith("dbo.new")
-    assert told["error"] == "TableRenamed"
-    assert ids(pipe, "new", snapshot=True) == []
-
-
-def test_the_old_name_given_back_heals_it(renamed: Pipe):
-    pipe = renamed
-    with Running(pipe.config()) as publisher:
-        publisher.until(lambda: ids(pipe, "stays") == [2], "the other table goes on")
-    pipe.source.execute("EXEC sp_rename 'dbo.new', 'old'")
-    with Running(pipe.config()) as publisher:
-        publisher.until(pipe.is_caught_up, "it is whole again")
-    assert sorted(pipe.topics.state(pipe.source.name, "old", "id")) == [1, 2]
 
 
 def test_another_spelling_of_the_database_is_told_before_anything_is_published(pipe: Pipe):

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import replace
-
 import pytest
 from click.testing import CliRunner
 
 from tailrace.cli.root import cli
-from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.errors import DatabaseReplaced
-from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.log.identity import DatabaseIdentity, visible_identity
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
@@ -96,47 +90,3 @@ def test_a_database_whose_log_ends_below_what_was_published_is_not_accepted(pipe
 def test_accepting_needs_something_that_was_published(pipe: Pipe):
     assert accept(pipe).startswith("1: ")
     assert f"nothing of {pipe.source.name} was published" in accept(pipe)
-
-
-def test_the_same_database_is_known_again(pipe: Pipe):
-    begun(pipe)
-    with Running(pipe.config()) as publisher:
-        pipe.source.execute("INSERT dbo.t VALUES (2)")
-        publisher.until(pipe.is_caught_up, "it goes on")
-
-    assert not publisher.told("database_moved")
-    assert not publisher.told("database_identity_not_visible")
-    pipe.assert_exactly_once("t")
-
-
-def test_another_replica_goes_on_and_the_first_line_is_not_taken_for_it(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-):
-    """A forced failover that lost nothing of what was published, and then the old primary again.
-
-    The embedded server has no replicas, so what one shows of itself is put in its place.
-    """
-    begun(pipe)
-
-    pipe.source.execute("INSERT dbo.t VALUES (2)")
-    pipe.source.scan()
-    shown = {
-        "database_guid": str(uuid.uuid4()),
-        "recovery_fork_guid": str(uuid.uuid4()),
-        "fork_point": pipe.source.max_lsn(),  # above what was published
-    }
-
-    def replica(connection: Connection) -> DatabaseIdentity:
-        return replace(visible_identity(connection), **shown)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(opened, "visible_identity", replica)
-        with Running(pipe.config()) as publisher:
-            publisher.until(pipe.is_caught_up, "it goes on")
-        assert publisher.told("database_moved")
-    pipe.assert_exactly_once("t")
-
-    with Running(pipe.config()) as publisher:
-        error = publisher.ended()
-    assert isinstance(error, DatabaseReplaced)
-    assert "its recovery fork was" in str(error)

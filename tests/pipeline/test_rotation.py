@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import pytest
 
 from tailrace.signals.request import ask
-from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe
@@ -20,7 +19,6 @@ from tests.pipeline.source_database import SourceDatabase
 from tests.pipeline.test_kill import scanning
 from tests.pipeline.test_stopped_tables import (
     keeps_is_out,
-    lose_changes,
     snapshot_keys,
     topic_of,
     two_tables,
@@ -48,7 +46,7 @@ def change_both(source: SourceDatabase) -> None:
     source.scan()
 
 
-def lose_the_older_instance(pipe: Pipe, *, is_known: bool) -> None:
+def lose_the_older_instance(pipe: Pipe) -> None:
     """The older instance, whose changes are not published yet, goes: the newer one lacks them."""
     source = pipe.source
     change_both(source)
@@ -56,17 +54,14 @@ def lose_the_older_instance(pipe: Pipe, *, is_known: bool) -> None:
     source.scan()
     source.execute("INSERT dbo.loses VALUES (3, 3)")
     source.scan()
-    if is_known:  # the newer one is in the checkpoint, at a position before its start
-        live_until_killed(pipe.options(), "window")
+    # The newer one is in the checkpoint, at a position before its start.
+    live_until_killed(pipe.options(), "window")
     disable(source, "loses", "dbo_loses")
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "met at the restart"])
-def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(
-    pipe: Pipe, is_known: bool
-):
+def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(pipe: Pipe):
     two_tables(pipe)
-    lose_the_older_instance(pipe, is_known=is_known)
+    lose_the_older_instance(pipe)
 
     with Running(pipe.config()) as publisher:
         publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
@@ -87,131 +82,6 @@ def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(
         assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     pipe.assert_exactly_once("keeps")
-
-
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "met at the restart"])
-def test_its_table_begins_again_where_the_configuration_says_so(pipe: Pipe, is_known: bool):
-    two_tables(pipe)
-    lose_the_older_instance(pipe, is_known=is_known)
-
-    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
-        publisher.until(pipe.is_caught_up, "the new snapshot is out")
-        assert not publisher.told("table_stopped")
-        assert publisher.told("table_restarted")
-    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
-    pipe.assert_exactly_once("keeps")
-
-
-@pytest.mark.parametrize("on_gap", ["stop", "snapshot"])
-def test_the_next_instance_is_not_recognised_yet(pipe: Pipe, on_gap: str):
-    """The capture process has not come to it: what is lost shows before its start LSN is known."""
-    source = pipe.source
-    two_tables(pipe)
-
-    with Running(pipe.config(snapshot={"on_gap": on_gap})) as publisher:
-        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
-        disable(source, "loses", "dbo_loses")
-        source.execute("DELETE dbo.loses WHERE id = 1")
-        enable(source, "loses", "loses_2")
-        source.execute(
-            "UPDATE dbo.keeps SET note = 10 WHERE id = 1", "INSERT dbo.loses VALUES (3, 3)"
-        )
-        publisher.until(lambda: source.scan() or keeps_is_out(pipe), "the other table goes on")
-        what = "table_stopped" if on_gap == "stop" else "table_restarted"
-        publisher.until(lambda: bool(publisher.told(what)), "it is told")
-        if on_gap == "snapshot":
-            publisher.until(pipe.is_caught_up, "the new snapshot is out")
-    with Running(pipe.config()) as publisher:
-        if on_gap == "stop":
-            ask(pipe.config(), ["dbo.loses"], 60)
-        publisher.until(pipe.is_caught_up, "it goes on")
-    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
-    pipe.assert_exactly_once("keeps")
-
-
-def test_a_stopped_table_is_taken_up_with_another_instance(pipe: Pipe):
-    """It was stopped; while the publisher was away its instance was made anew."""
-    source = pipe.source
-    two_tables(pipe)
-    lose_changes(pipe)
-    with Running(pipe.config()) as publisher:
-        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
-        assert publisher.told("table_stopped")
-    disable(source, "loses", "dbo_loses")
-    enable(source, "loses", "loses_2")
-    source.scan()
-
-    with Running(pipe.config()) as publisher:
-        ask(pipe.config(), ["dbo.loses"], 60)
-        publisher.until(pipe.is_caught_up, "its new snapshot is out")
-        assert publisher.told("table_restarted")
-    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
-
-
-def test_a_new_table_whose_instance_starts_behind_the_position_is_no_loss(pipe: Pipe):
-    source = pipe.source
-    two_tables(pipe)
-    change_both(source)
-    source.execute("CREATE TABLE dbo.late (id int PRIMARY KEY)", "INSERT dbo.late VALUES (1)")
-    source.enable("late")
-
-    live_until_killed(pipe.options(window_transactions=1), "window")
-    with Running(pipe.config(window_transactions=1)) as publisher:
-        publisher.until(pipe.is_caught_up, "everything is out")
-        assert not publisher.told("table_stopped")
-    assert snapshot_keys(pipe, "late") == [1]
-    pipe.assert_exactly_once("loses")
-
-
-def test_an_instance_that_goes_during_the_snapshot_loses_its_place(pipe: Pipe):
-    """Chunks that are out are older than the newer instance: what changed since is in neither."""
-    source = pipe.source
-    source.execute(
-        "CREATE TABLE dbo.loses (id int PRIMARY KEY)",
-        "INSERT dbo.loses VALUES (1), (2), (3), (4), (5)",
-    )
-    source.enable("loses")
-    options = pipe.options(snapshot={"chunk_rows": 1, "on_gap": "snapshot"})
-    with scanning(source):
-        live_until_killed(options, "committed", 2)  # two of five rows are out
-    source.execute("DELETE dbo.loses WHERE id = 1")
-    source.scan()
-    enable(source, "loses", "loses_2")
-    source.scan()
-    live_until_killed(options, "window")
-    disable(source, "loses", "dbo_loses")
-
-    with Running(PublisherConfig.load(options)) as publisher:
-        publisher.until(pipe.is_caught_up, "the new snapshot is out")
-        (told,) = publisher.told("table_restarted")
-        assert "dbo_loses was disabled" in told["reason"]
-    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3, 4, 5]
-
-
-def test_an_instance_made_again_under_its_name_begins_anew(pipe: Pipe):
-    """Two names in turn: the first comes back while the second one is read."""
-    source = pipe.source
-    two_tables(pipe)
-
-    with Running(pipe.config()) as publisher:
-        for old, new in (("dbo_loses", "other"), ("other", "dbo_loses"), ("dbo_loses", "other")):
-            enable(source, "loses", new)
-            source.execute("UPDATE dbo.loses SET note = note + 1")
-            publisher.until(pipe.is_caught_up, "handed over")
-            with publisher.held():
-                disable(source, "loses", old)
-                enable(source, "loses", old)
-                source.execute("UPDATE dbo.loses SET note = note + 1")
-                source.scan()
-            publisher.until(pipe.is_caught_up, "it goes on from the other")
-            disable(source, "loses", old)
-            source.execute("UPDATE dbo.loses SET note = note + 1")
-            publisher.until(pipe.is_caught_up, "it goes on")
-        assert not publisher.told("retrying")
-        assert not publisher.told("table_stopped")
-    assert snapshot_keys(pipe, "loses") == [1, 2]
-    state = pipe.topics.state(source.name, "loses", "id")
-    assert {row["note"] for row in state.values()} == {10, 11}
 
 
 @contextmanager

@@ -62,46 +62,6 @@ def test_it_begins_with_an_lsn_and_goes_on_from_its_checkpoint(pipe: Pipe, commi
     assert not again.told("start_position")
 
 
-def test_a_table_begins_with_its_low_watermark_itself(pipe: Pipe, commits: list[Lsn]):
-    clean(pipe, commits[1])
-    publish(pipe, start={"lsn": str(commits[1])})
-    assert published(pipe) == [2, 3, 4, 5]
-
-
-def clean(pipe: Pipe, low: Lsn) -> None:
-    """Have the cleanup take what is below an LSN."""
-    pipe.source.execute(
-        "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_a',"
-        f" @low_water_mark = 0x{low.to_bytes().hex()}"
-    )
-
-
-def test_a_start_that_cleanup_has_passed_is_refused_or_taken_by_a_snapshot(
-    pipe: Pipe, commits: list[Lsn]
-):
-    source, options = pipe.source, {"start": {"lsn": str(commits[0])}}
-    clean(pipe, commits[2])
-    with Running(pipe.config(**options)) as publisher:
-        error = publisher.ended()
-    assert isinstance(error, StartRefused)
-    for part in (f"table {source.name}.dbo.a", str(commits[0]), str(commits[2]), "when_needed"):
-        assert part in str(error)
-    assert pipe.topics.events(source.name, "a") == []
-
-    publish(pipe, **options, snapshot={"mode": "when_needed"})
-    assert len(pipe.topics.snapshot(source.name, "a")) == 6
-    assert pipe.topics.state(source.name, "a", "id").keys() == set(range(6))
-
-
-def test_an_lsn_that_is_not_captured_is_refused(pipe: Pipe, commits: list[Lsn]):
-    beyond = commits[-1].increment().increment()
-    with Running(pipe.config(start={"lsn": str(beyond)})) as publisher:
-        error = publisher.ended()
-    assert isinstance(error, StartRefused)
-    assert str(beyond) in str(error)
-    assert str(pipe.source.max_lsn()) in str(error)
-
-
 def local_time_of(pipe: Pipe, commit: Lsn) -> datetime:
     """When a commit ended, in the server's local time."""
     sql = "SELECT tran_end_time FROM cdc.lsn_time_mapping WHERE start_lsn = ?"
@@ -229,17 +189,3 @@ def test_initial_only_ends_with_an_error_when_a_table_is_not_out(pipe: Pipe, com
     assert isinstance(error, SnapshotsIncomplete)
     assert str(error.tables[0]).endswith("dbo.wide")
     assert len(pipe.topics.snapshot(source.name, "a")) == 6
-
-
-def test_always_takes_a_new_snapshot_at_each_start(pipe: Pipe, commits: list[Lsn]):
-    assert commits
-    source = pipe.source
-    always = {"mode": "always"}
-    publish(pipe, snapshot=always)
-    assert len(pipe.topics.snapshot(source.name, "a")) == 6
-    source.execute("DELETE dbo.a WHERE id = 0")
-    with Running(pipe.config(snapshot=always)) as publisher:
-        publisher.until(lambda: bool(publisher.told("snapshot_requested")), "it begins anew")
-        publisher.until(pipe.is_caught_up, "it is out")
-    assert len(pipe.topics.snapshot(source.name, "a")) == 11
-    assert pipe.topics.state(source.name, "a", "id").keys() == set(range(1, 6))

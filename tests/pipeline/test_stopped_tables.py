@@ -119,44 +119,6 @@ def test_a_table_with_a_gap_stops_alone_and_stays_so_until_it_is_asked_for(pipe:
     pipe.assert_exactly_once("keeps")
 
 
-def test_a_gap_is_read_anew_once_the_configuration_says_so(pipe: Pipe):
-    two_tables(pipe)
-    lose_changes(pipe)
-    with Running(pipe.config()) as publisher:
-        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
-        publisher.until(
-            lambda: pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")],
-            "the other is out of the cut",
-        )
-    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
-        publisher.until(pipe.is_caught_up, "the new snapshot is out")
-    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
-
-
-def test_a_gap_is_followed_by_a_new_snapshot_where_the_configuration_says_so(pipe: Pipe):
-    two_tables(pipe)
-    lose_changes(pipe)
-
-    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
-        publisher.until(pipe.is_caught_up, "the new snapshot is out")
-        assert not publisher.told("table_stopped")
-        assert publisher.told("table_restarted")
-
-    announced = [
-        number
-        for number, record in enumerate(pipe.topics.progress())
-        if topic_of(pipe, "loses") in record["snapshotting"]
-    ]
-    snapshot = [
-        number
-        for number, record in enumerate(pipe.topics.progress())
-        if number > announced[-1] and record["partitions"]
-    ]
-    assert announced[-1] < snapshot[0], "named before the first row of its snapshot"
-    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
-    pipe.assert_exactly_once("keeps")
-
-
 def test_a_schema_that_the_registry_refuses_stops_its_table_alone(pipe: Pipe):
     source = pipe.source
     for table in ("keeps", "refused"):
@@ -214,48 +176,6 @@ def test_a_topic_that_kafka_refuses_stops_its_table_alone(
     assert told["error"] == "DeliveryRejected"
     assert told["table"].endswith(long)
     assert "choose another prefix" in told["reason"]
-
-
-def test_missing_tables_do_not_keep_a_later_start_from_the_others(pipe: Pipe):
-    source = pipe.source
-    tables = ("stays", "disabled", "dropped")
-    for table in tables:
-        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
-        source.execute(f"INSERT dbo.{table} VALUES (1)")
-        source.enable(table)
-    config = pipe.config(
-        tables={"include": [rf"dbo\.{table}" for table in tables]},
-        message_keys={"dbo.dropped": ["id"]},
-    )
-    with Running(config) as publisher:
-        publisher.until(pipe.is_caught_up, "the snapshots are out")
-    source.execute(
-        "EXEC sys.sp_cdc_disable_table N'dbo', N'disabled', @capture_instance = N'all'",
-        "DROP TABLE dbo.dropped",
-        "INSERT dbo.stays VALUES (2)",
-    )
-
-    with Running(config) as publisher:
-        publisher.until(
-            lambda: pipe.is_caught_up(gone=("disabled", "dropped")),
-            "the change of the third is out",
-        )
-        told = {entry["table"]: entry["reason"] for entry in publisher.told("table_stopped")}
-        names = {table: str(TableName(source.name, "dbo", table)) for table in tables}
-        assert told.keys() == {names["disabled"], names["dropped"]}
-        assert "sys.sp_cdc_enable_table" in told[names["disabled"]]
-        assert "does not exist" in told[names["dropped"]]
-        stopped = publisher.metrics.stopped_tables.labels(table=names["disabled"])
-        assert stopped._value.get() == 1
-        source.enable("disabled")
-        publisher.until(
-            lambda: (
-                pipe.is_caught_up(gone=("dropped",)) and snapshot_keys(pipe, "disabled") == [1, 1]
-            ),
-            "it is taken up with a new snapshot",
-        )
-        assert stopped._value.get() == 0
-    pipe.assert_exactly_once("stays")
 
 
 def test_the_only_table_that_cannot_go_on_ends_the_publisher(pipe: Pipe):

@@ -15,12 +15,17 @@ its ports (``tailrace_publisher.ports``): nothing of it is replaced.
   log. Statements are recognised by their whole text, and an unknown one ends the simulation.
 - ``kafka/``: partitions, transactions with late markers, fencing, commits of unknown outcome; the
   clients raise confluent_kafka's own errors. A schema registry.
-- The judge (``oracle``) knows the log, so it knows what should have been published: exactly once,
-  in order, every cut and every claim of freshness true, the ledger equal to the topics. While the
-  run goes on ``simulation`` sees to it that the publisher ends only where an operator is needed,
-  stops a table only for a reason that the model knows, and that it catches up when all is mended.
-- ``mutants`` puts old faults back, to see that they are found; ``known`` lists faults that were
-  found and are not mended; ``histories/`` keeps what found something.
+- ``judge/``: the judge (``oracle``) knows the log, so it knows what should have been published:
+  exactly once, in order, every cut and every claim of freshness true, the ledger equal to the
+  topics. While the run goes on ``simulation`` sees to it that the publisher ends only where an
+  operator is needed, stops a table only for a reason that the model knows, and that it catches up
+  when all is mended.
+- ``mutants`` puts old faults back, to see that they are found; ``histories/`` keeps what found
+  something.
+- ``drawn/``: tests that draw histories from seeds, and repeat those that were kept.
+- ``scripted/``: tests that write a history step by step (``script``), or run publishers next to a
+  model at rest (``lives``, ``resting``). Decisions of the publisher that need no real driver,
+  broker or database are tested there; ``tests/pipeline`` keeps one test of each feature.
 
 Every behaviour of real servers has its source in a docstring: a page of its vendor, or "inferred".
 How to run it and how to read a failure: docs/simulation.md.

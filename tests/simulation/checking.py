@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from tests.simulation.oracle import Wrong, judge
+from tests.simulation.judge.oracle import Wrong, judge
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import build
 from tests.simulation.world import Finding

@@ -22,8 +22,8 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.records.shards import map_transactional_id, transactional_id
+from tests.simulation.judge.published import PREFIX
 from tests.simulation.ports import new_stop
-from tests.simulation.published import PREFIX
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.clock import ServerClock
 from tests.simulation.sqlserver.connection import Source

@@ -52,14 +52,14 @@ from tailrace_schemas.records.signals import (
 from tailrace_service.registry.access import RegistryError
 from tests.simulation.actions import ACTIONS
 from tests.simulation.inline import Lane
+from tests.simulation.judge.lines import captured, holds
+from tests.simulation.judge.logs import Told
+from tests.simulation.judge.published import Published
 from tests.simulation.kafka.broker import Broker, Fate, Transaction
 from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
-from tests.simulation.lines import captured, holds
-from tests.simulation.logs import Told
 from tests.simulation.neighbours import Neighbours
 from tests.simulation.ports import few_rows, make_ports, new_stop
-from tests.simulation.published import Published
 from tests.simulation.scenario import Scenario
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.clock import ServerClock, Zone
@@ -639,10 +639,13 @@ class Simulation:
 
     def send(self, signal: Signal) -> None:
         """An operator writes a signal."""
+        self.send_bytes(signal.to_bytes())
+
+    def send_bytes(self, value: bytes | None) -> None:
+        """Somebody writes into the signals topic."""
         topic = self.broker.topics.get("sim.signals")
         if topic is None:
             return
-        value = signal.to_bytes()
         done = Transaction(0, self.world.elapsed_us, Fate.COMMITTED)
         topic.partitions[0].append(None, value, done)
         done.unmarked.clear()

@@ -19,7 +19,7 @@ from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.records.checkpoint import CheckpointKey
 from tailrace_schemas.records.shards import Shard, older_transactional_id
 from tests.simulation.ports import replaced
-from tests.simulation.resting import RestingModel
+from tests.simulation.scripted.resting import RestingModel
 
 
 @contextmanager

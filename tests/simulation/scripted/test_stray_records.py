@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace_publisher.runtime import Step
 from tests.simulation.kafka.broker import Fate
-from tests.simulation.lives import Life, second_life
+from tests.simulation.scripted.lives import Life, second_life
 
 _TOPIC = "sim.shop.dbo.orders"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.runtime import Step
-from tests.simulation.lives import Life, second_life
+from tests.simulation.scripted.lives import Life, second_life
 
 _DEADLOCK = 1205
 _LOCK_TIMEOUT = 1222

@@ -13,8 +13,8 @@ from typing import Any
 
 from tailrace_publisher.daemon.tables import switches
 from tests.simulation.actions import ACTIONS
-from tests.simulation.lives import Life, second_life
 from tests.simulation.ports import replaced
+from tests.simulation.scripted.lives import Life, second_life
 from tests.simulation.sqlserver.rows import Instance, Table
 
 _NAME = "orders"

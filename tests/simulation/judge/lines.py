@@ -14,7 +14,7 @@ from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.database import Database, as_datetime
 
 if TYPE_CHECKING:
-    from tests.simulation.published import Position
+    from tests.simulation.judge.published import Position
     from tests.simulation.simulation import Simulation
 
 Captured = Mapping[bytes, tuple[str, str]]

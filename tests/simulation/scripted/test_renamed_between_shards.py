@@ -11,7 +11,7 @@ from tailrace_publisher.daemon.shards.agreed_map import agreed_map
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.records.shards import Shard
 from tailrace_schemas.topics.topic_names import TableName
-from tests.simulation.resting import RestingModel
+from tests.simulation.scripted.resting import RestingModel
 
 SHARDS = 2
 

@@ -17,7 +17,7 @@ from tests.simulation.ports import Lane, make_ports, new_stop
 from tests.simulation.scenario import Scenario, Surroundings, draw
 from tests.simulation.simulation import Simulation, build
 
-_OPTIONS: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "poll_interval_ms": 10,
     "heartbeat_s": 2,
     "page_rows": 1,
@@ -82,7 +82,8 @@ class Life:
     @property
     def captured(self) -> bytes:
         """The newest commit LSN that was captured."""
-        return max(entry.start_lsn for entry in self.sim.group.database.mapping)
+        entries = self.sim.group.database.mapping
+        return max((entry.start_lsn for entry in entries), default=bytes(10))
 
     @property
     def is_out(self) -> bool:
@@ -113,7 +114,7 @@ def second_life(large_transactions: int, options: Mapping[str, Any] = {}) -> Lif
     source = {**drawn["source"], "application_intent": "ReadWrite"}
     kafka = {**drawn["kafka"], "partitions": 1}
     sim = build(
-        Scenario(7, around, {**drawn, **_OPTIONS, "source": source, "kafka": kafka, **options}, ())
+        Scenario(7, around, {**drawn, **OPTIONS, "source": source, "kafka": kafka, **options}, ())
     )
     sim.told.listen()
     sim.run()

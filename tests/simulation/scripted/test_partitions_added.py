@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulation.kafka.broker import Partition
-from tests.simulation.lives import Life, change_rows, second_life
-from tests.simulation.test_stray_records import stopped
+from tests.simulation.scripted.lives import Life, change_rows, second_life
+from tests.simulation.scripted.test_stray_records import stopped
 
 _TOPIC = "sim.shop.dbo.orders"
 

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.shards import Shard
-from tests.simulation.history import ExpectedEvent, Named, TableHistory, histories
-from tests.simulation.kafka.broker import Partition
-from tests.simulation.lines import captured, lines_of
-from tests.simulation.published import (
+from tests.simulation.judge.history import ExpectedEvent, Named, TableHistory, histories
+from tests.simulation.judge.lines import captured, lines_of
+from tests.simulation.judge.published import (
     PREFIX,
     Delivered,
     Event,
@@ -32,6 +31,7 @@ from tests.simulation.published import (
     lsn_of_text,
     position_hash,
 )
+from tests.simulation.kafka.broker import Partition
 from tests.simulation.sqlserver import log as wal
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.lives import second_life
+from tests.simulation.scripted.lives import second_life
 
 
 def test_a_source_slower_than_the_brokers_wait_makes_progress() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.checking import check, report
-from tests.simulation.published import decode
+from tests.simulation.judge.published import decode
 from tests.simulation.scenario import Scenario, draw
 from tests.simulation.simulation import Simulation, build
 

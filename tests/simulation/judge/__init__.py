@@ -1,0 +1,1 @@
+"""What was published against the model's own history: histories, lines of recovery, the oracle."""

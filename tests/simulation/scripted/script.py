@@ -1,0 +1,281 @@
+"""Tables, changes and lives of a publisher, as a test tells them: nothing else happens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+from uuid import UUID
+
+from structlog.testing import capture_logs
+
+from tailrace_publisher.runtime import Step
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import Progress
+from tests.simulation.judge.published import Event, event_of
+from tests.simulation.scenario import Scenario, Surroundings, draw
+from tests.simulation.scripted.lives import OPTIONS, Life
+from tests.simulation.simulation import build
+from tests.simulation.sqlserver import log as wal
+from tests.simulation.sqlserver.rows import Change, Column, Row, Table
+from tests.simulation.world import Killed
+
+_COLUMNS: Final = (Column(1, "id", "int", nullable=False), Column(2, "note", "int"))
+_AROUND: Final = Surroundings(
+    1, False, False, 500, "all", True, True, "visible", True, True, None, False, 0
+)
+_TICKS_MAX: Final = 8000
+_SCAN_TICKS: Final = 40
+
+Told = list[Mapping[str, Any]]
+"""Events of the publisher's log."""
+
+
+class Script:
+    """A database without tables at first, and the lives of its publisher.
+
+    Args:
+        options: of the publisher, further ones.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        drawn = draw(1).options
+        given = {**drawn, **OPTIONS, "kafka": {**drawn["kafka"], "partitions": 1}, **options}
+        given["source"] = {**drawn["source"], "application_intent": "ReadWrite"}
+        self._sim = build(Scenario(7, _AROUND, given, ()))
+        self._sim.world.on_tick = lambda: None
+        self._life = Life(self._sim)
+        self._tables = 0
+
+    # -- the source --------------------------------------------------------------------------------
+
+    def create(self, name: str, *ids: int, is_captured: bool = True) -> None:
+        """A table with rows, and by default a capture instance."""
+        self._tables += 1
+        object_id = 10 + self._tables
+        self._write(wal.CreateTable, object_id, name, _COLUMNS, (1,))
+        self.insert(name, *ids)
+        if is_captured:
+            self.enable(name)
+
+    def insert(self, table: str, *ids: int) -> None:
+        """A transaction of new rows."""
+        if ids:
+            self._commit(table, [(number, None, {1: number, 2: number}) for number in ids])
+
+    def update(self, table: str, number: int, note: int) -> None:
+        """A transaction that updates a row."""
+        before = self._table(table).rows[number]
+        self._commit(table, [(number, before, {**before, 2: note})])
+
+    def delete(self, table: str, number: int) -> None:
+        """A transaction that deletes a row."""
+        self._commit(table, [(number, self._table(table).rows[number], None)])
+
+    def enable(self, table: str, instance: str = "") -> None:
+        """A capture instance more."""
+        self._sim.enable(instance or f"dbo_{table}", self._table(table))
+
+    def disable(self, instance: str) -> None:
+        """A capture instance goes."""
+        self._write(wal.DisableInstance, instance)
+
+    def rename(self, table: str, to: str) -> None:
+        """sp_rename."""
+        self._write(wal.RenameTable, self._table(table).object_id, to)
+
+    def drop(self, table: str) -> None:
+        """DROP TABLE."""
+        self._write(wal.DropTable, self._table(table).object_id)
+
+    def scan(self) -> None:
+        """The capture process reads the log."""
+        self._sim.scan(marks_time=True)
+
+    def clean(self, instance: str, low: Lsn | None = None) -> None:
+        """Cleanup of one instance, below an LSN; default: the newest commit."""
+        found = self._sim.group.database.instances[instance]
+        kept = (low or self.newest).to_bytes()
+        found.start_lsn = kept
+        found.rows = [row for row in found.rows if row.start_lsn >= kept]
+
+    @property
+    def newest(self) -> Lsn:
+        """The newest LSN that was captured."""
+        return Lsn.from_bytes(self._life.captured)
+
+    def commits(self, instance: str) -> list[Lsn]:
+        """The commits that a capture instance has rows of."""
+        rows = self._sim.group.database.instances[instance].rows
+        return [Lsn.from_bytes(lsn) for lsn in sorted({row.start_lsn for row in rows})]
+
+    def fail_over(self) -> Callable[[], None]:
+        """Show another replica, of a line of recovery that forks here; gives the way back."""
+        group, rng = self._sim.group, random.Random(1)
+        before = group.server.database_guid, group.fork_guid, group.fork_point
+        group.server.database_guid, group.fork_guid = (
+            UUID(int=rng.getrandbits(128), version=4) for _ in range(2)
+        )
+        group.fork_point = group.log.end
+
+        def go_back() -> None:
+            group.server.database_guid, group.fork_guid, group.fork_point = before
+
+        return go_back
+
+    # -- the publisher -----------------------------------------------------------------------------
+
+    def publish(
+        self,
+        until: Callable[[], bool] = lambda: True,
+        *,
+        during: Callable[[], None] = lambda: None,
+        scans: bool = True,
+        **options: Any,
+    ) -> Told:
+        """A life, until everything captured is out and something else is so; gives its log.
+
+        Args:
+            until: what else is waited for.
+            during: happens once, at the first heartbeat.
+            scans: whether the capture process runs.
+            options: further ones of the publisher.
+        """
+        happens = [during]
+
+        def on_step(step: Step) -> None:
+            if step is Step.HEARTBEAT and happens:
+                happens.pop()()
+
+        def is_over() -> bool:
+            return not happens and until()
+
+        with capture_logs() as told:
+            self._life.live(
+                options,
+                ticks_max=_TICKS_MAX,
+                per_call=self._scanning if scans else lambda: None,
+                on_step=on_step,
+                is_over=is_over,
+            )
+        assert self._life.is_out, "it does not catch up"
+        assert is_over(), "what is waited for does not happen"
+        return list(told)
+
+    def die_at(self, step: Step, number: int = 1, **options: Any) -> None:
+        """A life that is killed at a step."""
+        left = number
+        is_dead = False
+
+        def on_step(taken: Step) -> None:
+            nonlocal left, is_dead
+            left -= taken is step
+            if not left:
+                is_dead = True
+                raise Killed
+
+        def per_call() -> None:
+            if is_dead:  # its ``finally`` blocks meet ports of a dead process
+                raise Killed
+            self._scanning()
+
+        with capture_logs(), suppress(Killed):
+            self._life.live(
+                options,
+                ticks_max=_TICKS_MAX,
+                per_call=per_call,
+                on_step=on_step,
+                is_over=lambda: False,
+            )
+        assert is_dead, f"step {step} was not taken {number} times"
+
+    def ask_for(self, table: str) -> None:
+        """An operator asks for a new snapshot."""
+        self._sim.ask_for(table)
+
+    def send(self, value: bytes | None) -> None:
+        """A record into the signals topic, as it is."""
+        self._sim.send_bytes(value)
+
+    # -- what is published -------------------------------------------------------------------------
+
+    def snapshot(self, table: str) -> list[int]:
+        """Ids of all rows of snapshots of a table, sorted."""
+        return sorted(e.after["id"] for e in self._events(table) if e.op == "r" and e.after)
+
+    def changes(self, table: str) -> list[tuple[str, int]]:
+        """Operation and id of the changes of a table, in order."""
+        return [
+            (e.op, (e.after or e.before or {})["id"]) for e in self._events(table) if e.op != "r"
+        ]
+
+    def notes(self, table: str) -> dict[int, int]:
+        """Rows of a table as a reader has them."""
+        rows: dict[int, int] = {}
+        for event in self._events(table):
+            if event.after is not None:
+                rows[event.after["id"]] = event.after["note"]
+            elif event.before is not None:
+                rows.pop(event.before["id"], None)
+        return rows
+
+    def source_notes(self, table: str) -> dict[int, int]:
+        """Rows of a table at the source."""
+        return {row[1]: row[2] for row in self._table(table).rows.values()}
+
+    def out_of_cut(self) -> set[str]:
+        """Names of the tables that the newest progress record leaves out of the cut."""
+        newest = self._sim.published.newest
+        return {topic.rpartition(".")[2] for topic in newest.snapshotting} if newest else set()
+
+    def progress(self) -> list[Progress]:
+        """All progress records."""
+        return [one for delivered in self._sim.published.delivered for one in delivered.progress]
+
+    def has_rows_of(self, table: str) -> list[bool]:
+        """Whether each progress record counts events of a table."""
+        topic = f"sim.shop.dbo.{table}"
+        return [any(part.topic == topic for part in one.partitions) for one in self.progress()]
+
+    def has_been_out_of_cut(self, table: str) -> list[bool]:
+        """Whether each progress record leaves a table out of the cut."""
+        return [f"sim.shop.dbo.{table}" in one.snapshotting for one in self.progress()]
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _events(self, table: str) -> Iterator[Event]:
+        topic = self._sim.broker.topics.get(f"sim.shop.dbo.{table}")
+        for partition in topic.partitions if topic else ():
+            for entry in partition.committed():
+                event = event_of(self._sim.schemas, entry)
+                if event is not None:
+                    yield event
+
+    def _scanning(self) -> None:
+        if self._life.ticks % _SCAN_TICKS == 0:
+            self.scan()
+
+    def _table(self, name: str) -> Table:
+        tables = self._sim.group.database.tables.values()
+        return next(t for t in tables if t.called == name and not t.is_dropped)
+
+    def _write(self, record: Callable[..., wal.Record], *facts: Any) -> None:
+        group = self._sim.group
+        group.write(record(group.log.next_lsn(), group.server.clock.local(), *facts))
+
+    def _commit(self, table: str, changes: list[tuple[int, Row | None, Row | None]]) -> None:
+        log, found = self._sim.group.log, self._table(table)
+        made = tuple(
+            Change(found.object_id, number, place, log.next_lsn(0), before, after)
+            for place, (number, before, after) in enumerate(changes, 1)
+        )
+        tran_id = random.Random(len(log.records)).getrandbits(40).to_bytes(6, "big")
+        self._sim.world.advance(0.05)  # cleanup keeps the commits of the low watermark's time
+        lsn = log.next_lsn()
+        self._sim.write(wal.Commit(lsn, self._sim.group.server.clock.local(), tran_id, made))
+
+
+def events(told: Told, name: str) -> Told:
+    """Those of a name."""
+    return [event for event in told if event["event"] == name]

@@ -56,7 +56,7 @@ class Neighbour:
     def change(self) -> None:
         """A transaction, which is captured."""
         group = self.source.group
-        writer = Writer(group.database, group.log, self.rng, [], self.next_row)
+        writer = Writer(group.database, group.log, self.rng, [], self.next_row, moves_keys=False)
         writer.statement()
         self.next_row = writer.next_row
         now, tran_id = group.server.clock.local(), self.rng.getrandbits(40).to_bytes(6, "big")

@@ -1,4 +1,4 @@
-"""An append that is done once, however often the batch that it belongs to is applied."""
+"""Appends that take effect once, however often their batch is applied."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 
+Examine = Callable[[DeltaTransaction], None]
+"""Examines a transaction before its commit; raises :class:`AppendRefused`."""
+
 _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
-"""Delta's own: the version of the session's last commit. A write that it drops does not set it."""
+"""Setting with the version of the session's last commit. Delta does not set it when it skips a
+write."""
+
+
+class AppendRefused(Exception):
+    """The table has, or may have, keys of the rows: they must be merged."""
 
 
 def append_once(
@@ -27,25 +35,26 @@ def append_once(
     batch: int,
     check: Callable[[], None] | None = None,
     fence: Fence | None = None,
+    examine: Examine | None = None,
 ) -> None:
     """Append rows with a batch id as Delta's transaction version.
 
-    Delta skips a version that is not greater than the newest. That is right for the batch that the
-    table has already; a lower one would be lost without a word, so it is an error.
-
-    Args:
-        rows: the columns of the table.
-        location: of a Delta table.
-        application: Delta's ``txnAppId``.
-        batch: Delta's ``txnVersion``.
-        check: as for :func:`append_version`.
-        fence: as for :func:`append_version`.
+    Arguments and errors are those of :func:`append_version`.
 
     Raises:
-        LakeTaken: a newer sink has the table.
-        AppendSkipped: the table has a later batch.
+        AppendSkipped: the table has a later batch. Delta skips every version that is not greater
+            than the newest. For any other batch than the newest, rows would be lost silently.
     """
-    write = partial(append_version, rows, location, application, batch, check=check, fence=fence)
+    write = partial(
+        append_version,
+        rows,
+        location,
+        application,
+        batch,
+        check=check,
+        fence=fence,
+        examine=examine,
+    )
     if retried(f"append to {location}", write):
         return
     found = transaction_version(rows.sparkSession, location, application)
@@ -61,25 +70,27 @@ def append_version(
     metadata: str | None = None,
     check: Callable[[], None] | None = None,
     fence: Fence | None = None,
+    examine: Examine | None = None,
 ) -> bool:
     """Append rows as one commit, unless the table has its transaction version or a later one.
 
     Args:
-        rows: the columns of the table.
-        location: of a Delta table.
-        application: Delta's ``txnAppId``.
-        version: Delta's ``txnVersion``.
-        metadata: the commit's user metadata, for the table's history.
-        check: called when the rows are in files, before these are committed; what it raises leaves
-            the table as it was.
-        fence: of a lake table; None for a table of the sink's own.
+        rows: in the columns of the table.
+        application: scope of the version (Delta's ``txnAppId``).
+        metadata: user metadata of the commit, shown in the table's history.
+        check: called after the rows were written and before the commit. If it raises, the table
+            stays as it was.
+        fence: None for a table that only the sink uses.
+        examine: called after ``check``, with the transaction. If it raises, the table stays as it
+            was.
 
     Returns:
-        Whether it was written.
+        Whether the rows were committed.
 
     Raises:
+        AppendRefused: ``examine`` raised it, or Delta's own writer must be used.
         LakeTaken: a newer sink has the table.
-        PySparkException, Py4JError: also when another commit of the application was quicker.
+        PySparkException, Py4JError: also when another commit of the application came first.
     """
     spark = rows.sparkSession
 
@@ -94,19 +105,23 @@ def append_version(
         transaction.add(rows)
         if check is not None:
             check()
+        if examine is not None:
+            examine(transaction)
         transaction.commit_append(metadata)
         return True
 
     is_written = in_parts(spark, f"append to {location}", committed)
     if is_written is not None:
         return is_written
+    if examine is not None:
+        raise AppendRefused  # Delta's own writer leaves no moment between writing and commit.
     if check is not None:
-        # Its own writer commits what it has written: the rows are read once more, before.
+        # For the same reason the rows are read once before they are written.
         rows.write.format("noop").mode("overwrite").save()
         check()
     if fence is not None:
         fence.require_now(spark, location)
-    # Its own writer knows what to do with other types, or says what is wrong with them.
+    # Delta's own writer converts other types, or raises an error that names them.
     spark.conf.unset(_COMMITTED)
     writer = rows.write.format("delta").mode("append").option("txnAppId", application)
     if metadata is not None:

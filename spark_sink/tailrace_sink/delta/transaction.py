@@ -9,7 +9,6 @@ version that a file has (ADR 0046).
 
 from __future__ import annotations
 
-import json
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,17 +17,18 @@ from functools import cached_property
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tailrace_sink.delta.batch_rows import listed_files
 from tailrace_sink.delta.classes import log_of, writing_classes
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.deletion_vectors import actions_without_rows
 from tailrace_sink.delta.file_log import bytes_of, frame_of, schema_of, version_of
+from tailrace_sink.delta.file_statistics import bounds_of, files_meeting
 from tailrace_sink.spark.jvm_names import items_of
 from tailrace_sink.tables.key_bounds import KeyBound
-from tailrace_sink.tables.lake_table import literal
+from tailrace_sink.tables.lake_table import LakeTable, literal
 
-_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _KEEP_MORE: Final = (
     "CHANGE_DATA_FEED",
     "ROW_TRACKING_ENABLED",
@@ -71,6 +71,9 @@ class DeltaTransaction:
     Args:
         spark: the session to read and write in; this thread's own.
         path: of the table.
+
+    Attributes:
+        added: Delta's entries of the files that :meth:`add` wrote.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -85,6 +88,7 @@ class DeltaTransaction:
         self._transaction = self._log.startTransaction(classes.none, classes.none)
         self._snapshot = self._transaction.snapshot()
         self._actions: list[Any] = []
+        self.added: list[Any] = []
 
     @property
     def can_upsert(self) -> bool:
@@ -126,10 +130,10 @@ class DeltaTransaction:
             bounds: between which the keys are. Delta leaves files out by conditions on them, which
                 takes two jobs; the files of a small table are compared here.
         """
-        every = self._every_file
-        if every is not None:
+        meeting = self.files_meeting(bounds)
+        if meeting is not None:
             self._transaction.readWholeTable()
-            yield self.rows_of(self._meeting(every, bounds))
+            yield self.rows_of(meeting)
             return
         self._classes.transactions.setActive(self._transaction)
         try:
@@ -137,22 +141,10 @@ class DeltaTransaction:
         finally:
             self._classes.transactions.clearActive()
 
-    def _meeting(self, files: Iterable[Any], bounds: Sequence[KeyBound]) -> list[Any]:
-        """The files whose statistics do not rule out a key between some bounds."""
-        if not bounds:
-            return list(files)
-        physical = {
-            field.name: field.metadata.get(_PHYSICAL_NAME, field.name)
-            for field in schema_of(self._snapshot)
-        }
-        meeting = []
-        for file in files:
-            statistics = json.loads(file.stats() or "{}")
-            lowest, highest = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
-            names = ((bound, physical[bound.column.name]) for bound in bounds)
-            if all(bound.meets(lowest.get(name), highest.get(name)) for bound, name in names):
-                meeting.append(file)
-        return meeting
+    def files_meeting(self, bounds: Sequence[KeyBound]) -> list[Any] | None:
+        """The files that may have a key between some bounds; None where files are not listed."""
+        every = self._every_file
+        return None if every is None else files_meeting(every, bounds, self._schema)
 
     def has_none_between(self, bounds: Sequence[KeyBound]) -> bool:
         """Whether the statistics of every file rule out a key between some bounds.
@@ -160,10 +152,13 @@ class DeltaTransaction:
         Args:
             bounds: of some key columns; without any nothing is ruled out.
         """
-        every = self._every_file
-        if every is None:
+        if not bounds:
+            return False
+        meeting = self.files_meeting(bounds)
+        if meeting is None:
             every = list(self._snapshot.allFiles().collect())
-        return bool(bounds) and not self._meeting(every, bounds)
+            meeting = files_meeting(every, bounds, self._schema)
+        return not meeting
 
     def files(self, names: Iterable[str]) -> dict[str, Any] | None:
         """Delta's entries of some files, with their statistics; None where names are ambiguous.
@@ -196,16 +191,21 @@ class DeltaTransaction:
             rows: with the table's columns.
         """
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
-        self._actions.extend(items_of(self._known.collections.asJava(written)))
+        self.added = items_of(self._known.collections.asJava(written))
+        self._actions.extend(self.added)
+
+    def bounds_of_added(self, table: LakeTable) -> list[KeyBound]:
+        """The bounds of the keys in the files that this commit adds, by their statistics."""
+        return bounds_of(self.added, table, self._schema)
 
     @property
     def columns(self) -> list[str]:
         """Names of the table's columns, of whoever they are."""
-        return schema_of(self._snapshot).names
+        return self._schema.names
 
     def has_columns(self, rows: DataFrame) -> bool:
         """Whether every column of some rows is the table's, of the same type."""
-        types = {f.name: f.dataType.simpleString() for f in schema_of(self._snapshot)}
+        types = {f.name: f.dataType.simpleString() for f in self._schema}
         return all(types.get(name) == type_ for name, type_ in rows.dtypes)
 
     def is_new_version(self, application: str, version: int) -> bool:
@@ -303,6 +303,10 @@ class DeltaTransaction:
 
     def _commit(self, operation: Any) -> None:
         self._transaction.commit(self._known.python.toSeq(self._actions), operation)
+
+    @cached_property
+    def _schema(self) -> StructType:
+        return schema_of(self._snapshot)
 
     @cached_property
     def _every_file(self) -> list[Any] | None:

@@ -1,8 +1,8 @@
 """Applying one table's changes: an idempotent append, or an upsert guarded by position.
 
 Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
-only over an older position) makes a replay a MERGE (``upsert``) that changes no row; a table small
-enough to be written anew is written once more, the same.
+only over an older position) makes a replay a MERGE (``upsert``) that changes no row. A table small
+enough to be rewritten, or read whole by a snapshot, is written once more, the same.
 Appends carry the batch id as Delta's transaction version, which proves a write done only when the
 replay is the same batch (``intent``). It goes by writer options: as session settings they would
 outlive the write and silently drop the next one.
@@ -18,10 +18,11 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.delta.append_once import append_once
+from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.transaction import has_none_between
+from tailrace_sink.fold.doubled_keys import leave_one_row_each, require_new_keys
 from tailrace_sink.fold.passing_count import Check, counted_in_passing
 from tailrace_sink.fold.upsert import Latest, upsert
 from tailrace_sink.fold.write_choice import Write, way_to_write
@@ -59,6 +60,7 @@ class TableWork:
         topic_range: the offsets to read.
         values: the messages, as the ledger counts them.
         is_counted: whether they have been counted; else that is done in passing.
+        repeats_keys: whether two of the messages have one key; False also where that is not known.
         fence: of the sink.
     """
 
@@ -69,6 +71,7 @@ class TableWork:
     topic_range: TopicRange
     values: DataFrame
     is_counted: bool
+    repeats_keys: bool
     fence: Fence
 
 
@@ -145,6 +148,8 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     # What stands before a whole table is older than it: the whole replaces it.
     changes, check = _counted(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
+    if way is Write.APPEND and work.repeats_keys:
+        way = Write.APPEND_LATEST if table.is_new else Write.MERGE
     if way is Write.APPEND_DISTINCT:
         repeats = repeats_keys(work.values, work.writers, table, changes)
         way = Write.APPEND_LATEST if repeats else Write.APPEND
@@ -154,15 +159,20 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
             extremes = key_extremes(work.values, work.writers, table)
             is_beside = has_none_between(spark, f"{config.lake}/{table.path}", extremes)
         way = Write.APPEND if is_beside else Write.MERGE
+    is_local = config.fits_driver(ranges.count, ranges.bytes)
     if way is Write.APPEND:
-        append_changes(config, work.fence, table, changes, cut.batch, check)
+        examine = None if table.is_new else partial(require_new_keys, table)
+        try:
+            append_changes(config, work.fence, table, changes, cut.batch, check, examine=examine)
+        except AppendRefused:
+            # They have been counted.
+            merge_changes(spark, config, work, _changes(work, table), is_local=is_local)
     elif way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
         append_changes(config, work.fence, table, latest, cut.batch, check)
     else:
-        is_local = config.fits_driver(ranges.count, ranges.bytes)
         whole_at = cut.lsn if ranges.is_whole else None
         merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
 
@@ -230,10 +240,13 @@ def merge_changes(
             write = partial(upsert, spark, location, table, latest, mode, below, fence)
             if retried(f"upsert into {table.path}", write):
                 return
+        else:
+            leave_one_row_each(spark, fence, location, table)
         latest.rows.createOrReplaceTempView(_VIEW)
         bounds = conditions_of(latest.bounds)
+        since = work.topic_range.since_lsn if work.topic_range.is_part else ""
         statement = merge_statement(
-            location, _VIEW, table, large, config.delete_mode, whole_at, bounds
+            location, _VIEW, table, large, config.delete_mode, whole_at, bounds, since
         )
         fence.write(spark, location, partial(spark.sql, statement))
 
@@ -283,6 +296,7 @@ def append_changes(
     check: Check | None = None,
     *,
     purpose: str = "",
+    examine: Examine | None = None,
 ) -> None:
     """Append every change, once per batch id and purpose.
 
@@ -294,8 +308,12 @@ def append_changes(
         batch: the batch id.
         check: called before they are committed.
         purpose: tells several appends of one batch to one table apart.
+        examine: called before they are committed.
+
+    Raises:
+        AppendRefused: ``examine`` refused them, or cannot be called.
     """
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
     application = f"tailrace-sink-{config.prefix}{purpose}"
-    append_once(rows, f"{config.lake}/{table.path}", application, batch, check, fence)
+    append_once(rows, f"{config.lake}/{table.path}", application, batch, check, fence, examine)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.fold.apply import append_changes, deletes_of
+from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.options.config import DeleteMode, SinkConfig
@@ -72,6 +73,7 @@ def finish(
             )
         deletes = deletes_of(gone, table, cut)
         append_changes(config, fence, changes_table, deletes, cut.batch, purpose="-gone")
+    leave_one_row_each(spark, fence, location, table)
     statement = empty_statement(config, table, cut.lsn, older)
     fence.write(spark, location, partial(spark.sql, statement))
     if keys is not None:

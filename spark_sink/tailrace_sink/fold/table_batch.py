@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
@@ -36,7 +37,7 @@ class TableBatch:
         writers: the writer schemas of its changes.
         other_writers: writer schemas of other tables in the same topic.
         missing: writer schemas that the ledger names and nobody has: id to why.
-        values: partition, offset and value of its events, where they are few; else None.
+        values: partition, offset, key and value of its events, where they are few; else None.
         differs: what they are not, by the ledger; None where they are, or were not counted yet.
         changelog_after: the cut that its ``.changes`` starts with; None where it follows already,
             or is not wanted.
@@ -70,6 +71,13 @@ class TableBatch:
     def is_empty(self) -> bool:
         """Whether a snapshot found no row, so that no event names a schema."""
         return not self.writers and not self.missing
+
+    @property
+    def repeats_keys(self) -> bool:
+        """Whether two events have one key; False also where they are not in memory."""
+        if self.values is None:
+            return False
+        return int(pc.count_distinct(self.values["key"]).as_py()) < self.values.num_rows
 
     @property
     def screen(self) -> Screen:

@@ -206,6 +206,7 @@ class TableFold:
             source.topic_range,
             values,
             is_counted,
+            source.repeats_keys,
             self._fence,
         )
         try:

@@ -43,8 +43,8 @@ class TopicReader:
             writers: all writer schemas that the ledger names, by topic.
 
         Returns:
-            Partition, offset and value of the events by topic, and the error of each topic that
-            does not hold what it should.
+            Partition, offset, key and value of the events by topic, and the error of each topic
+            that does not hold what it should.
 
         Raises:
             SinkError: reading failed.

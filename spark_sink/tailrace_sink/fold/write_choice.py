@@ -17,7 +17,8 @@ class Write(Enum):
     """A way to bring changes into a mirror."""
 
     APPEND = auto()
-    """Every change as a row: none has a key that another one, or the table, has."""
+    """Every change as a row: none has a key that another one, or the table, has. Rows that left
+    the source unseen may prove that wrong (``doubled_keys``)."""
     APPEND_DISTINCT = auto()
     """The same where keys do not repeat; that is not known yet."""
     APPEND_LATEST = auto()

@@ -238,11 +238,11 @@ class LogTable:
         return sorted((row["batch"], row["sum(size)"]) for row in rows.collect())
 
     def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
-        """The events of some ranges: topic, partition, offset and value."""
-        return self.records(spark, ranges).select("topic", "partition", "offset", "value")
+        """The events of some ranges: topic, partition, offset, key and value."""
+        return self.records(spark, ranges).select("topic", "partition", "offset", "key", "value")
 
     def many(self, spark: SparkSession, found: TopicRange) -> DataFrame:
-        """The same and the keys, of one range, for a session that compiles what it runs.
+        """The same of one range, for a session that compiles what it runs.
 
         Spark's generated code has numbers of a condition in its text: each batch would be compiled
         anew, by Janino and by the JIT, which took most of the processor time of a fold (ADR 0033).

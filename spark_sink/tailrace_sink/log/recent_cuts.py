@@ -22,6 +22,7 @@ EVENTS: Final = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
+        ("key", pa.binary()),
         ("value", pa.binary()),
     ]
 )
@@ -50,8 +51,8 @@ class RecentCuts:
             before: batch id of the cut before it. Where that is not the last one that was kept,
                 what was kept ends.
             batch: its batch id.
-            events: topic, partition, offset, value and more of its events; None: they are only in
-                the log.
+            events: topic, partition, offset, key, value and more of its events; None: they are only
+                in the log.
         """
         with self._lock:
             if events is None or before != self._newest:
@@ -113,6 +114,6 @@ def _events(found: TopicRange, cuts: Iterable[tuple[int, pa.Table]]) -> pa.Table
 
 
 def events_of(topic: str, events: pa.Table) -> pa.Table:
-    """Partition, offset and value of the events of one topic."""
+    """Partition, offset, key and value of the events of one topic."""
     found = events.filter(pc.equal(events["topic"], topic))
-    return found.select(["partition", "offset", "value"]).combine_chunks()
+    return found.select(["partition", "offset", "key", "value"]).combine_chunks()

@@ -136,6 +136,7 @@ class RangeSorter:
             self._applied[topic] = replace(
                 whole.rest,
                 schema_ids=whole.schema_ids,
+                since_lsn=whole.since_lsn,
                 is_part=True,
                 finishes=replace(whole, rest=None),
             )
@@ -169,7 +170,7 @@ def part_of(held: TopicRange) -> tuple[TopicRange, TopicRange]:
     """What waits of a held table, as a part to apply, and what is held then."""
     nothing = TopicRange(held.topic, held.shard, {}, 0, frozenset())
     return (
-        replace(held.waiting, is_part=True, since_lsn="", rest=None),
+        replace(held.waiting, is_part=True, since_lsn=held.since_lsn, rest=None),
         replace(held, rest=nothing),
     )
 

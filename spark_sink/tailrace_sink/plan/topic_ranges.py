@@ -50,9 +50,9 @@ class TopicRange:
         bytes: of the values, as far as the ledger tells.
         operations: what the ledger counts by operation; together less than ``count`` where a record
             does not tell.
-        since_lsn: of what is held for the end of a snapshot: closed LSN before the record that
-            named the table. Empty where it can only be taken as one: an earlier release began it,
-            or the lake's table has to be made anew.
+        since_lsn: of what is held for the end of a snapshot, and of its parts: closed LSN before
+            the record that named the table. Empty where it can only be taken as one: an earlier
+            release began it, or the lake's table has to be made anew.
         rest: of the same, once a part of it was taken: what no batch has taken yet.
         is_part: whether they are a part of a whole table whose other parts have batches of their
             own.

@@ -1,4 +1,4 @@
-"""Statements that bring changes into a keyed table, and rows out of it."""
+"""SQL statements that apply changes to a keyed table or delete rows from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tailrace_sink.tables.lake_table import (
 
 
 def same_key(table: LakeTable, left: str, right: str) -> list[str]:
-    """Conditions of rows of one key, null-safe: a unique index may hold a NULL."""
+    """Conditions that two rows have the same key; null-safe, as a unique index may hold a NULL."""
     return [f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in table.key]
 
 
@@ -32,17 +32,25 @@ def merge_statement(
     delete_mode: DeleteMode,
     whole_at: str | None = None,
     bounds: Sequence[str] = (),
+    since: str = "",
 ) -> str:
-    """The MERGE of a view of last changes into a keyed table, with explicit columns.
+    """Build the MERGE of a view of last changes into a keyed table.
 
-    Where the changes hold the whole table,
-    a row that they do not have was deleted while nobody looked, wherever its key is; else files
-    without a key between the bounds need not be read.
+    A row that is as new as its change stays: the change was applied before. Rows from before a
+    snapshot are replaced whatever their position. On an idle database a row is read at the LSN of
+    its last change, whose position is greater than the snapshot's.
+
+    Args:
+        large: names of large columns; ``view`` has a flag for each.
+        whole_at: LSN of the cut, if the changes hold the whole table. Rows that they lack are
+            deleted then.
+        bounds: conditions on the target's keys, with which Delta skips files.
+        since: for a part of a snapshot: closed LSN before it; empty: unknown.
     """
     flags = {name: available_flag(index) for index, name in enumerate(large)}
     same = same_key(table, "t", "s")
     matched = " AND ".join([*same, *([] if whole_at is not None else bounds)])
-    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
+    newer = "" if whole_at is not None else f" AND {_is_newer(since)}"
     assignments = []
     for name in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:
         column = quote(name)
@@ -52,12 +60,12 @@ def merge_statement(
         assignments.append(f"t.{column} = {value}")
     names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
     inserted = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
-    update = f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(assignments)}"
+    update = f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(assignments)}"
     if delete_mode is DeleteMode.SOFT:
         clauses = [update, f"WHEN NOT MATCHED THEN INSERT {inserted}"]
     else:
         clauses = [
-            f"WHEN MATCHED AND s.{OPERATION} = 'd' AND {newer} THEN DELETE",
+            f"WHEN MATCHED AND s.{OPERATION} = 'd'{newer} THEN DELETE",
             update,
             f"WHEN NOT MATCHED AND s.{OPERATION} <> 'd' THEN INSERT {inserted}",
         ]
@@ -69,16 +77,19 @@ def merge_statement(
     return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
 
 
+def _is_newer(since: str) -> str:
+    older = f" OR t.{LSN} <= {literal(since)}" if since else ""
+    return f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION}{older})"
+
+
 def empty_statement(
     config: SinkConfig, table: LakeTable, cut: str, condition: str | None = None
 ) -> str:
-    """The statement that takes rows out of a keyed table, as their deletes would have.
+    """Build the statement that deletes rows from a keyed table, or marks them as deleted.
 
     Args:
-        config: the options.
-        table: the table.
-        cut: LSN of the cut.
-        condition: of the rows; None: every row.
+        cut: LSN of the cut, recorded as the LSN of soft deletes.
+        condition: selects the rows; None: all.
     """
     location = f"delta.{quote(f'{config.lake}/{table.path}')}"
     if config.delete_mode is DeleteMode.HARD:
@@ -88,10 +99,10 @@ def empty_statement(
 
 
 def soft_delete(cut: str) -> str:
-    """Assignments for a row that the source no longer has; when it left is not known."""
+    """Assignments for a row that the source lost at an unknown time."""
     return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {snapshot_position(cut)}"
 
 
 def snapshot_position(lsn: str) -> str:
-    """The position of a snapshot row at an LSN, as a SQL literal."""
+    """SQL literal of the position of a snapshot row at an LSN."""
     return f"X'{ChangePosition.of_snapshot(Lsn.parse(lsn)).to_bytes().hex()}'"

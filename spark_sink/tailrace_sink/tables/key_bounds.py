@@ -1,12 +1,11 @@
-"""Between which keys a MERGE's changes lie, so that Delta leaves out files without any of them.
+"""Least and greatest keys of a batch, by which Delta skips files without any of them.
 
-Delta compares literals of a column's own type with each file's statistics, so only types with such
-literals are bounded; the others match as before. A NULL is not between anything, so a column with
-one is not bounded.
+Delta compares literals of a column's own type with each file's statistics. So only types with such
+literals are bounded. No NULL lies between bounds, so a column with a NULL is not bounded.
 
-Bounds are rounded outwards, numbers to a fiftieth or so of the greatest, times to a month: numbers
-of a statement are in the text of the code that Spark generates for it, and exact ones would let
-every batch compile all of it anew (ADR 0033).
+In statements bounds are rounded outwards: numbers to about a fiftieth of the greatest, times to a
+month. Spark has the numbers of a statement in the code that it generates. Exact ones would compile
+all of it again for every batch (ADR 0033).
 """
 
 from __future__ import annotations
@@ -27,11 +26,12 @@ from tailrace_sink.tables.lake_table import LakeColumn, LakeTable, literal, quot
 _SUFFIXES: Final[Mapping[str, str]] = {"SMALLINT": "S", "INT": "", "BIGINT": "L"}
 _BOUNDED: Final = frozenset({*_SUFFIXES, "DATE", "TIMESTAMP_NTZ", "STRING"})
 _BITS: Final = 7
-"""Of the greatest number: how finely bounds are drawn."""
+"""Significant bits of a rounded bound."""
 _FIRST: Final = dt.datetime(1, 1, 1)  # noqa: DTZ001 - a time without zone
+_LAST: Final = dt.datetime.max  # noqa: DTZ901 - as above
 _TRUNCATED: Final = dt.timedelta(milliseconds=1)
 _TEXT_MAX: Final = 200
-"""Characters of a text up to which it stands in a statement."""
+"""Characters of a text literal in a statement; longer texts are not bounded."""
 
 
 def bounded_columns(table: LakeTable) -> list[LakeColumn]:
@@ -41,13 +41,7 @@ def bounded_columns(table: LakeTable) -> list[LakeColumn]:
 
 @dataclass(frozen=True, slots=True)
 class KeyBound:
-    """Between which values a key column of every change is.
-
-    Attributes:
-        column: the column.
-        least: the least value, or one below it.
-        greatest: the greatest value, or one above it.
-    """
+    """The least and the greatest value of a key column in a batch, or values outside of them."""
 
     column: LakeColumn
     least: Any
@@ -55,7 +49,7 @@ class KeyBound:
 
     @property
     def conditions(self) -> list[str]:
-        """Conditions on the target ``t``; none where a bound has no literal."""
+        """Conditions on the target ``t``; empty if a bound has no literal."""
         first, last = (sql_literal(v, self.column.type) for v in (self.least, self.greatest))
         if first is None or last is None:
             return []
@@ -66,9 +60,9 @@ class KeyBound:
         """Whether a file may have a key between the bounds.
 
         Args:
-            lowest: the file's ``minValues`` of the column, as Delta's statistics have it in JSON.
-            highest: its ``maxValues``; one that was cut off is rounded up, times by a millisecond
-                down (Delta's protocol, per-file statistics).
+            lowest: the file's ``minValues`` of the column, as a JSON value.
+            highest: its ``maxValues``. A text that was cut is rounded up, a time is rounded down to
+                a millisecond (Delta's protocol, per-file statistics).
         """
         if lowest is None or highest is None:
             return True
@@ -79,15 +73,41 @@ class KeyBound:
                 least = least - min(_TRUNCATED, least - _FIRST)
             return bool(low <= greatest and high >= least)
         except (TypeError, ValueError):
-            return True  # statistics of another kind than the column has now
+            return True  # The statistics were written for another type of the column.
 
     def _comparable(self, value: Any) -> Any:
-        if isinstance(value, str) and self.column.type == "DATE":
-            return dt.date.fromisoformat(value)
-        if isinstance(value, str) and self.column.type == "TIMESTAMP_NTZ":
-            return dt.datetime.fromisoformat(value)
-        # As Spark compares them: the order of code points is that of UTF-8.
-        return value
+        return _of_json(value, self.column.type)
+
+
+def _of_json(value: Any, type_: str) -> Any:
+    """Convert a value of a column, or the JSON value of a statistic, to one that compares."""
+    if isinstance(value, str) and type_ == "DATE":
+        return dt.date.fromisoformat(value)
+    if isinstance(value, str) and type_ == "TIMESTAMP_NTZ":
+        return dt.datetime.fromisoformat(value)
+    # Python orders texts by code points. Spark orders them by UTF-8 bytes, which is the same.
+    return value
+
+
+def bounds_of_statistics(
+    column: LakeColumn, extremes: Iterable[tuple[Any, Any]]
+) -> KeyBound | None:
+    """Compute the bound of one of :func:`bounded_columns`, not rounded.
+
+    Args:
+        extremes: ``minValues`` and ``maxValues`` of each file, as JSON values.
+
+    Returns:
+        None if a file has no statistics.
+    """
+    try:
+        values = [tuple(_of_json(value, column.type) for value in both) for both in extremes]
+        least, greatest = min(low for low, _ in values), max(high for _, high in values)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(greatest, dt.datetime):
+        greatest += min(_TRUNCATED, _LAST - greatest)
+    return KeyBound(column, least, greatest)
 
 
 def conditions_of(bounds: Iterable[KeyBound]) -> list[str]:

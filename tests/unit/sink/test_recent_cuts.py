@@ -14,7 +14,7 @@ ALL = 1 << 20
 
 def events(*rows: tuple[str, int, int]) -> pa.Table:
     values = [
-        {"topic": t, "partition": p, "offset": o, "value": f"{t}{p}{o}".encode()}
+        {"topic": t, "partition": p, "offset": o, "key": b"k", "value": f"{t}{p}{o}".encode()}
         for t, p, o in rows
     ]
     return pa.Table.from_pylist(values, schema=EVENTS)
@@ -46,7 +46,8 @@ def test_consecutive_cuts_are_one():
     assert offsets(recent, asked("c", 0, 3, 5)) == []
     found = recent.values([asked("b", 0, 1, 5)])
     assert found is not None
-    assert found["b"].to_pylist() == [{"partition": 0, "offset": 0, "value": b"b00"}]
+    event = {"partition": 0, "offset": 0, "key": b"k", "value": b"b00"}
+    assert found["b"].to_pylist() == [event]
 
 
 def test_what_came_before_is_in_the_log_only():

@@ -1,8 +1,11 @@
-"""From topics to lake tables: progress-driven micro-batches of Spark.
+"""The sink and its readers: from topics to lake tables.
 
-:func:`run` is the sink itself, :func:`read` reads all tables of a lake as of a cut, :func:`history`
-the validity intervals of a table's rows, :func:`changes` every change of a table between two
-points. They load Spark when they are first used.
+- :func:`run` runs the sink.
+- :func:`read` reads all tables of a lake as of one cut.
+- :func:`history` returns the validity intervals of a table's rows.
+- :func:`changes` returns every change of a table between two points.
+
+Spark is loaded at the first use.
 """
 
 from typing import TYPE_CHECKING, Any

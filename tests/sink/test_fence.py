@@ -167,7 +167,7 @@ def test_a_table_that_was_restored_is_taken_again(small: SparkSession, location:
     newer.enter(small, location)
     log.epoch = 0
     sink = log.sink()
-    with pytest.raises(ApplyFailed, match="which is no sink's"):
+    with pytest.raises(ApplyFailed, match="is no known sink"):
         writes(location)["append"](small, sink)
     assert sink.enter(small, location)
     for kind in ("append", "DELETE"):

@@ -52,7 +52,7 @@ def test_a_fold_that_hangs_is_not_excused_by_the_jobs_of_the_stream(
             look_at_tasks(tracker, steps)
             told = steps.hang()
             assert told is not None
-            assert told.startswith("a batch of the tables has not got on for 61 s")
+            assert told.startswith("a batch of the tables has made no progress for 61 s")
             steps.stepped(Part.FOLD)
             assert steps.hang() is None  # the log's cut is explained by its job
         Path(go).touch()

@@ -1,4 +1,4 @@
-"""Running the sink: session, log, fold, and the loop that retries."""
+"""The sink's process: session, log, fold, and the loop that retries."""
 
 from __future__ import annotations
 
@@ -43,16 +43,13 @@ def run(
     """Run the sink until ``stop`` is set.
 
     Args:
-        config: the options.
-        jars: files for Spark: the Kafka connector, spark-avro and Delta with what they need.
-        stop: set it to stop between two batches; it is set when the sink ends.
-        once: carry what there is, and end.
-        on_ready: called once, when the lake is open.
-        hook: called after each table and each commit row.
-        metrics: Prometheus figures; new ones when None.
+        jars: files for Spark: the Kafka connector, spark-avro, Delta and their dependencies.
+        stop: ends the sink between two batches; the sink sets it when it ends by an error.
+        once: whether to end at the present end of the progress topic.
+        on_ready: called once, after the lake was opened.
 
     Raises:
-        SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
+        SinkError: not retryable, or still there after ``apply_attempts``.
         RegistryError: the registry refuses.
     """
     begun = time.monotonic()
@@ -78,7 +75,7 @@ def serve(
     hook: Hook | None = None,
     metrics: SinkMetrics | None = None,
 ) -> None:
-    """:func:`run` in a session that is there already, and is left running."""
+    """Run the sink in an existing session, which keeps running afterwards."""
     metrics = metrics or SinkMetrics()
     board = SinkBoard(config, metrics)
     with (
@@ -112,7 +109,7 @@ def serve(
 def _carry_once(
     sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
 ) -> None:
-    """Everything up to the present end of the progress topic, into log and tables."""
+    """Carry everything up to the present end of the progress topic into log and tables."""
     retries = Retries(sink.config, sink.metrics)
     is_told = False
     while not stop.is_set():
@@ -139,7 +136,7 @@ def _log_until(
     board: SinkBoard,
     on_ready: Callable[[], None],
 ) -> None:
-    """Catch up and stream; on an error that waiting may heal, open the log again and go on."""
+    """Catch up and stream; after a retryable error, open the log again and continue."""
     retries = Retries(sink.config, sink.metrics)
     is_folding = False
     try:
@@ -168,4 +165,4 @@ def _log_until(
 
 
 def _nothing() -> None:
-    """Nobody waits for the sink to be ready."""
+    """Do nothing when the sink is ready."""

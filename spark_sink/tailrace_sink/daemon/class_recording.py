@@ -1,6 +1,6 @@
-"""Makes the archive of ``class_archive``: one Spark that does what a sink does first.
+"""Recording of the archive of ``class_archive``, by a Spark that runs a sink's first steps.
 
-It needs no Kafka, no registry and no lake, so that an image can be built with an archive in it.
+It needs no Kafka, registry or lake, so an image can be built with an archive in it.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _NOWHERE: Final = "127.0.0.1:1"
 
 
 def record(jars: Sequence[Path]) -> Path:
-    """Make the archive of a Spark with these jars, in place of one that is there.
+    """Create or replace the archive for Spark with these jars.
 
-    Its JVM is the process's only one, and has ended when this returns.
+    It uses the process's only JVM, which has ended when this returns.
 
     Args:
-        jars: the files that sinks will start with, in their order.
+        jars: the files that sinks will start with, in the same order.
 
     Returns:
-        Where it is, beside the first jar.
+        Path of the archive, next to the first jar.
 
     Raises:
-        ClassArchiveFailed: the folder cannot be written, or this Java makes no archives.
-        SinkError: Spark could not do what was asked of it.
+        ClassArchiveFailed: the folder cannot be written, or this Java writes no archives.
+        SinkError: Spark failed.
     """
     archive = archive_of(jars)
     if archive is None:
@@ -71,8 +71,8 @@ def record(jars: Sequence[Path]) -> Path:
                 _end(spark)
         if not partial.is_file():
             raise ClassArchiveFailed(
-                f"Java wrote none into {archive.parent}: is that folder writable, and has Java an"
-                " archive of its own classes (java -Xshare:dump makes one)?"
+                f"Java wrote none into {archive.parent}. Fix: make that folder writable, and let"
+                " Java have an archive of its own classes (java -Xshare:dump)"
             )
         partial.replace(archive)
     except OSError as error:
@@ -102,7 +102,7 @@ def _config(folder: str, archive: Path, classes: str) -> SinkConfig:
 
 
 def _work(spark: SparkSession, config: SinkConfig) -> None:
-    """The log, a MERGE, decoding, and brokers that do not answer."""
+    """Use the log, a MERGE, decoding, and a Kafka client without brokers."""
     sink = Sink(spark, config, _no_schema)
     try:
         sink.open()
@@ -119,7 +119,7 @@ def _work(spark: SparkSession, config: SinkConfig) -> None:
 
 
 def _open_consumer(spark: SparkSession, config: SinkConfig) -> None:
-    """What a task has, and none is started for where offsets cannot be looked up."""
+    """Load a task's consumer in the driver: no task starts if offsets cannot be looked up."""
     jvm = jvm_of(spark)
     settings = client_properties(jvm, config.kafka)
     for what in ("key", "value"):
@@ -132,7 +132,7 @@ def _no_schema(schema_id: int) -> dict[str, Any]:
 
 
 def _end(spark: SparkSession) -> None:
-    """Have the JVM end by itself: only so it writes the archive."""
+    """Let the JVM exit normally: only then does it write the archive."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark tells of its JVM nowhere else
     java: subprocess.Popen[bytes] = gateway.proc
     spark.stop()

@@ -25,10 +25,10 @@ _log = structlog.get_logger("tailrace.sink")
 
 @contextmanager
 def endpoint(config: SinkConfig, metrics: SinkMetrics, board: SinkBoard) -> Iterator[None]:
-    """The endpoint while the block runs, where the option metrics_port asks for one.
+    """Serve the endpoint while the block runs, if ``metrics_port`` is set.
 
     Raises:
-        ConfigError: it cannot listen there, or the token cannot be read.
+        ConfigError: the port cannot be opened, or the token cannot be read.
     """
     pages = _Pages(metrics, board)
     routes = {

@@ -1,4 +1,4 @@
-"""The fold in a thread of its own, with its own attempts: the log never waits for it."""
+"""The fold in a thread of its own with its own retries, so that the log never waits for it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class FoldThread:
-    """Folds whenever there is news, until told to stop.
+    """A thread that folds new cuts until it is stopped.
 
     Args:
-        sink: whose log is open.
-        stop: set by anybody; also by the fold, when it cannot go on.
-        warm_up: called once, if there is nothing to fold at first.
-        steps: told while it works.
+        sink: with an open log.
+        stop: ends the thread; the fold sets it when it cannot continue.
+        warm_up: called once if there is nothing to fold at first.
 
     Attributes:
-        log_is_caught_up: set by the log's thread; before that the first cut has the processors.
+        log_is_caught_up: set by the log's thread. Until then the first cut has the processors.
     """
 
     def __init__(
@@ -74,8 +73,8 @@ class FoldThread:
                         has_folded = sink.fold_tables(stop, batches_max=1) > 0
                     if has_folded:
                         self._is_warm = True
-                        # The log's cuts are what readers wait for: leave them the processors for
-                        # as long again. What has gathered meanwhile is one batch.
+                        # Readers wait for the cuts of the log: leave them the processors for as
+                        # long again. Changes that arrive meanwhile become one batch.
                         stop.wait(min(time.monotonic() - began, _REST_MAX_S))
                     elif has_all and not self._is_warm:
                         self._is_warm = True

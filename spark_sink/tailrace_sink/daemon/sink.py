@@ -1,8 +1,8 @@
-"""The sink of one prefix into one lake: the log takes every change first, the tables follow.
+"""The sink of one prefix into one lake: changes are appended to the log, then applied to tables.
 
-Knows nothing of Spark's streaming: it is given progress records, and appends to the log whatever
-they close, starting from the state that the log tells. So a micro-batch that is delivered twice, a
-lost checkpoint, or records that came before the rest of their cut all end the same way.
+It does not depend on Spark's streaming. It is given progress records, and appends every cut that
+they close, starting from the state in the log. So a repeated micro-batch, a lost checkpoint, and
+records that arrive early do no harm.
 """
 
 from __future__ import annotations
@@ -28,22 +28,18 @@ from tailrace_sink.watch.traces import SinkTraces
 
 
 class Sink:
-    """One prefix into one lake.
+    """The sink of one prefix into one lake.
 
     Args:
-        spark: the application's session.
-        config: the options.
-        schema_by_id: the registry's look-up.
-        metrics: Prometheus figures.
-        hook: called with each step (``hooks``).
-        now_s: clock, seconds since the epoch.
+        schema_by_id: looks up a writer schema in the registry.
+        now_s: clock, seconds since 1970.
 
     Raises:
-        ConfigError: traces are wanted and cannot be made.
+        ConfigError: tracing is configured and cannot start.
 
     Attributes:
-        log: appends to the log; one thread at a time.
-        fold: brings the tables to the log; one thread at a time.
+        log: writes the log; used by one thread at a time.
+        fold: writes the tables; used by one thread at a time.
     """
 
     def __init__(
@@ -76,7 +72,7 @@ class Sink:
         self.log.on_late = self.fold.begin_late
 
     def open(self) -> SinkState:
-        """Take the lake over, and read where log and tables stand; call again after a failure.
+        """Take the lake over and read the states; call it again after a failure.
 
         Returns:
             The state of the tables.
@@ -89,20 +85,20 @@ class Sink:
         return self.open_tables()
 
     def open_log(self) -> None:
-        """The log's part of ``open``."""
+        """Open only the log."""
         self.log.open(self.fold.state_of_tables)
 
     def open_tables(self) -> SinkState:
-        """The tables' part, after the log's."""
+        """Open the tables, after the log."""
         return self.fold.open(self.log.epoch)
 
     def close(self) -> None:
-        """End the workers, and send the spans that wait."""
+        """End the workers and send the waiting spans."""
         self.fold.close()
         self._traces.close()
 
     def continue_after_loss(self) -> None:
-        """Continue after what the progress topic no longer has, if it lacks what comes next.
+        """Continue after lost progress records, if the progress topic lacks those that come next.
 
         Raises:
             SinkError: Kafka does not answer, or the lake cannot be written.
@@ -111,33 +107,32 @@ class Sink:
         self.log.continue_after_loss()
 
     def next_offsets(self) -> dict[int, int]:
-        """Where to read the progress topic from, by partition; empty means from its beginning."""
+        """Offsets from which to read the progress topic; empty: from its start."""
         return self.log.next_offsets()
 
     def process(self, records: Iterable[ProgressRecord], stop: threading.Event) -> int:
-        """Take progress records and append every cut that they close to the log.
+        """Append every cut that progress records close to the log.
 
         Returns:
-            How many cuts were appended.
+            Number of cuts appended.
 
         Raises:
-            SinkError: a cut failed; the log stands at the one before.
+            SinkError: a cut failed; those before it are in the log.
             RegistryError: the registry does not answer.
         """
         return self.log.process(records, stop.is_set)
 
     def fold_tables(self, stop: threading.Event, batches_max: int | None = None) -> int:
-        """Bring the tables to the log.
+        """Apply what the log has to the tables.
 
         Args:
-            stop: looked at between batches.
-            batches_max: after how many to come back; None: when there is nothing more.
+            batches_max: returns after so many; None: at the end of the log.
 
         Returns:
-            How many commit rows were written.
+            Number of commit rows written.
 
         Raises:
-            SinkError: a batch failed; the tables stand at the last commit row.
+            SinkError: a batch failed; the batches before it are committed.
             RegistryError: the registry does not answer.
         """
         return self.fold.catch_up(stop.is_set, batches_max)

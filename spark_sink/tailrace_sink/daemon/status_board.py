@@ -1,6 +1,6 @@
-"""What the sink tells of itself: read by the threads of its endpoint, never prepared for them.
+"""The sink's status, computed when the threads of its endpoint read it.
 
-The states of log and tables are values that do not change; their threads put new ones in place.
+States of log and tables are immutable values; their threads replace them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,10 @@ _FIGURES: Final = {
 
 
 class SinkBoard:
-    """The present state of one sink.
-
-    Args:
-        config: the options.
-        metrics: counts, and the last errors.
+    """The present status of one sink.
 
     Attributes:
-        steps: whether it gets on.
+        steps: detects whether the sink hangs.
     """
 
     def __init__(self, config: SinkConfig, metrics: SinkMetrics) -> None:
@@ -46,21 +42,21 @@ class SinkBoard:
         self.steps = Steps(config.hang_s)
 
     def open(self, sink: Sink) -> None:
-        """The sink is made."""
+        """Set the sink."""
         self._sink = sink
 
     def enter(self, phase: Phase) -> None:
-        """Another phase begins."""
+        """Enter a phase."""
         if phase != self._phase:
             self._phase, self._since_ms = phase, _now_ms()
 
     @property
     def phase(self) -> Phase:
-        """The present one."""
+        """The present phase."""
         return self._phase
 
     def status(self) -> DaemonStatus:
-        """All of it."""
+        """Compute the whole status."""
         metrics, sink = self._metrics, self._sink
         log = sink.log.state if sink is not None else SinkState()
         folded = sink.fold.state if sink is not None else SinkState()

@@ -1,10 +1,12 @@
 """The Structured Streaming query over the progress topic.
 
-Its micro-batches only say that there is news. What is appended starts from the log's own state, so
-Spark's checkpoint decides nothing: at start everything between that state and the topic's end is
-read in slices (``progress_topic``), after that the query delivers what follows. It begins with a
-new checkpoint: a micro-batch that was killed would be run again, and Kafka's source fails on one
-that it has not planned itself (Spark 4.1.1, ``KafkaMicroBatchStream.metrics``).
+Its micro-batches only signal news. Appends start from the log's own state, so Spark's checkpoint
+decides nothing. At the start everything between that state and the topic's end is read in slices
+(``progress_topic``). Then the query delivers what follows.
+
+The query starts with a new checkpoint. Otherwise Spark would repeat a micro-batch that was killed,
+and Kafka's source fails on one that it has not planned itself (Spark 4.1.1,
+``KafkaMicroBatchStream.metrics``).
 """
 
 from __future__ import annotations
@@ -29,23 +31,15 @@ from tailrace_sink.watch.hang_detector import Part, Steps
 
 _POLL_S = 0.2
 _MICRO_BATCH_OFFSETS: Final = 2_000
-"""A micro-batch fits the driver as well, whatever gathered during a long append."""
+"""Bounds a micro-batch so that it fits in the driver, also after a long append."""
 _MANY: Final = _MICRO_BATCH_OFFSETS // 4
-"""Records of a micro-batch after which there may be more: markers take offsets, too."""
+"""Records of a micro-batch from which more may follow: transaction markers take offsets, too."""
 _PROGRESS_PARTS = ("offsets", "commits", "sources")
-"""Folders of a checkpoint that say how far a query is; no others, whatever lies beside them."""
+"""Folders of a checkpoint with the progress of a query; no other folder is deleted."""
 
 
 class ProgressStream:
-    """Feeds a sink from the progress topic until told to stop.
-
-    Args:
-        spark: the application's session.
-        config: the options.
-        schema_by_id: the registry's look-up.
-        sink: what takes the records.
-        steps: told while it works; default: nobody asks.
-    """
+    """The stream of progress records into a sink, until it is stopped."""
 
     def __init__(
         self,
@@ -68,7 +62,7 @@ class ProgressStream:
         """Append everything from the log's state to the present end of the progress topic.
 
         Returns:
-            How many cuts were appended.
+            Number of cuts appended.
 
         Raises:
             SinkError: Kafka cannot be read, or a cut failed.
@@ -82,7 +76,7 @@ class ProgressStream:
         return self._read_on(stop)
 
     def _read_on(self, stop: threading.Event) -> int:
-        """Append everything from the log's state to the present end, slice by slice."""
+        """Read and append slice by slice up to the present end."""
         cuts = 0
         for records in self._topic.after(self._sink.next_offsets()):
             cuts += self._sink.process(records, stop)
@@ -91,7 +85,7 @@ class ProgressStream:
         return cuts
 
     def run(self, stop: threading.Event) -> None:
-        """Run the query until ``stop`` is set; a batch in progress is finished first.
+        """Run the query until ``stop`` is set and the batch in progress has ended.
 
         Raises:
             SinkError: the query or a batch failed.
@@ -103,7 +97,7 @@ class ProgressStream:
             query = self._start(stop)
         except (PySparkException, Py4JError) as error:
             raise translated(f"stream of {self._config.topics.progress}", error) from error
-        self._steps.stream_group = str(query.runId)  # by which Spark groups its jobs
+        self._steps.stream_group = str(query.runId)  # Spark's job group of a query
         try:
             with self._steps.working(Part.STREAM):
                 while not stop.is_set() and query.isActive:
@@ -111,9 +105,9 @@ class ProgressStream:
                     stop.wait(_POLL_S)
             failure = query.exception()
         finally:
-            # A query that is stopped inside a write dies of a StackOverflowError that hides why. So
-            # a batch in progress is waited for, and none begins after it. The lock is not held
-            # while Spark stops: Spark waits for a micro-batch that has just begun.
+            # A query that is stopped inside a write ends with a StackOverflowError that hides the
+            # cause. So wait for the batch in progress and start no other. Release the lock before
+            # Spark stops, as Spark waits for a micro-batch that has just started.
             with self._busy:
                 self._is_closing = True
             query.stop()
@@ -132,11 +126,11 @@ class ProgressStream:
                         rows = _collected(frame)
                         self._sink.process(self._topic.decoded(rows), stop)
                         if len(rows) >= _MANY:
-                            # The query would come to the rest one interval after the other.
+                            # The query would read the rest one interval after the other.
                             self._read_on(stop)
                 except Exception as error:  # noqa: BLE001 - re-raised by run(), see below
-                    # Through the JVM it would come back as a wall of text: keep ours, end the query
-                    # by something short.
+                    # Through the JVM the error would return as a long Java text. Store it here, and
+                    # end the query with a short one.
                     self._failure = error
             if self._failure is not None:
                 raise RuntimeError("the batch failed") from None
@@ -162,9 +156,9 @@ class ProgressStream:
         return writer.start()
 
     def _starting_offsets(self) -> str:
-        """From the log's state; partitions that it does not know from their beginning.
+        """Offsets by the log's state; partitions that it does not know start at their beginning.
 
-        Spark refuses offsets of some partitions only, and a topic of more shards has more.
+        Spark refuses offsets that lack a partition, and each new shard adds one.
         """
         known = self._sink.next_offsets()
         if not known:

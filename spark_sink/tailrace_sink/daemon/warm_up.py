@@ -1,7 +1,7 @@
-"""What a sink does that has nothing to do yet: its first writes, into tables of its own.
+"""The first writes of a sink, into tables of its own.
 
-The first MERGE of a JVM costs many seconds. And whether this release of Delta takes rows out and in
-as the sink does it (``upsert``) is seen here, on rows that nobody misses.
+The first MERGE of a JVM takes many seconds. A test upsert also shows whether this release of Delta
+supports the sink's own commits (``upsert``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 def warm_up(spark: SparkSession, config: SinkConfig) -> None:
-    """MERGE once, and upsert once, into tables of our own.
+    """Run one MERGE and one upsert on tables of the sink's own.
 
     Raises:
         SinkError: the lake cannot be written.
@@ -71,11 +71,10 @@ def warm_up(spark: SparkSession, config: SinkConfig) -> None:
 
 
 def check_upsert(spark: SparkSession, location: str) -> bool:
-    """Whether upserts do here what they are to do; else they are given up, for MERGEs.
+    """Test an upsert; if its result is wrong, MERGEs are used from then on.
 
     Args:
-        spark: a session for few rows.
-        location: of a table of our own, which is created if it does not exist.
+        location: of a table of the sink's own, which is created if it does not exist.
 
     Raises:
         PySparkException, Py4JError: the table cannot be written.
@@ -102,7 +101,7 @@ def check_upsert(spark: SparkSession, location: str) -> bool:
 
 
 def _rows(rows: dict[int, tuple[int, str]], number: int) -> str:
-    """SELECT of some rows of the table: key to value and operation, at the number-th LSN."""
+    """SELECT of rows of the test table (key to value and operation) at the number-th LSN."""
     lsn = str(Lsn(number, 1, 1))
     listed = ", ".join(f"({key}, {v}, '{op}')" for key, (v, op) in rows.items())
     values = {POSITION: snapshot_position(lsn), LSN: literal(lsn), OPERATION: "op"}

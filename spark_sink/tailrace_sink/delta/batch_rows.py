@@ -1,9 +1,8 @@
-"""The rows of one batch in a table of ours, read from the files that may have them.
+"""Rows of one batch in a table of the sink's own, read from as few files as possible.
 
-Delta makes a table's whole state for a read with a condition, a job of its own, and the tables that
-a start reads one row of have been written a moment before: together they were two fifths of opening
-a lake (ADR 0052). Where the version's checksum file lists the files, as it does for a few, their
-statistics tell which to read.
+For a read with a condition Delta computes a table's whole state in a job, again for each version.
+That was a large part of opening a lake (ADR 0052). A version's checksum file lists the files if
+they are few. Then their statistics show which to read.
 """
 
 from __future__ import annotations
@@ -19,12 +18,10 @@ from tailrace_sink.spark.jvm_names import items_of
 
 
 def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
-    """Rows with one value of the column ``batch``.
+    """Read the rows with a value of the column ``batch``.
 
     Args:
-        spark: whose settings hold.
         path: of a Delta table with statistics of that column.
-        batch: the value.
     """
     snapshot = current_snapshot(spark, path)
     files = listed_files(spark, path, snapshot)
@@ -38,7 +35,7 @@ def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
 
 
 def listed_files(spark: SparkSession, path: str, snapshot: Any) -> list[Any] | None:
-    """All files of a version of a table, where its checksum file lists them; else None."""
+    """List all files of a version of a table; None if its checksum file does not list them."""
     classes, _ = log_of(spark, path)
     checksum = snapshot.checksumOpt()
     known = checksum.get().allFiles() if checksum.isDefined() else classes.none

@@ -1,11 +1,11 @@
-"""Delta's own classes in the JVM: the one place that names them.
+"""Names of Delta's own classes in the JVM, in this module only.
 
-Delta has no public Python way to a table's version, or to a commit in parts. What reads is there in
-every release of Delta that the sink runs with; what writes may be missing in one
-(``writing_classes``), and then the public ways are taken.
+Delta has no public Python interface to a table's version, or to a commit in parts. The classes that
+read exist in every supported release of Delta. Those that write may be missing
+(``writing_classes``); then the public interface is used.
 
-Py4J looks for each part of a name, ``org`` and ``org.apache``, as a class in every jar, each time
-that it is named; so each is named once.
+For each part of a name (``org``, ``org.apache``) Py4J searches every jar for a class, at each use.
+So each name is looked up once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DELTA: Final = "org.apache.spark.sql.delta"
 
 @dataclass(frozen=True, slots=True)
 class DeltaClasses:
-    """What tells of a table."""
+    """Classes that read a table."""
 
     collections: Any
     delta_log: Any
@@ -37,12 +37,12 @@ class DeltaClasses:
 
 @dataclass(frozen=True, slots=True)
 class WritingClasses:
-    """What a commit is made of.
+    """Classes that write a commit.
 
     Attributes:
-        altered: from properties to the operation that sets them.
-        appended: from a commit's user metadata to the operation that an append is.
-        merged: the operation that a MERGE is.
+        altered: creates the operation that sets properties.
+        appended: creates the operation of an append with some user metadata.
+        merged: the operation of a MERGE.
     """
 
     altered: Callable[[Any], Any]
@@ -66,10 +66,10 @@ class WritingClasses:
 
 
 def jvm_of(spark: SparkSession) -> Any:
-    """The JVM of a session.
+    """Return the JVM of a session.
 
     Raises:
-        RuntimeError: it has none.
+        RuntimeError: the session has none.
     """
     jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to any of this
     if jvm is None:
@@ -78,7 +78,7 @@ def jvm_of(spark: SparkSession) -> Any:
 
 
 def has_delta_log(spark: SparkSession) -> bool:
-    """Whether Delta's log can be asked: not in Spark Connect, nor with another vendor's Delta."""
+    """Whether Delta's log can be read: not in Spark Connect, nor with another vendor's Delta."""
     try:
         return isinstance(_reading_classes(jvm_of(spark)).delta_log, JavaClass)
     except (AttributeError, Py4JError, RuntimeError, TypeError):
@@ -86,20 +86,20 @@ def has_delta_log(spark: SparkSession) -> bool:
 
 
 def log_of(spark: SparkSession, path: str) -> tuple[DeltaClasses, Any]:
-    """The JVM's classes, and Delta's log of the table at a path."""
+    """Return the JVM's classes, and Delta's log of the table at a path."""
     classes = _reading_classes(jvm_of(spark))
     session = spark._jsparkSession  # noqa: SLF001 - as above
     return classes, classes.delta_log.forTable(session, path)
 
 
 def writing_classes(spark: SparkSession) -> WritingClasses | None:
-    """What a commit is made of; None where this release of Delta does not have all of it."""
+    """Return the classes of a commit; None if this release of Delta lacks one."""
     jvm = jvm_of(spark)
     return None if _given_up(jvm) else _writing_classes(jvm)
 
 
 def give_up_writing(spark: SparkSession) -> bool:
-    """Have :func:`writing_classes` say None from now on; whether it did not before."""
+    """Make :func:`writing_classes` return None from now on; whether it did not before."""
     known = _given_up(jvm_of(spark))
     is_first = not known
     known.append(True)
@@ -121,7 +121,7 @@ def _reading_classes(jvm: Any) -> DeltaClasses:
 
 @lru_cache(maxsize=1)
 def _given_up(_jvm: Any) -> list[bool]:
-    """Filled once a part turned out to be missing in a JVM."""
+    """A list that is filled once a class turned out to be missing in the JVM."""
     return []
 
 
@@ -138,7 +138,7 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
         def appended(metadata: str | None) -> Any:
             return write(append_mode, none, none, some(metadata), *[none] * 5)
 
-        appended(None)  # its parameters differ between releases
+        appended(None)  # Its parameters differ between releases, so it is tried here.
         return WritingClasses(
             altered=getattr(jvm, f"{_DELTA}.DeltaOperations$SetTableProperties"),
             appended=appended,
@@ -164,6 +164,6 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
 
 
 def _module(jvm: Any, name: str) -> Any:
-    """A Scala object whose methods Java does not see as static ones."""
+    """Return a Scala object whose methods are not static methods in Java."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)

@@ -1,8 +1,8 @@
-"""Commits by Delta's own classes where this release of Delta has them, else by its public ways.
+"""Commits by Delta's own classes, or by its public interface if this release lacks one of them.
 
-The classes and methods are no interface: another release may lack one, or have it with other
-parameters. That is found when it is called, before anything is committed. Then the public way is
-taken, for this table and from then on for all: slower, and right.
+These classes and methods are no public interface. Another release may lack one, or change its
+parameters. The call fails then, before anything is committed. From then on the public interface is
+used for all tables, which is slower.
 """
 
 from __future__ import annotations
@@ -38,22 +38,21 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 def is_available(spark: SparkSession) -> bool:
-    """Whether this release of Delta has the parts, as far as is known."""
+    """Whether no part is known to be missing in this release of Delta."""
     return writing_classes(spark) is not None
 
 
 def in_parts(
     spark: SparkSession, step: str, commit: Callable[[], _Result | None]
 ) -> _Result | None:
-    """What a commit by Delta's own classes returned; None where the public way is to be taken.
+    """Run a commit by Delta's own classes; None if the public interface must be used.
 
     Args:
-        spark: whose JVM it is.
-        step: what is done, for the log.
-        commit: None also where it cannot do this one.
+        step: name of the step in the log.
+        commit: returns None if it cannot do this commit.
 
     Raises:
-        PySparkException, Py4JError: it failed by something else than a part that is not there.
+        PySparkException, Py4JError: the commit failed, though no part was missing.
     """
     if not is_available(spark):
         return None
@@ -75,9 +74,9 @@ def in_parts(
 
 
 def is_missing(error: PySparkException | Py4JError | TypeError) -> bool:
-    """Whether a class or a method of the JVM is not there, or has other parameters."""
+    """Whether a class or a method of the JVM is missing, or has other parameters."""
     if isinstance(error, TypeError):
         return "'JavaPackage' object is not callable" in str(error)
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
-        return "does not exist" in str(error)  # Py4J's own words, of a method and of a constructor
+        return "does not exist" in str(error)  # Py4J's text for a method and for a constructor
     return not _MISSING.isdisjoint(cause_classes(error))

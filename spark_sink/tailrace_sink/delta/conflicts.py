@@ -1,8 +1,8 @@
-"""Writes that lose against somebody else's: an OPTIMIZE, a foreign writer.
+"""Retries of writes that conflict with another writer, for instance an OPTIMIZE.
 
-Delta refuses a commit when another one got in between and touched the same files or the table's
-metadata. The statement is right as it is and reads the table anew, so it is carried out again at
-once, in its place, and is not counted as a failure of the batch.
+Delta refuses a commit if another commit in between changed the same files or the table's metadata.
+The statement is run again at once, and reads the table again. It does not count as a failure of the
+batch.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 def retried(step: str, write: Callable[[], _Result]) -> _Result:
-    """Carry out a write until nobody else's is in its way; what it returned.
+    """Run a write until it does not conflict, and return its result.
 
     Args:
-        step: what is written, for the log.
-        write: may be carried out again after a conflict.
+        step: name of the step in the log.
+        write: is called again after a conflict.
 
     Raises:
         PySparkException, Py4JError: another error, or too many conflicts in a row.
@@ -64,12 +64,12 @@ def retried(step: str, write: Callable[[], _Result]) -> _Result:
 
 
 def is_refused(error: PySparkException | Py4JError) -> bool:
-    """Whether a constraint of the table, which only somebody else can have set, refuses a row."""
+    """Whether a constraint of the table refused a row; the sink itself sets none."""
     return any(name.endswith("InvariantViolationException") for name in cause_classes(error))
 
 
 def is_conflict(error: PySparkException | Py4JError) -> bool:
-    """Whether a commit lost against another one."""
+    """Whether a commit conflicted with another one."""
     for name in cause_classes(error):
         package, _, simple = name.rpartition(".")
         if simple in _NAMES and f"{package}.".startswith(_PACKAGES):

@@ -1,7 +1,7 @@
-"""Creating lake tables and altering them, with our own "already there?" check.
+"""Creation and alteration of lake tables, only if still needed.
 
-ALTER TABLE is not guarded by Delta's transaction versions. So this sink takes a table when it first
-meets it (``fence``), and reads from the table itself what it looks like.
+Delta's transaction versions do not guard ALTER TABLE. So the sink takes a table at its first use
+(``fence``), and reads its present columns from the table itself.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class LakeTables:
-    """The lake tables that this sink has met, each of them taken by its fence.
-
-    Used by one thread per table at a time.
-    """
+    """The lake tables that this sink has taken; each is used by one thread at a time."""
 
     def __init__(self, config: SinkConfig, fence: Fence) -> None:
         self._config = config
@@ -64,14 +61,12 @@ class LakeTables:
         *,
         may_replace: bool = False,
     ) -> LakeTable:
-        """The lake table of a source table, created or altered to hold these schema versions.
+        """Create or alter the lake table of a source table to hold some schema versions.
 
         Args:
-            spark: the session to run the statements in.
-            versions: schema versions of one source table, at least one, in any order.
-            kind: what it is to have a row for.
-            may_replace: whether the whole table is about to be written, so that a table which
-                cannot follow is made anew.
+            versions: of one source table, at least one, in any order.
+            may_replace: whether a table that cannot follow may be replaced, because the whole
+                table is about to be written.
 
         Raises:
             UnsupportedSchemaChange: the lake cannot follow without losing values.
@@ -94,10 +89,10 @@ class LakeTables:
     def replaced(
         self, spark: SparkSession, versions: Sequence[TableSchema], reason: str
     ) -> LakeTable:
-        """An empty mirror of these schema versions in place of what is there.
+        """Replace a mirror by an empty one of these schema versions.
 
         Raises:
-            UnsupportedSchemaChange, UnsupportedType: as for :meth:`follow`.
+            UnsupportedSchemaChange, UnsupportedType: see :meth:`follow`.
         """
         ordered = sorted(versions, key=lambda version: version.schema_lsn)
         table = ordered[0].table
@@ -109,7 +104,7 @@ class LakeTables:
     def _carry_out(
         self, spark: SparkSession, table: LakeTable, statements: Iterable[str]
     ) -> LakeTable:
-        """Alter a table; it is as given afterwards."""
+        """Run the statements, after which the table is as given."""
         location = f"{self._config.lake}/{table.path}"
         for statement in statements:
             _log.info("lake_table_altered", table=str(table.table), statement=statement)
@@ -120,20 +115,20 @@ class LakeTables:
     def _evolve(
         self, table: LakeTable, versions: Sequence[TableSchema], location: str
     ) -> tuple[LakeTable, list[str]]:
-        """How a table follows, with what the options say of deletes."""
+        """Return the table after its changes, and their statements, with those for deletes."""
         stays_plain = self._config.profile is Profile.COMPATIBLE
         followed, statements = evolve(table, versions, location, stays_plain=stays_plain)
         deletes = str(self._config.delete_mode)
         if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.kind.appends:
-            # Told before the first row of a deleted key stays: from then on a key may be there.
+            # Set before the first row of a deleted key stays: a created key may exist from then on.
             statements.append(set_properties(location, {DELETES_PROPERTY: deletes}))
             followed = replace(followed, deletes=deletes)
         return followed, statements
 
     def doubt_deletes(self, spark: SparkSession, table: LakeTable) -> LakeTable:
-        """Note, before it is so, that a table may have rows of keys that the source deleted.
+        """Record, in advance, that a table may have rows of keys that the source deleted.
 
-        From then on a key that is created may be there, so that creates are merged.
+        From then on creates are merged, as their keys may exist.
         """
         if table.kind.appends or table.deletes != DeleteMode.HARD:
             return table
@@ -145,17 +140,13 @@ class LakeTables:
         return doubted
 
     def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
-        """The lake table of a source table as it is, or None when there is none."""
+        """Return the present lake table of a source table, or None."""
         path = table_path(table)
         location = f"{self._config.lake}/{path}"
         return self._known.get(path) or self._read(spark, table, location, Kind.MIRROR)
 
     def forget(self, table: TableName | None = None) -> None:
-        """Read the tables anew: after a failure it is open which statements ran.
-
-        Args:
-            table: only this one; all when None.
-        """
+        """Forget one table or all, as a failure may have come after some statements."""
         if table is None:
             self._known.clear()
             return
@@ -176,7 +167,7 @@ class LakeTables:
             cluster_by=config.cluster_by.get(name, ()),
         )
         spark.sql(statement)
-        # An older sink may have created it at the same time, and written to it.
+        # An older sink may have created the table at the same time, and written to it.
         found = self._read(spark, table.table, location, kind)
         if found is None:
             raise ApplyFailed(f"creating table {table.table}", f"{location} became no Delta table")
@@ -198,7 +189,7 @@ class LakeTables:
         )
 
     def _replace(self, spark: SparkSession, version: TableSchema, location: str) -> LakeTable:
-        """An empty table of these columns in place of what is there; earlier versions stay.
+        """Overwrite a table by an empty one of these columns; earlier versions stay.
 
         CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
         """
@@ -219,7 +210,7 @@ class LakeTables:
         elif cluster_by := self._config.cluster_by.get(name):
             writer = writer.clusterBy(*cluster_by)
         self._fence.write(spark, location, partial(writer.save, location))
-        # Nothing of what was there counts: the properties follow with the first statement.
+        # The old table's properties are void. The first statement of _evolve sets the others.
         statement = set_properties(location, {DELETES_PROPERTY: table.deletes})
         self._fence.alter(spark, location, statement)
         return replace(table, features=features | table.features, schema_lsn="", recorded="")
@@ -236,10 +227,10 @@ class LakeTables:
 
 
 def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> LakeTable:
-    """What a lake table is, by its metadata.
+    """Describe a lake table by its metadata.
 
     Raises:
-        LakeTableChanged: somebody else changed what it must have.
+        LakeTableChanged: somebody else changed columns or properties that the sink needs.
     """
     properties = metadata.properties
     columns, foreign = _columns(table, metadata)
@@ -264,10 +255,10 @@ def _features(metadata: TableMetadata) -> frozenset[Feature]:
 def _columns(
     table: TableName, metadata: TableMetadata
 ) -> tuple[tuple[LakeColumn, ...], frozenset[str]]:
-    """The columns that mirror the source's, and the names of those that somebody else added.
+    """Split columns into those that mirror the source's and those that somebody else added.
 
     Raises:
-        LakeTableChanged: one that the table must have is gone, or nothing tells which it has.
+        LakeTableChanged: a mirrored column is gone, or the property that names them is damaged.
     """
     schema: StructType = metadata.schema
     fields = [field for field in schema.fields if field.name not in CHANGES_COLUMNS]

@@ -1,4 +1,4 @@
-"""Rows that leave files which stay: Delta's deletion vectors, by its own classes."""
+"""Deletion vectors, written by Delta's own classes: rows leave a file without a rewrite."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ def actions_without_rows(
     rows: Mapping[str, array[int]],
     files: Mapping[str, Any],
 ) -> Iterator[Any]:
-    """Write the vectors, all into one new file, and give the actions that make them hold.
+    """Write all vectors into one new file, and return the actions that apply them.
 
     Args:
-        classes: what a commit is made of.
-        log: Delta's log of the table.
-        rows: name of a file to the row indexes in it, as ``_metadata.row_index`` tells them.
-        files: name to Delta's entry of each.
+        rows: file name to row indexes (``_metadata.row_index``).
+        files: file name to Delta's entry.
     """
     store = classes.vector_store(log.newDeltaHadoopConf())
     root, number = log.dataPath(), classes.uuid.randomUUID()
@@ -53,7 +51,7 @@ def actions_without_rows(
 
 
 def _longs(classes: WritingClasses, numbers: array[int]) -> Any:
-    """Numbers as a sequence of Scala's, passed in one piece."""
+    """Convert numbers to a Scala sequence in one transfer."""
     packed = array("q", numbers)
     if _IS_BIG_ENDIAN:
         packed.byteswap()

@@ -1,17 +1,17 @@
-"""The fence: what a sink that was replaced still wants to write reaches no lake table.
+"""The fence: a sink that was replaced cannot write to any lake table (ADR 0058).
 
-The log says which sink is the newest, but a commit of another table does not ask it. So each table
-names the sink that has it, by log and epoch (``tailrace.owner``). A sink takes a table before it
-reads anything of it. That commit changes the table's metadata, and Delta refuses every commit that
-was in the making meanwhile. Those that begin later see the newer owner:
+The log says which sink is the newest, but a commit of another table does not read the log. So each
+table names its owner by log and epoch (``tailrace.owner``). A sink takes a table before it reads
+it. That commit changes the table's metadata, so Delta refuses every commit in progress. Later
+commits see the newer owner:
 
-- A transaction of our own compares the owner in the version that it read.
-- A statement carries a transaction version that begins with the epoch. The taking of the table has
-  written the newer sink's, so Delta skips the statement.
-- An ALTER has neither; the owner is compared before it runs, and Delta refuses it when the table is
-  taken in the meantime (ADR 0058).
+- A transaction of the sink's own compares the owner in the version that it read.
+- A statement has a transaction version that starts with the epoch. Taking the table has written
+  that of the newer sink, so Delta skips the statement.
+- An ALTER has neither. The owner is compared before it runs, and Delta refuses it if another sink
+  takes the table meanwhile.
 
-A compaction needs no fence: it leaves every row as it is, and Delta refuses it where rows changed.
+A compaction needs no fence: it changes no row, and Delta refuses it if rows changed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from tailrace_sink.tables.lake_table import OWNER_PROPERTY, properties_ddl, quot
 _EPOCH_BITS: Final = 40
 _TRANSACTION: Final = "spark.databricks.delta.write"
 _NUMBERS: Final = count(1)
-"""Of this process's statements: an epoch is one process's, and Delta skips a number that it has."""
+"""Numbers of this process's statements. Only one process has an epoch; Delta skips a number that it
+has seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a sink shows with every commit of a lake table.
+    """Identity of a sink, compared at every commit of a lake table.
 
     Attributes:
-        log: id of the log's table, in which epochs count.
-        epoch: this sink's.
-        check: raises ``LakeTaken`` when the log has a newer sink.
+        log: id of the log's table, to which epochs belong.
+        check: raises ``LakeTaken`` if the log has a newer sink.
     """
 
     log: str
@@ -54,41 +54,40 @@ class Fence:
 
     @property
     def owner(self) -> str:
-        """The value of a table's property."""
+        """Value of the property of tables that this sink owns."""
         return f"{self.log} {self.epoch}"
 
     def enter(self, spark: SparkSession, location: str) -> bool:
-        """Take a table from the sink that had it, before it is read.
+        """Take a table from its owner, before it is read.
 
         Returns:
-            Whether it was another's; False also when there is no table.
+            Whether another sink owned it; False also without a table.
 
         Raises:
-            LakeTaken: a newer sink has it.
+            LakeTaken: a newer sink owns it.
             PySparkException, Py4JError: Spark failed.
         """
         return retried(f"taking {location}", partial(self._enter, spark, location))
 
     def require(self, location: str, owner: str | None) -> None:
-        """Refuse to write to a table that another sink has.
+        """Refuse to write to a table that another sink owns.
 
         Args:
-            location: of the table.
-            owner: the table's property, in the version that the write follows.
+            owner: the table's property, in the version on which the write builds.
 
         Raises:
-            LakeTaken: a newer sink has it.
-            ApplyFailed: an older version of the table was restored; it has to be taken again.
+            LakeTaken: a newer sink owns it.
+            ApplyFailed: an older version of the table was restored, so it must be taken again.
         """
         if owner != self.owner:
             self.check()
-            raise ApplyFailed(f"writing to {location}", f"it names {owner}, which is no sink's")
+            raise ApplyFailed(f"writing to {location}", f"its owner {owner} is no known sink")
 
     def alter(self, spark: SparkSession, location: str, statement: str) -> None:
-        """Carry out an ALTER of a table that this sink has.
+        """Run an ALTER of a table that this sink owns.
 
         Raises:
-            LakeTaken: a newer sink has it.
+            LakeTaken: a newer sink owns it.
             PySparkException, Py4JError: Spark failed.
         """
 
@@ -99,16 +98,15 @@ class Fence:
         retried(f"altering {location}", run)
 
     def write(self, spark: SparkSession, location: str, run: Callable[[], object]) -> None:
-        """Carry out a statement, or another write, that changes the rows of a table.
+        """Run a statement, or another write, that changes rows of a table.
 
         Args:
-            spark: the session that it runs in; it is this thread's own.
-            location: of the table.
-            run: carries it out; again after a conflict.
+            spark: the session of the write; used by this thread only.
+            run: does the write; called again after a conflict.
 
         Raises:
-            LakeTaken: a newer sink has it; nothing was written.
-            ApplyFailed: as for :meth:`require`.
+            LakeTaken: a newer sink owns the table; nothing was written.
+            ApplyFailed: as :meth:`require` raises it.
             PySparkException, Py4JError: Spark failed.
         """
 
@@ -119,7 +117,7 @@ class Fence:
             }
             with ExitStack() as stack:
                 for name, value in settings.items():
-                    # Left over, it would drop the session's next write without a word.
+                    # A setting that is left would silently skip the session's next write.
                     stack.callback(spark.conf.unset, name)
                     spark.conf.set(name, value)
                 run()
@@ -135,7 +133,7 @@ class Fence:
         return (self.epoch << _EPOCH_BITS) | number
 
     def require_now(self, spark: SparkSession, location: str) -> None:
-        """:meth:`require` of the newest version of a table."""
+        """Call :meth:`require` with the newest version of a table."""
         metadata = table_metadata(spark, location)
         self.require(
             location, None if metadata is None else metadata.properties.get(OWNER_PROPERTY)
@@ -157,8 +155,8 @@ class Fence:
         return True
 
     def _take(self, transaction: DeltaTransaction) -> None:
-        # A newer sink is in the log before it takes any table: asked in this order, the log knows
-        # every sink that the table may name. A sink that it does not know was restored from a copy.
+        # A newer sink is in the log before it takes any table. So in this order the log knows every
+        # sink that the table may name. An unknown one came with a copy that was restored.
         self.check()
         transaction.add_version(self._application, self._version(0))
         transaction.commit_property(OWNER_PROPERTY, self.owner)

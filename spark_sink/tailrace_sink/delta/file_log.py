@@ -1,7 +1,7 @@
-"""What only Delta's own classes tell of a table, and files beside it.
+"""Version, metadata and files of a Delta table by Delta's own classes, and files next to it.
 
-``DeltaLog.update().version()`` costs 10 ms for a table that the session knows, ``history(1)`` half
-a second (measured), and there is no other public way to a table's version from Python.
+Delta's log gives the version of a known table in some 10 ms. The only public way from Python,
+``history(1)``, takes half a second (measured).
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from tailrace_sink.delta.classes import has_delta_log, log_of
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """The current metadata of a Delta table.
-
-    Attributes:
-        version: version of the table.
-        schema: its columns with their comments.
-        properties: table properties.
-    """
+    """The metadata of a version of a Delta table; ``schema`` has the columns' comments."""
 
     version: int
     schema: StructType
@@ -33,24 +27,24 @@ class TableMetadata:
 
 
 def table_version(spark: SparkSession, path: str) -> int:
-    """The current version of the Delta table at a path; -1 when there is none."""
+    """Return the current version of the Delta table at a path; -1 if there is none."""
     if not has_delta_log(spark):
         return delta_public.version_of(spark, path)
     return int(current_snapshot(spark, path).version())
 
 
 def table_id(spark: SparkSession, path: str) -> str:
-    """Delta's own id of the table at a path."""
+    """Return Delta's id of the table at a path."""
     return str(current_snapshot(spark, path).metadata().id())
 
 
 def table_metadata(
     spark: SparkSession, path: str, at_version: int | None = None
 ) -> TableMetadata | None:
-    """The metadata of the Delta table at a path, now or at a version; None when there is none.
+    """Read the metadata of the Delta table at a path, now or at a version; None if there is none.
 
     Raises:
-        PropertiesUnknown: in a session that has only public statements, of some older versions.
+        PropertiesUnknown: in a session with public statements only, for some older versions.
     """
     if not has_delta_log(spark):
         return _public_metadata(spark, path, at_version)
@@ -61,7 +55,7 @@ def table_metadata(
     if at_version is not None and at_version != version:
         classes, log = log_of(spark, path)
         none = classes.none
-        # The last argument: not by the age of the version, which cuts name for longer.
+        # The last argument: do not refuse by the age of the version, as cuts name it for longer.
         snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
     metadata = snapshot.metadata()
     configuration = metadata.configuration()
@@ -87,12 +81,12 @@ def _public_metadata(
 
 
 def schema_of(snapshot: Any) -> StructType:
-    """The columns of a version of a table, with their metadata."""
+    """Return the columns of a version of a table, with their metadata."""
     return StructType.fromJson(json.loads(snapshot.metadata().schema().json()))
 
 
 def table_bytes(spark: SparkSession, path: str) -> int:
-    """Bytes of the files of the Delta table at a path, by its log; 0 when there is none."""
+    """Return the bytes of the files of the Delta table at a path; 0 if there is none."""
     snapshot = current_snapshot(spark, path)
     if int(snapshot.version()) < 0:
         return 0
@@ -100,20 +94,20 @@ def table_bytes(spark: SparkSession, path: str) -> int:
 
 
 def bytes_of(snapshot: Any) -> int:
-    """Bytes of the files of a version of a table."""
+    """Return the bytes of the files of a version of a table."""
     known = snapshot.checksumOpt()
-    # The version's checksum file has it; else Delta reads all of its log, which takes a job.
+    # Without the version's checksum file Delta reads its whole log, which takes a job.
     return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
 
 
 def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
-    """Sizes in bytes of the files of a Delta table that are smaller than some bytes."""
+    """Return the sizes of the files of a Delta table that are smaller than some bytes."""
     files = DataFrame(current_snapshot(spark, path).allFiles().toDF(), spark)
     return [row["size"] for row in files.where(f"size < {below}").select("size").collect()]
 
 
 def files_with(rows: DataFrame) -> tuple[Any, Any]:
-    """The snapshot and the files that a filtered read of one Delta table would look at.
+    """Return the snapshot and the files that a filtered read of one Delta table would read.
 
     Args:
         rows: ``spark.read.format("delta")`` with a filter that Delta compares with statistics.
@@ -127,12 +121,10 @@ def files_with(rows: DataFrame) -> tuple[Any, Any]:
 
 
 def frame_of(spark: SparkSession, path: str, files: tuple[Any, Any]) -> DataFrame:
-    """Some files of a Delta table, whole, as a DataFrame of a session.
+    """Read whole files of a Delta table as a DataFrame.
 
     Args:
-        spark: whose settings hold.
-        path: of the table.
-        files: as :func:`files_with` found them.
+        files: as returned by :func:`files_with`.
     """
     classes, log = log_of(spark, path)
     classes.session.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as below
@@ -140,12 +132,10 @@ def frame_of(spark: SparkSession, path: str, files: tuple[Any, Any]) -> DataFram
 
 
 def read_text(spark: SparkSession, table: str, path: str) -> str | None:
-    """A small text file beside a table, or None when there is none.
+    """Read a small text file; None if there is none.
 
     Args:
-        spark: any session.
-        table: path of a Delta table on the same storage, whose way of access is taken.
-        path: the file.
+        table: path of a Delta table on the same storage, with whose settings the file is read.
     """
     if not has_delta_log(spark):
         return delta_public.text_of(spark, path)
@@ -157,10 +147,10 @@ def read_text(spark: SparkSession, table: str, path: str) -> str | None:
 
 
 def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
-    """Write such a file in place of what is there: readers find the old one or the new one whole.
+    """Replace such a file atomically: readers find either the old or the new one.
 
-    Delta's log store knows how, on every storage: its own pointer to the last checkpoint is written
-    in this way.
+    Delta's log store does this on every storage; it writes its pointer to the last checkpoint in
+    the same way.
     """
     classes, log = log_of(spark, table)
     lines, file = classes.iterator.single(text), classes.path(path)
@@ -170,40 +160,40 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
 
 
 def current_snapshot(spark: SparkSession, path: str) -> Any:
-    """Delta's own object for the current version of the table at a path."""
+    """Return Delta's object of the current version of the table at a path."""
     classes, log = log_of(spark, path)
     return log.update(False, classes.none, classes.none)
 
 
 def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | None:
-    """The newest transaction version that an application wrote into the Delta table at a path.
+    """Return the newest transaction version of an application in the Delta table at a path.
 
-    None when it wrote none, or when there is no table. Delta refuses a write whose version is not
-    greater, and one that began before another write of the same application was committed.
+    None if it wrote none, or if there is no table. Delta refuses a write whose version is not
+    greater, and one that started before another write of the application was committed.
     """
     snapshot = current_snapshot(spark, path)
     return None if int(snapshot.version()) < 0 else version_of(snapshot, app_id)
 
 
 def version_of(snapshot: Any, app_id: str) -> int | None:
-    """The newest transaction version of an application in a version of a table."""
+    """Return the newest transaction version of an application in a version of a table."""
     known = snapshot.checksumOpt()
     if known.isDefined() and known.get().setTransactions().isDefined():
         listed = known.get().setTransactions().get()
         every = (listed.apply(index) for index in range(listed.size()))
         return next((int(one.version()) for one in every if one.appId() == app_id), None)
-    # Of a version without a checksum file Delta reads all of its log, which takes a job.
+    # Without a checksum file Delta reads its whole log, which takes a job.
     found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
 
 
 def delete_file(spark: SparkSession, table: str, path: str) -> None:
-    """Delete a small file beside a table, where there is one."""
+    """Delete a small file on a table's storage, if it exists."""
     _delete(spark, table, path, is_folder=False)
 
 
 def delete_folder(spark: SparkSession, table: str, path: str) -> None:
-    """Delete a folder beside a table with everything in it, where there is one."""
+    """Delete a folder on a table's storage with everything in it, if it exists."""
     _delete(spark, table, path, is_folder=True)
 
 
@@ -214,7 +204,7 @@ def _delete(spark: SparkSession, table: str, path: str, *, is_folder: bool) -> N
 
 
 def folders(spark: SparkSession, path: str) -> list[str]:
-    """Names of the folders in a table's: of a partitioned one those of its partitions, too."""
+    """List the folders within that of a table, including its partitions."""
     classes, log = log_of(spark, path)
     root = classes.path(path)
     listed = root.getFileSystem(log.newDeltaHadoopConf()).listStatus(root)

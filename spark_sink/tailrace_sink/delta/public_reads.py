@@ -1,7 +1,7 @@
-"""What a reader asks of a Delta table, by Delta's public statements alone.
+"""Reads of a Delta table by Delta's public statements only.
 
-For sessions in which Delta's own classes cannot be named: Spark Connect, Databricks, Fabric. Each
-answer costs some tenths of a second more than those of ``delta_log``.
+They are for sessions without access to Delta's own classes: Spark Connect, Databricks, Fabric. Each
+takes some tenths of a second longer than its counterpart in ``file_log``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NOT_THERE: Final = ("NOT_FOUND", "NOT_EXIST", "MISSING", "TABLE_ONLY_OPERATION"
 
 
 class PropertiesUnknown(SinkError):
-    """The properties of an older version of a table cannot be told by public statements."""
+    """Public statements cannot find the properties of an older version of a table."""
 
 
 def version_of(spark: SparkSession, path: str) -> int:
-    """The current version of the Delta table at a path; -1 when there is none."""
+    """Return the current version of the Delta table at a path; -1 if there is none."""
     try:
         row = _history(spark, path).limit(1).select("version").first()
     except AnalysisException as error:
@@ -37,10 +37,10 @@ def version_of(spark: SparkSession, path: str) -> int:
 
 
 def properties_of(spark: SparkSession, path: str, version: int) -> dict[str, str]:
-    """The properties of the Delta table at a path, at a version.
+    """Return the properties of the Delta table at a path, at a version.
 
     Raises:
-        PropertiesUnknown: columns were changed since.
+        PropertiesUnknown: columns have changed since.
     """
     since = _history(spark, path).where(f"version > {version}")
     for row in since.select("version", "operation", "operationParameters").collect():
@@ -50,7 +50,7 @@ def properties_of(spark: SparkSession, path: str, version: int) -> dict[str, str
         if operation != _SET_PROPERTIES or COLUMNS_PROPERTY in parameters:
             raise PropertiesUnknown(
                 f"columns of table {path} were changed by version {row['version']} ({operation}):"
-                f" what those of version {version} are cannot be told in this session. Fix: read a"
+                f" this session cannot find those of version {version}. Fix: read a"
                 " newer cut, or read in a session of classic PySpark with open-source Delta"
             )
     found = spark.sql(f"DESCRIBE DETAIL delta.{quote(path)}").select("properties").first()
@@ -58,12 +58,12 @@ def properties_of(spark: SparkSession, path: str, version: int) -> dict[str, str
 
 
 def schema_of(spark: SparkSession, path: str, version: int) -> StructType:
-    """The columns of the Delta table at a path, at a version, with their comments."""
+    """Return the columns of the Delta table at a path, at a version, with their comments."""
     return spark.read.format("delta").option("versionAsOf", version).load(path).schema
 
 
 def text_of(spark: SparkSession, path: str) -> str | None:
-    """A small text file, or None when there is none."""
+    """Read a small text file; None if there is none."""
     try:
         row = spark.read.text(path, wholetext=True).first()
     except AnalysisException as error:

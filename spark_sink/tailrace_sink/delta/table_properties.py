@@ -1,4 +1,4 @@
-"""Table properties of lake tables: what new ones get, and what a start brings up to date."""
+"""Properties of lake tables: of new ones, and those that a start of the sink updates."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tailrace_sink.options.table_options import Profile
 from tailrace_sink.tables.lake_table import properties_ddl, quote
 
 _CHECKPOINT_EVERY: Final = 100
-"""Commits between two checkpoints of a table's log: each sits in the way of a commit (1 s)."""
+"""Commits between two checkpoints of a table's log. Each delays a commit (by about 1 s)."""
 
 _LOG_KEPT_TIMES: Final = 3
-"""How many times longer than the cuts the log of a table is kept."""
+"""Retention of a table's log, as a multiple of that of cuts."""
 
 _log = structlog.get_logger("tailrace.sink")
 
 
 def set_properties(location: str, properties: dict[str, str]) -> str:
-    """The ALTER statement that gives a Delta table some properties."""
+    """Build the ALTER statement that sets properties of a Delta table."""
     return f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({properties_ddl(properties)})"
 
 
 def new_table_properties(config: SinkConfig) -> dict[str, str]:
-    """Properties of a new lake table: as plain as the profile asks, so that others read it."""
+    """Return the properties of a new lake table, by the configured profile."""
     properties = {"delta.checkpointInterval": str(_CHECKPOINT_EVERY)}
     if config.profile is Profile.FAST:
         # Without deletion vectors every MERGE rewrites the files it touches.
@@ -37,9 +37,10 @@ def new_table_properties(config: SinkConfig) -> dict[str, str]:
 
 
 def _upkeep(config: SinkConfig) -> dict[str, str]:
-    """What tables that were made under other options get when the sink starts.
+    """Return the properties that every start of the sink updates.
 
-    Compaction is not part of a commit (``maintenance``); earlier releases had it so.
+    Earlier releases made compaction a part of each commit; now it is separate
+    (``table_maintenance``).
     """
     kept = {
         **_retention(config),
@@ -50,10 +51,10 @@ def _upkeep(config: SinkConfig) -> dict[str, str]:
 
 
 def _retention(config: SinkConfig) -> dict[str, str]:
-    """A cut stays readable only as long as the versions it names.
+    """Return the retention that keeps the versions of cuts readable.
 
-    Files count from their removal. The log goes by the age of commits, and a version that cuts of
-    today name may be older than they are.
+    The age of a file counts from its removal, that of the log from each commit. The version that a
+    new cut names may be older than the cut, so the log is retained longer.
     """
     hours = max(1, round(config.commit_retention_days * 24))
     kept = {
@@ -64,15 +65,10 @@ def _retention(config: SinkConfig) -> dict[str, str]:
 
 
 def set_retention(spark: SparkSession, config: SinkConfig, fence: Fence, path: str) -> None:
-    """Give a lake table that was made under other options what they ask for now.
-
-    Retention, and what concerns the upkeep of its log and files.
+    """Update retention and maintenance properties of a lake table to the options.
 
     Args:
-        spark: any session.
-        config: the options.
-        fence: of the sink.
-        path: of the table below the lake; without a table there, nothing is done.
+        path: below the lake; without a table there, nothing is done.
     """
     location = f"{config.lake}/{path}"
     metadata = table_metadata(spark, location)

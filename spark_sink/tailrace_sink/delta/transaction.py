@@ -1,10 +1,9 @@
-"""One commit of a Delta table in parts: rows out of it, others in, by Delta's own classes.
+"""One commit of a Delta table in parts, by Delta's own classes: old rows leave, new ones enter.
 
-It is what Delta's UPDATE does: a transaction that notes what is read, new files, deletion vectors
-for what left the old ones, a commit that conflicts with whoever was quicker. There is no public way
-to take these parts from Python. The one statement that does all of them, MERGE, joins the table
-three times (ADR 0043); the writer of DataFrames reads the table's whole state for a transaction
-version that a file has (ADR 0046).
+Delta's UPDATE has the same parts: recorded reads, new files, deletion vectors for old rows, and a
+commit that conflicts with an earlier one. Python has no public access to them. MERGE does all of
+them, but joins the table three times (ADR 0043). The writer of DataFrames reads the table's whole
+state for a transaction version (ADR 0046).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _KEEP_MORE: Final = (
     "ICEBERG_COMPAT_V2_ENABLED",
     "ICEBERG_COMPAT_V3_ENABLED",
 )
-"""Features that want more of a changed row than that it left one file and came in another."""
+"""Features that need more than a changed row leaving one file and entering another."""
 
 _KNOWN_FEATURES: Final = frozenset(
     {
@@ -60,17 +59,16 @@ _KNOWN_FEATURES: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Writer features of Delta that ask nothing of rows that leave a file and come in another. Delta's
-transaction sees to constraints; generated and identity columns are somebody else's, so that a MERGE
-is taken; changes are fed only where a property of ``_KEEP_MORE`` says so."""
+"""Writer features of Delta with which rows may leave a file and enter another. Delta's transaction
+checks constraints. Tables with generated or identity columns, which somebody else added, get a
+MERGE. A change feed exists only with a property of ``_KEEP_MORE``."""
 
 
 class DeltaTransaction:
-    """A commit in the making.
+    """A transaction before its commit.
 
     Args:
-        spark: the session to read and write in; this thread's own.
-        path: of the table.
+        spark: reads and writes; used by this thread only.
 
     Attributes:
         added: Delta's entries of the files that :meth:`add` wrote.
@@ -92,7 +90,7 @@ class DeltaTransaction:
 
     @property
     def can_upsert(self) -> bool:
-        """Whether rows may be taken out and put in, with nothing else kept of them."""
+        """Whether rows may leave and enter files without further records of them."""
         features = self._snapshot.protocol().writerFeatures()
         if features.isDefined() and not set(_items(features.get())) <= _KNOWN_FEATURES:
             return False
@@ -100,35 +98,35 @@ class DeltaTransaction:
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Whether rows may leave a file that stays."""
+        """Whether rows may leave a file without a rewrite."""
         return self._has("ENABLE_DELETION_VECTORS_CREATION")
 
     @property
     def bytes(self) -> int:
-        """Of the table's files."""
+        """Bytes of the table's files."""
         return bytes_of(self._snapshot)
 
     def property_of(self, name: str) -> str | None:
-        """One of the table's properties."""
+        """Return one of the table's properties."""
         found = self._snapshot.metadata().configuration().get(name)
         return str(found.get()) if found.isDefined() else None
 
     def _has(self, feature: str) -> bool:
-        """Whether the table has a feature of Delta's, however its property is spelled."""
+        """Whether the table has a feature, whatever the spelling of its property."""
         config = getattr(self._classes.configs, feature)()
         found = config.fromMetaData(self._snapshot.metadata())
         return found if isinstance(found, bool) else bool(found.equals(self._classes.some(True)))
 
     @contextmanager
     def reading(self, bounds: Sequence[KeyBound] = ()) -> Iterator[DataFrame]:
-        """The table as the transaction sees it, or those of its files that may have some keys.
+        """Read the table, or those of its files that may have some keys.
 
-        What is planned in the block is noted as read, so that a commit of somebody else who wrote
-        there in the meantime is a conflict.
+        The transaction records what is planned in the block as read. So a commit of somebody else
+        to the same files is a conflict.
 
         Args:
-            bounds: between which the keys are. Delta leaves files out by conditions on them, which
-                takes two jobs; the files of a small table are compared here.
+            bounds: of the keys. Delta needs two jobs to skip files by them. The files of a small
+                table are compared here instead.
         """
         meeting = self.files_meeting(bounds)
         if meeting is not None:
@@ -142,16 +140,12 @@ class DeltaTransaction:
             self._classes.transactions.clearActive()
 
     def files_meeting(self, bounds: Sequence[KeyBound]) -> list[Any] | None:
-        """The files that may have a key between some bounds; None where files are not listed."""
+        """Select the files that may have a key between bounds; None if files are not listed."""
         every = self._every_file
         return None if every is None else files_meeting(every, bounds, self._schema)
 
     def has_none_between(self, bounds: Sequence[KeyBound]) -> bool:
-        """Whether the statistics of every file rule out a key between some bounds.
-
-        Args:
-            bounds: of some key columns; without any nothing is ruled out.
-        """
+        """Whether the statistics of all files rule out keys between bounds; False without any."""
         if not bounds:
             return False
         meeting = self.files_meeting(bounds)
@@ -161,10 +155,10 @@ class DeltaTransaction:
         return not meeting
 
     def files(self, names: Iterable[str]) -> dict[str, Any] | None:
-        """Delta's entries of some files, with their statistics; None where names are ambiguous.
+        """Return Delta's entries of files by name; None if a name is ambiguous.
 
         Args:
-            names: without folders; each file that Spark wrote has its own.
+            names: without folders. Spark gives each file that it writes a unique name.
         """
         wanted = set(names)
         if not wanted:
@@ -180,45 +174,40 @@ class DeltaTransaction:
         return by_name if is_clear else None
 
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
-        """The rows that some files of the table have."""
+        """Read the rows of some files of the table."""
         chosen = self._known.python.toSeq(list(files))
         return frame_of(self._spark, self._path, (self._snapshot, chosen))
 
     def add(self, rows: DataFrame) -> None:
-        """Write rows into new files.
-
-        Args:
-            rows: with the table's columns.
-        """
+        """Write rows, with the table's columns, into new files."""
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
         self.added = items_of(self._known.collections.asJava(written))
         self._actions.extend(self.added)
 
     def bounds_of_added(self, table: LakeTable) -> list[KeyBound]:
-        """The bounds of the keys in the files that this commit adds, by their statistics."""
+        """Compute the bounds of the keys in the files that this commit adds."""
         return bounds_of(self.added, table, self._schema)
 
     @property
     def columns(self) -> list[str]:
-        """Names of the table's columns, of whoever they are."""
+        """Names of all columns of the table."""
         return self._schema.names
 
     def has_columns(self, rows: DataFrame) -> bool:
-        """Whether every column of some rows is the table's, of the same type."""
+        """Whether the table has every column of some rows, with the same type."""
         types = {f.name: f.dataType.simpleString() for f in self._schema}
         return all(types.get(name) == type_ for name, type_ in rows.dtypes)
 
     def is_new_version(self, application: str, version: int) -> bool:
-        """Take a transaction version for this commit, if the table does not have it yet.
+        """Use a transaction version for this commit, unless the table has it.
 
-        Another commit that takes one of the same application in the meantime is a conflict.
+        Another commit of the same application in between is a conflict.
 
         Args:
-            application: Delta's ``txnAppId``.
-            version: Delta's ``txnVersion``.
+            application: scope of the version (Delta's ``txnAppId``).
 
         Returns:
-            False where the table has it, or a later one: there is nothing to commit.
+            False if this version or a later one is in the table: nothing remains to commit.
         """
         known = version_of(self._snapshot, application)
         if known is not None and known >= version:
@@ -228,34 +217,34 @@ class DeltaTransaction:
         return True
 
     def add_version(self, application: str, version: int) -> None:
-        """Take a transaction version for this commit, whatever the table has."""
+        """Use a transaction version for this commit, whatever version the table has."""
         now_ms = self._classes.some(round(time.time() * 1000))
         self._actions.append(self._classes.set_transaction(application, version, now_ms))
 
     def remove(self, files: Iterable[Any]) -> None:
-        """Take whole files out."""
+        """Remove whole files."""
         self._actions.extend(file.remove() for file in files)
 
     def remove_rows(self, rows: Mapping[str, array[int]], files: Mapping[str, Any]) -> None:
-        """Take rows out of files that stay, by deletion vectors.
+        """Remove rows from files by deletion vectors.
 
         Args:
-            rows: name of a file to the row indexes in it, as ``_metadata.row_index`` tells them.
-            files: name to the entry of each.
+            rows: file name to row indexes (``_metadata.row_index``).
+            files: file name to Delta's entry.
         """
         self._actions.extend(actions_without_rows(self._classes, self._log, rows, files))
 
     def commit_merge(self, metrics: Mapping[str, int]) -> None:
-        """Commit what was added and removed; nothing is written where nothing was.
+        """Commit what was added and removed, if anything was.
 
-        It is one of Delta's own operations: of another one it would read the whole state of the
-        table after the commit, for its checksum file.
+        It is one of Delta's own operations. For any other, Delta would read the whole state of the
+        table after the commit to write its checksum file.
 
         Args:
-            metrics: of Delta's MERGE, for the table's history; ``operationNumSourceRows`` is one.
+            metrics: of Delta's MERGE, for the table's history (``operationNumSourceRows``).
 
         Raises:
-            PySparkException, Py4JError: also when somebody else was quicker (``conflicts``).
+            PySparkException, Py4JError: also when another commit came first (``conflicts``).
         """
         if not self._actions:
             return
@@ -273,18 +262,18 @@ class DeltaTransaction:
         """Commit what was added.
 
         Args:
-            metadata: the commit's user metadata, for the table's history.
+            metadata: user metadata of the commit, shown in the table's history.
 
         Raises:
-            PySparkException, Py4JError: as for :meth:`commit_merge`.
+            PySparkException, Py4JError: see :meth:`commit_merge`.
         """
         self._commit(self._classes.appended(metadata))
 
     def commit_property(self, name: str, value: str) -> None:
-        """Commit with another value of a property: whatever else is in the making is a conflict.
+        """Commit a new value of a property; every other commit in progress becomes a conflict.
 
         Raises:
-            PySparkException, Py4JError: as for :meth:`commit_merge`.
+            PySparkException, Py4JError: see :meth:`commit_merge`.
         """
         known = self._snapshot.metadata()
         properties = known.configuration().updated(name, value)
@@ -310,7 +299,7 @@ class DeltaTransaction:
 
     @cached_property
     def _every_file(self) -> list[Any] | None:
-        """All files of the table, where its checksum file lists them: it does so for a few."""
+        """All files of the table; None if its checksum file does not list them."""
         return listed_files(self._spark, self._path, self._snapshot)
 
 
@@ -319,7 +308,7 @@ def _name(file: Any) -> str:
 
 
 def has_none_between(spark: SparkSession, path: str, bounds: Sequence[KeyBound]) -> bool:
-    """Whether a Delta table is known to have no key between some bounds."""
+    """Whether the statistics of a Delta table rule out keys between some bounds."""
 
     def looked_up() -> bool:
         return DeltaTransaction(spark, path).has_none_between(bounds)
@@ -328,5 +317,5 @@ def has_none_between(spark: SparkSession, path: str, bounds: Sequence[KeyBound])
 
 
 def _items(scala: Any) -> list[str]:
-    """The items of a Scala collection of names."""
+    """Convert a Scala collection of names."""
     return [name for name in str(scala.mkString("\n")).split("\n") if name]

@@ -1,8 +1,8 @@
-"""Every error of the sink: what went wrong, where, and what to do about it.
+"""All errors of the sink: what happened, where, and how to fix it.
 
-Each class declares ``retryable``: the run loop tries those again, with a growing pause and a log
-line; everything else stops the sink loudly. Errors of Spark's JVM are translated in one place
-(``jvm_errors``) by the class names in their chain of causes, never by their text.
+The run loop retries an error whose class is ``retryable``, with a growing pause and a log line. Any
+other error ends the sink. ``jvm_errors`` translates errors of Spark's JVM by the class names in
+their chain of causes, never by their text.
 """
 
 from tailrace_sink.errors.base import (

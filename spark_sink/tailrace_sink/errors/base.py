@@ -1,4 +1,4 @@
-"""What all errors of the sink say of themselves, and those of its configuration."""
+"""Base classes of the sink's errors, and errors of its configuration."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 SNAPSHOT_HELPS: Final = "(tailrace snapshot)"
-"""What an error's text says where something of a table is gone, and a new snapshot mends it."""
+"""Part of the text of every error that a new snapshot of the table fixes."""
 
 EXCLUDED: Final = "excluded by configuration"
-"""Why a table is out of the cuts that the configuration leaves out."""
+"""Reason of a table that the configuration excludes."""
 
 
 class SinkError(Exception):
@@ -19,10 +19,10 @@ class SinkError(Exception):
 
 
 class ConfigError(SinkError):
-    """The configuration is not usable; names every wrong option at once.
+    """An unusable configuration.
 
     Attributes:
-        problems: one sentence per wrong option: option, value, bounds and fix.
+        problems: one sentence for each wrong option, with its value, bounds and fix.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -31,14 +31,11 @@ class ConfigError(SinkError):
 
 
 class TableError(SinkError):
-    """What concerns one table, whatever the others do: it stops alone and leaves the lake's cuts.
-
-    A new snapshot brings it back.
-    """
+    """An error that stops only its table, which leaves the lake's cuts until a new snapshot."""
 
 
 class TableExcluded(TableError):
-    """The configuration leaves a table out: what comes meanwhile is missing from it."""
+    """The configuration excludes a table: the lake lacks its changes from then on."""
 
     def __init__(self) -> None:
         super().__init__(EXCLUDED)

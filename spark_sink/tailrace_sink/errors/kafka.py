@@ -1,4 +1,4 @@
-"""What Kafka did not give: brokers that are away, records and topics that are gone."""
+"""Errors of Kafka: brokers that do not answer, records and topics that are gone."""
 
 from __future__ import annotations
 
@@ -8,65 +8,57 @@ from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
 
 
 class KafkaUnavailable(SinkError):
-    """No broker answers, or the progress topic does not exist yet: waiting helps."""
+    """No broker answers, or the progress topic does not exist yet. The sink waits."""
 
     retryable = True
 
 
 class TopicUnknown(KafkaUnavailable):
-    """The brokers do not know a topic: they have just started, or it was deleted."""
+    """The brokers do not know a topic: they have just started, or the topic was deleted."""
 
 
 class ChangesLost(SinkError):
-    """Kafka no longer holds offsets that the lake still needs: retention overtook the sink.
-
-    The table stops alone and leaves the lake's cuts; a new snapshot brings it back.
+    """Kafka deleted offsets that the lake needs: retention overtook the sink.
 
     Attributes:
-        starts: partition to the first offset that Kafka has, where the brokers were asked.
+        starts: partition to the first offset that Kafka has; empty if it was not queried.
     """
 
     def __init__(self, step: str, reason: str, starts: Mapping[int, int] | None = None) -> None:
         self.step = step
         self.starts = dict(starts or {})
         super().__init__(
-            f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
-            f" retention, and take a new snapshot of the table {SNAPSHOT_HELPS}"
+            f"{step}: the topics no longer hold changes that the lake needs ({reason}). Fix: raise"
+            f" their retention, and take a new snapshot of the table {SNAPSHOT_HELPS}"
         )
 
 
 class ProgressTruncated(SinkError):
-    """The progress topic no longer holds records that come next: the log is opened again.
+    """Kafka deleted progress records that the lake needs next.
 
-    It then continues after them (``late_beginning``).
+    The sink opens the log again, which continues after them (``expired_progress``).
     """
 
     retryable = True
 
 
 class TopicGone(SinkError):
-    """A topic was deleted before the lake had all of it.
-
-    The table stops alone; a new snapshot brings it back.
-    """
+    """A topic was deleted before the lake had all its changes."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         super().__init__(
-            f"topic {topic} was deleted, with changes that the lake needs; take a new snapshot"
-            f" of its table {SNAPSHOT_HELPS}, which makes it anew"
+            f"topic {topic} was deleted, with changes that the lake needs. Fix: take a new snapshot"
+            f" of its table {SNAPSHOT_HELPS}, which creates the topic again"
         )
 
 
 class TopicRecreated(TableError):
-    """A topic starts below offsets that the lake has: it was deleted and created again.
-
-    The table stops alone; a new snapshot brings it back.
-    """
+    """A topic starts below offsets that the lake has: it was deleted and created again."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         super().__init__(
-            f"topic {topic} was deleted and created again: changes that it held may be missing;"
-            f" take a new snapshot of its table {SNAPSHOT_HELPS}"
+            f"topic {topic} was deleted and created again: the lake may lack changes that it held."
+            f" Fix: take a new snapshot of its table {SNAPSHOT_HELPS}"
         )

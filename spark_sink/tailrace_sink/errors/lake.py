@@ -1,4 +1,4 @@
-"""What the lake did not take."""
+"""Errors of the lake: its tables, and what writes to them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from tailrace_sink.errors.base import SinkError, TableError
 
 
 class ApplyFailed(SinkError):
-    """Spark could not carry out a step of a batch; tried again a bounded number of times.
+    """Spark failed in a step of a batch; retried a bounded number of times.
 
     Attributes:
-        step: what was being done, with its table.
         cause_classes: Java classes of the chain of causes, outermost first.
     """
 
@@ -27,27 +26,22 @@ class ApplyFailed(SinkError):
 class UnsupportedSchemaChange(TableError):
     """A change of the source table that the lake table cannot follow without losing values.
 
-    The table stops alone and leaves the lake's cuts; a new snapshot brings it back.
-
     Attributes:
-        table: database.schema.table.
-        column: the column, or empty when it is about the key.
+        column: empty if the key is the problem.
     """
 
     def __init__(self, table: str, column: str, problem: str, fix: str) -> None:
         self.table = table
         self.column = column
-        super().__init__(f"table {table}{f', column {column}' if column else ''}: {problem}; {fix}")
+        where = f"table {table}{f', column {column}' if column else ''}"
+        super().__init__(f"{where}: {problem}. Fix: {fix}")
 
 
 class LakeTableChanged(TableError):
     """Somebody else altered a lake table so that the sink cannot write to it.
 
-    The table stops alone; a new snapshot makes it anew.
-
     Attributes:
-        table: database.schema.table.
-        column: the columns, or empty when nothing tells which they are.
+        column: names of the columns; empty if they are unknown.
     """
 
     def __init__(self, table: str, column: str, problem: str) -> None:
@@ -55,18 +49,15 @@ class LakeTableChanged(TableError):
         self.column = column
         super().__init__(
             f"table {table}{f', column {column}' if column else ''} of the lake was altered by"
-            f" somebody else: {problem}; take a new snapshot of the source table (tailrace"
-            " snapshot), which then replaces the lake's table"
+            f" somebody else: {problem}. Fix: take a new snapshot of the source table (tailrace"
+            " snapshot), which replaces the lake's table"
         )
 
 
 class LakeTableUnreadable(TableError):
-    """A lake table failed in every attempt at a batch, by itself: files of it are missing, say.
+    """One lake table alone failed in every attempt at a batch, for instance as files are missing.
 
-    The table stops alone; a new snapshot replaces it.
-
-    Attributes:
-        table: database.schema.table.
+    A new snapshot replaces the table.
     """
 
     def __init__(self, table: str, attempts: int, reason: str) -> None:
@@ -80,14 +71,10 @@ class LakeTableUnreadable(TableError):
 
 
 class AppendSkipped(TableError):
-    """A lake table has a later batch than the one that was to be appended: nothing was written.
-
-    The table stops alone.
+    """Delta skipped an append, because the lake table has a later batch.
 
     Attributes:
-        location: of the table.
-        batch: the batch to append.
-        found: the newest one that the table has; None when it has none.
+        found: newest batch of the table; None if it has none.
     """
 
     def __init__(self, location: str, batch: int, found: int | None) -> None:
@@ -95,24 +82,24 @@ class AppendSkipped(TableError):
         self.batch = batch
         self.found = found
         super().__init__(
-            f"lake table {location} has batch {found}, so Delta would not append batch {batch}: the"
-            " table is another lake's, or the commit table was reset; move it away, and take a new"
-            " snapshot of its source table (tailrace snapshot)"
+            f"lake table {location} has batch {found}, so Delta skipped the append of batch"
+            f" {batch}: the table belongs to another lake, or the commit table was reset. Fix: move"
+            " it away, and take a new snapshot of its source table (tailrace snapshot)"
         )
 
 
 class ClassArchiveFailed(SinkError):
-    """No archive of Spark's classes could be made; sinks start without one, only later."""
+    """The archive of Spark's classes could not be created; sinks start more slowly without it."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"no archive of classes was made: {reason}")
+        super().__init__(f"the archive of classes was not created: {reason}")
 
 
 class LakeTaken(SinkError):
-    """Another sink writes to the same lake: exactly one may."""
+    """Another sink writes to the same lake; only one may."""
 
     def __init__(self, lake: str, known_batch: int, found_batch: int) -> None:
         super().__init__(
             f"lake {lake} is at batch {found_batch}, this sink left it at {known_batch}: another"
-            " sink writes to it; stop one of the two"
+            " sink writes to it. Fix: stop one of the two"
         )

@@ -1,4 +1,4 @@
-"""Progress records that do not go on where the lake is, or count otherwise than the topics."""
+"""Errors of progress records that do not continue the lake or that disagree with the topics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
 
 
 class ProgressGap(SinkError):
-    """A progress record does not join on to the one before it.
+    """A progress record does not start where the one before it ended.
 
     Attributes:
-        shard: the publisher shard.
-        expected_lsn: closed_lsn of the record before.
-        found_lsn: after_lsn of the record.
+        expected_lsn: closed LSN of the record before.
+        found_lsn: LSN after which the record starts.
     """
 
     def __init__(self, shard: int, expected_lsn: str, found_lsn: str, offset: int) -> None:
@@ -20,13 +19,13 @@ class ProgressGap(SinkError):
         self.found_lsn = found_lsn
         super().__init__(
             f"progress of shard {shard} jumps from LSN {expected_lsn} to {found_lsn} at offset"
-            f" {offset}: the changes between were never published here; check the publisher's"
+            f" {offset}: the changes between were never published here. Fix: check the publisher's"
             " checkpoint topic, and start from a new snapshot into a new lake address"
         )
 
 
 class LsnWentBackwards(SinkError):
-    """The source's log is not the one that the lake follows (a database was restored)."""
+    """The progress goes back to an older LSN: the source was restored or replaced."""
 
     def __init__(self, shard: int, known_lsn: str, found_lsn: str, offset: int) -> None:
         self.shard = shard
@@ -34,23 +33,19 @@ class LsnWentBackwards(SinkError):
         self.found_lsn = found_lsn
         super().__init__(
             f"progress of shard {shard} goes back from LSN {known_lsn} to {found_lsn} at offset"
-            f" {offset}: the source was restored or replaced; publish it under another prefix, into"
-            " another lake address"
+            f" {offset}: the source was restored or replaced. Fix: publish it under another prefix,"
+            " into another lake address"
         )
 
 
 class ForeignRecord(SinkError):
-    """A record in one of our topics is not what the contract says."""
+    """A record in one of Tailrace's topics that does not follow the contract."""
 
 
 class LedgerMismatch(TableError):
     """A topic holds other changes than the ledger counted when they were written.
 
-    The table stops alone; a new snapshot brings it back.
-
     Attributes:
-        table: database.schema.table.
-        topic: its topic.
         partition: the first one that differs; None when only the whole topic's number is known.
         expected: number of changes and sum of their position hashes, by the ledger.
         found: the same in the topic.
@@ -78,6 +73,6 @@ class LedgerMismatch(TableError):
             )
         super().__init__(
             f"table {table}: {where} holds {held}: records were removed (compaction or retention)"
-            " or written by somebody else; give the topic cleanup.policy=delete with enough"
+            " or written by somebody else. Fix: give the topic cleanup.policy=delete with enough"
             f" retention, and take a new snapshot of its table {SNAPSHOT_HELPS}"
         )

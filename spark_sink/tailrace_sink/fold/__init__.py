@@ -1,1 +1,1 @@
-"""Bring the lake's tables from where they stand to where the log stands, batch by batch."""
+"""Apply the log to the lake's tables, batch by batch."""

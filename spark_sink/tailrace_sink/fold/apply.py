@@ -1,11 +1,11 @@
-"""Applying one table's changes: an idempotent append, or an upsert guarded by position.
+"""Application of one table's changes: an idempotent append, or an upsert guarded by position.
 
-Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
-only over an older position) makes a replay a MERGE (``upsert``) that changes no row. A table small
-enough to be rewritten, or read whole by a snapshot, is written once more, the same.
-Appends carry the batch id as Delta's transaction version, which proves a write done only when the
-replay is the same batch (``intent``). It goes by writer options: as session settings they would
-outlive the write and silently drop the next one.
+The ledger's counts decide between the two (``write_choice``). The guard lets a change replace only
+an older position. So a replay is a MERGE that changes no row. A table that is rewritten, or that a
+snapshot replaces, is written again with the same rows.
+
+Appends carry the batch id as Delta's transaction version. A replay is the same batch (``intent``),
+so this version proves that the append was done.
 """
 
 from __future__ import annotations
@@ -50,18 +50,14 @@ _VIEW = "_tailrace_latest"
 
 @dataclass(frozen=True, slots=True)
 class TableWork:
-    """What one batch means for one source table.
+    """What one batch applies to one source table.
 
     Attributes:
-        table: its lake table, columns as they are after this batch's DDL.
-        changes_table: its append-only companion, or None.
-        writers: the writer schemas of its changes.
+        table: its lake table, with the columns after this batch's DDL.
         other_writers: writer schemas of other tables in the same topic.
-        topic_range: the offsets to read.
-        values: the messages, as the ledger counts them.
-        is_counted: whether they have been counted; else that is done in passing.
-        repeats_keys: whether two of the messages have one key; False also where that is not known.
-        fence: of the sink.
+        is_counted: whether ``values`` were compared with the ledger; else that is done while they
+            are written.
+        repeats_keys: whether two values have the same key; False also if unknown.
     """
 
     table: LakeTable
@@ -76,20 +72,16 @@ class TableWork:
 
 
 def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
-    """Bring the lake tables of one source table to the cut.
-
-    The append-only companion first: what a whole table lacks is seen in the mirror before it is
-    taken from there.
+    """Apply one source table's part of a batch to its lake tables.
 
     Args:
-        spark: a session of this thread's own (its temporary view and settings are its own).
-        config: the options.
-        work: what to apply.
-        cut: where it leads to.
+        spark: used by this thread only: a temporary view and settings are per session.
 
     Raises:
-        NotAsCounted: the messages are not what the ledger counts; nothing of them was committed.
+        NotAsCounted: the messages are not what the ledger counts; nothing was committed.
     """
+    # The companion comes first: rows that the source lost are found in the mirror, which the
+    # second write deletes them from.
     if work.changes_table is not None:
         changes, check = _counted(work, work.changes_table)
         if work.topic_range.is_whole and not work.table.is_new:
@@ -104,7 +96,7 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
 
 
 def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
-    """Deletes of the rows that the lake has and a whole table has not: nobody saw them go."""
+    """Deletes of the lake's rows that are missing from a whole table."""
     there = _there(spark, config, work.table).alias("there")
     whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
     same = F.expr(" AND ".join(same_key(work.table, "there", "whole")))
@@ -120,7 +112,7 @@ def append_all_gone(
     changes_table: LakeTable,
     cut: CutPoint,
 ) -> None:
-    """Append a delete of every row of a mirror whose source was found empty, once per batch id."""
+    """Append a delete of every row of a mirror whose source is empty, once per batch id."""
     gone = deletes_of(_there(spark, config, table), table, cut)
     append_changes(config, fence, changes_table, gone, cut.batch)
 
@@ -131,7 +123,7 @@ def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFra
 
 
 def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
-    """Deletes, at a cut, of rows that the source lost; when is not known."""
+    """Deletes, at a cut, of rows that the source lost at an unknown time."""
     commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
     return rows.selectExpr(
         *(quote(column.name) for column in table.columns),
@@ -145,7 +137,7 @@ def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
 
 def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
     table, ranges = work.table, work.topic_range
-    # What stands before a whole table is older than it: the whole replaces it.
+    # Changes before a whole table are older than it, so they are not applied.
     changes, check = _counted(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND and work.repeats_keys:
@@ -165,7 +157,7 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         try:
             append_changes(config, work.fence, table, changes, cut.batch, check, examine=examine)
         except AppendRefused:
-            # They have been counted.
+            # Without the check: the rows were counted when they were written into files.
             merge_changes(spark, config, work, _changes(work, table), is_local=is_local)
     elif way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
@@ -180,7 +172,7 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
 def _counted(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
 ) -> tuple[DataFrame, Check | None]:
-    """The changes of the cut, and what compares them with the ledger once they have been read."""
+    """Return the changes of the cut, and a check that compares them with the ledger once read."""
     changes, check = _decoded(work, table, from_offsets), None
     if not work.is_counted:
         changes, check = counted_in_passing(changes, work.topic_range)
@@ -217,16 +209,13 @@ def merge_changes(
     *,
     is_local: bool = False,
 ) -> None:
-    """Bring the last change of each key into the lake table: by a MERGE where it takes one.
+    """Apply the last change of each key by an upsert, or by a MERGE if that is not enough.
 
     Args:
-        spark: a session of this thread's own.
-        config: the options.
-        work: for which table, and whose.
-        changes: its changes.
-        whole_at: LSN of the cut when the changes hold every row of the source table.
-        check: called when the changes have been read, before anything is written.
-        is_local: whether they fit into the driver's memory.
+        spark: used by this thread only.
+        whole_at: LSN of the cut, if the changes hold every row of the source table.
+        check: called after the changes were read and before anything is written.
+        is_local: whether the changes fit in the driver's memory.
     """
     table, fence = work.table, work.fence
     large = large_columns(table)
@@ -260,9 +249,9 @@ def _kept(
     *,
     is_local: bool,
 ) -> Iterator[Latest]:
-    """Rows that are decoded and reduced once, though they are looked at two or three times.
+    """Cache decoded and reduced rows, which are read two or three times.
 
-    What is lost with an executor is decoded again, from the same offsets.
+    Rows lost with an executor are decoded again, from the same offsets.
     """
     lacking = _lacking(table, config.delete_mode)
     if is_local:
@@ -279,7 +268,7 @@ def _kept(
 
 
 def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
-    """Condition of last changes that become rows and do not hold all values of theirs."""
+    """Condition of changes that become rows but do not hold all their values; None: none does."""
     flags = [available_flag(index) for index in range(len(large_columns(table)))]
     if not flags:
         return None
@@ -301,17 +290,10 @@ def append_changes(
     """Append every change, once per batch id and purpose.
 
     Args:
-        config: the options.
-        fence: of the sink.
-        table: the lake table.
-        changes: its changes.
-        batch: the batch id.
-        check: called before they are committed.
-        purpose: tells several appends of one batch to one table apart.
-        examine: called before they are committed.
+        purpose: distinguishes several appends of one batch to one table.
 
     Raises:
-        AppendRefused: ``examine`` refused them, or cannot be called.
+        AppendRefused: ``examine`` raised it, or could not be called.
     """
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))

@@ -1,4 +1,4 @@
-"""One batch: every table of a plan brought to its cut, in a pool of sessions."""
+"""Application of one batch to all its tables, in a pool of sessions."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _log = structlog.get_logger("tailrace.sink")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a batch did.
+    """The result of a batch.
 
     Attributes:
-        versions: path below the lake to the version of each table that was touched.
+        versions: path below the lake to the version of each table that was written.
         stopped: topic to the error of each table that the lake cannot follow.
     """
 
@@ -66,9 +66,8 @@ class BatchApplier:
     """Applies plans to the lake.
 
     Args:
-        spark: the session for reading small batches; every worker gets a new one of its own,
-            because temporary views and settings are per session.
-        parts: of the sink.
+        spark: reads small batches. Every worker gets a session of its own, as temporary views and
+            settings are per session.
     """
 
     def __init__(self, spark: SparkSession, parts: SinkParts) -> None:
@@ -89,19 +88,19 @@ class BatchApplier:
         self._patience = Patience(config.apply_attempts)
 
     def close(self) -> None:
-        """Wait for running tables and end the workers."""
+        """Wait for tables in progress and end the workers."""
         self._pool.shutdown()
 
     def begin(self, fence: Fence) -> None:
-        """Look at the lake's tables from scratch, for the sink that has the log."""
+        """Read the lake's tables from scratch, for the sink that owns the log."""
         self._fence = fence
         self._fold.begin(fence)
 
     def set_retention(self, paths: Iterable[str]) -> None:
-        """Bring known tables to the retention that the options ask for.
+        """Set the configured retention on tables.
 
         Args:
-            paths: below the lake, whether there is a table or not.
+            paths: below the lake; those without a table are ignored.
 
         Raises:
             LakeTaken: another sink has started since.
@@ -114,20 +113,19 @@ class BatchApplier:
         try:
             set_retention(session.spark, self._config, self._fence, path)
         except (PySparkException, Py4JError) as error:
-            # What is wrong with the table stops it when something is to be written to it.
+            # A damaged table stops at its next write, not at the start of the sink.
             _log.warning("retention_not_set", table=path, reason=str(translated(path, error)))
         finally:
             self._idle.put(session)
 
     def apply(self, plan: BatchPlan, before: SinkState) -> Applied:
-        """Apply every table of a plan; one that the lake cannot follow stops alone.
+        """Apply every table of a plan; an error in one table stops only that table.
 
         Args:
-            plan: what to apply.
-            before: the state of the tables.
+            before: state of the tables before the batch.
 
         Raises:
-            SinkError: the first table's that failed, after all others were finished.
+            SinkError: of the first table that failed, after all others have ended.
             RegistryError: a schema could not be looked up.
         """
         sources, stopped = self._batches.of(plan.topics)
@@ -158,10 +156,10 @@ class BatchApplier:
         return Applied(versions, stopped)
 
     def _with_start(self, source: TableBatch, before: SinkState) -> TableBatch:
-        """The source, with the cut that its ``.changes`` starts with."""
+        """Add the cut that the table's ``.changes`` starts with, if it starts."""
         paths = [table_path(source.table, kind) for kind in (Kind.MIRROR, Kind.CHANGES)]
         is_followed, has_changelog = (path in before.versions for path in paths)
-        is_whole = source.topic_range.is_whole  # then its own rows are a start
+        is_whole = source.topic_range.is_whole  # the batch itself has every row
         if has_changelog or is_whole or not is_followed:
             return source
         if not self._config.changelog.selects(source.table):
@@ -169,7 +167,7 @@ class BatchApplier:
         return replace(source, changelog_after=before.point)
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
-        """The sources with their events, and what the ledger says of them."""
+        """Add the events of each source, and their difference from the ledger."""
         ranges = {s.topic: s.topic_range for s in sources if s.topic_range.partitions}
         writers = {s.topic: s.all_writers for s in sources}
         values, differ = self._reader.values(ranges, writers)
@@ -179,7 +177,7 @@ class BatchApplier:
         ]
 
     def _refuse_if_asked(self, stopped: Iterable[SinkError]) -> None:
-        """``sink.on_bad_record: fail``.
+        """Raise the error of a bad record if ``sink.on_bad_record`` is ``fail``.
 
         Raises:
             BadRecordRefused: a record cannot be applied.
@@ -195,7 +193,7 @@ class BatchApplier:
         try:
             with self._metrics.table_seconds(str(source.table)):
                 size = table_bytes(session.spark, f"{self._config.lake}/{table_path(source.table)}")
-                # A MERGE of some rows reads the table, too.
+                # A MERGE of few changes reads the table too, so its size counts.
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
                 session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
                 return self._fold.apply(session.spark, source, cut)
@@ -212,24 +210,17 @@ class BatchApplier:
             self._idle.put(session)
 
     def tidy(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Upkeep between two batches, of one table at most.
+        """Maintain at most one table, between two batches.
 
         Args:
             before: path below the lake to the version of each table before the last batch.
             after: the same after it.
-
-        Raises:
-            SinkError: it failed.
         """
         self._maintenance.note(before, after)
         self._maintenance.run()
 
     def tidy_all(self, should_stop: Callable[[], bool]) -> None:
-        """Upkeep of all tables that wait for it.
-
-        Raises:
-            SinkError: it failed.
-        """
+        """Maintain all tables that are due."""
         while not should_stop() and self._maintenance.run() is not None:
             pass
 
@@ -238,7 +229,7 @@ class Patience:
     """Counts a batch's attempts at each table.
 
     Args:
-        attempts: after how many a table that fails alone is given up.
+        attempts: after which a table that fails alone stops.
     """
 
     def __init__(self, attempts: int) -> None:
@@ -252,15 +243,13 @@ class Patience:
         sources: Sequence[TableBatch],
         futures: Sequence[Future[dict[str, int]]],
     ) -> dict[str, SinkError]:
-        """The tables that are given up, by topic.
+        """Return the errors of tables that stop, by topic.
 
-        Where all of several tables fail, something else is wrong than the tables; of a single one
-        the commit row tells, which is written next.
+        If all of several tables fail, the cause is not in the tables. If the only table of a batch
+        fails, the write of the commit row shows whether the cause is in the lake.
 
         Args:
-            batch: its id.
-            sources: its tables.
-            futures: of the same, done.
+            futures: of the sources in the same order; all have ended.
         """
         if batch != self._batch:
             self._batch, self._failed = batch, Counter()
@@ -282,7 +271,7 @@ class Patience:
 def _failed_last(
     futures: Iterable[Future[dict[str, int]]],
 ) -> list[Future[dict[str, int]]]:
-    """The futures with the errors that stop the sink before those that it would try again."""
+    """Sort futures: errors that end the sink first, then retryable ones, then results."""
 
     def rank(future: Future[dict[str, int]]) -> int:
         error = future.exception()

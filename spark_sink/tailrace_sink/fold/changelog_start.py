@@ -1,8 +1,8 @@
-"""Where a ``.changes`` table starts that is switched on, or on again, after its table.
+"""Start of a ``.changes`` table that is switched on, or on again, after its table.
 
-Its first rows are the table as it stood at the cut before, each with operation ``r``, as after a
-snapshot. So it is whole from that LSN on, and what it shows of the time before is nothing, or what
-it had when it was switched off: rows that left since then are deleted at that LSN.
+It starts with the rows that the table had at the previous cut, each with operation ``r``, as after
+a snapshot. So it is complete from that LSN on. If it was switched on before, rows that left in
+between are deleted at that LSN.
 """
 
 from __future__ import annotations
@@ -29,16 +29,11 @@ def start_changelog(
     after: CutPoint,
     batch: int,
 ) -> None:
-    """Append what a mirror holds to its companion, once per batch id.
+    """Append the rows of a mirror to its companion, once per batch id.
 
     Args:
-        spark: the session of this table.
-        config: the options.
-        fence: of the sink.
-        table: the mirror, as the cut before left it.
-        changes_table: its companion.
-        after: the cut before.
-        batch: the batch id of the first batch that the companion follows.
+        table: the mirror at the cut ``after``.
+        batch: id of the first batch that the companion follows.
     """
     there = _load(spark, config, table).where(f"{OPERATION} <> 'd'")
     known = _load(spark, config, changes_table)

@@ -1,4 +1,4 @@
-"""Records that could not be applied, kept in a table of the lake: ``sink.on_bad_record``."""
+"""The lake's table of records that could not be applied (``sink.on_bad_record``)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,13 @@ _COLUMNS: Final = (
     ("key", "BINARY", "Key of the record"),
     ("value", "BINARY", "Value of the record: frame and Avro, as far as it is that"),
     ("schema_id", "INT", "Registry id of its writer schema"),
-    ("at", "TIMESTAMP", "When it was put here"),
+    ("at", "TIMESTAMP", "When it was stored"),
 )
 _PLACE: Final = ("topic", "partition", "offset")
 
 
 class DeadLetters:
-    """The dead letters of one lake; for any number of threads.
-
-    Args:
-        config: where they are.
-        log: has the records.
-    """
+    """The dead letters of one lake; thread-safe."""
 
     def __init__(self, config: SinkConfig, log: LogTable) -> None:
         self._path = config.dead_letters_path
@@ -48,23 +43,22 @@ class DeadLetters:
     def put(
         self, spark: SparkSession, screen: Screen, topic_range: TopicRange, cut: CutPoint
     ) -> int:
-        """Put the bad records of one table aside; those that are there already are left alone.
+        """Store the bad records of one table, once for each table and batch.
 
         Args:
-            spark: a session of this thread's own.
-            screen: tells which they are.
-            topic_range: where to look.
-            cut: that lacks them; written once for each table and batch.
+            spark: used by this thread only.
+            screen: selects the bad records.
+            cut: the cut that lacks them.
 
         Returns:
-            How many were new.
+            Number of records that were not stored before.
 
         Raises:
             AppendSkipped: the table has a later batch.
         """
         self._ensure(spark)
         known = spark.read.format("delta").load(self._path)
-        # By value, too: a topic that was made again has the same offsets again.
+        # Compare values too: a topic that was created again has the same offsets.
         known = known.where(f"topic = {literal(topic_range.topic)}").select(*_PLACE, "value")
         found = screen.bad(self._log.records(spark, [topic_range]))
         rows = found.join(known, [*_PLACE, "value"], "left_anti").selectExpr(
@@ -100,7 +94,7 @@ class DeadLetters:
 
 
 def dead_letters(spark: SparkSession, path: str) -> DataFrame:
-    """The dead letters at a path; no rows where there is no such table yet."""
+    """Read the dead letters at a path; without a table, no rows."""
     if table_version(spark, path) < 0:
         columns = ", ".join(f"{quote(name)} {type_}" for name, type_, _ in _COLUMNS)
         return spark.createDataFrame([], columns)

@@ -1,4 +1,4 @@
-"""The columns of a source table that has no row: no event carries a schema id that tells them."""
+"""Columns of a source table without rows, of which no event names a schema id."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from tailrace_sink.rows.decode import check_form
 
 
 def registered_version(config: SinkConfig, topic: str, table: TableName) -> TableSchema | None:
-    """The newest schema version that the publisher registered for a topic.
+    """Look up the newest schema version that the publisher registered for a topic.
 
-    It registers a table's schema when it takes the table in, before its first event.
-
-    Args:
-        config: where the registry is.
-        topic: the data topic.
-        table: the source table.
+    The publisher registers a table's schema before its first event.
 
     Returns:
-        None where the registry has none, or one of another table that shares the topic.
+        None if the registry has none, or only one of another table in the same topic.
 
     Raises:
-        RegistryError: no answer, or refused.
+        RegistryError: the registry does not answer or refuses.
         UnsupportedEventForm: its events would have another form than the sink reads.
     """
     with open_registry(config.registry) as registry:

@@ -1,9 +1,9 @@
-"""The fold: brings the lake's tables from where they stand to where the log stands.
+"""The fold: applies what the log has to the lake's tables.
 
-It plans from the progress records that the log has, writes down what it is going to do, applies it
-table by table and commits: the row names the LSN and the version of every table. A batch that was
-begun and not committed comes first, exactly as it was planned. One table that cannot go on stops
-alone.
+It plans a batch from the progress records in the log, stores the plan, applies it table by table
+and commits. The commit row names the LSN and the version of every table. A batch that was started
+and not committed comes first, exactly as it was planned. An error in one table stops only that
+table.
 """
 
 from __future__ import annotations
@@ -42,17 +42,13 @@ from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import Kind, changes_path, table_path
 
 _HEALED_BY_THE_WHOLE: Final = (UnsupportedSchemaChange, LakeTableChanged, LakeTableUnreadable)
-"""Errors of a table that the whole of it replaces."""
+"""Errors that a whole snapshot fixes, because it replaces the lake's table."""
 
 _log = structlog.get_logger("tailrace.sink")
 
 
 class Fold:
-    """Brings the tables of one lake to its log.
-
-    Args:
-        parts: of the sink.
-    """
+    """The fold of one lake."""
 
     def __init__(self, parts: SinkParts) -> None:
         config = parts.config
@@ -76,7 +72,7 @@ class Fold:
         self.state = SinkState()
 
     def state_of_tables(self) -> SinkState:
-        """What the newest commit row tells; the empty state when there is none.
+        """Read the state from the newest commit row; an empty state without one.
 
         Raises:
             SinkError: the commit table cannot be read.
@@ -88,7 +84,7 @@ class Fold:
             raise translated(f"commit table {self._config.commits_path}", error) from error
 
     def begin_late(self, state: SinkState) -> None:
-        """Go on from another state than where the tables stand; called by the log's thread.
+        """Continue from another state than that of the tables; called by the log's thread.
 
         Raises:
             SinkError: the commit table cannot be written.
@@ -101,10 +97,10 @@ class Fold:
         self._is_moved.set()
 
     def open(self, epoch: int) -> SinkState:
-        """Read where the tables stand; call again after a failure.
+        """Read the state of the tables; call it again after a failure.
 
         Args:
-            epoch: the log's, as this sink took it.
+            epoch: with which this sink owns the log.
 
         Raises:
             SinkError: the lake cannot be read.
@@ -131,11 +127,7 @@ class Fold:
         return state
 
     def tidy(self, should_stop: Callable[[], bool]) -> None:
-        """Tend the tables that wait for it: for a sink that ends.
-
-        Raises:
-            SinkError: it failed.
-        """
+        """Maintain all tables that are due, before the sink ends."""
         self._applier.tidy_all(should_stop)
 
     def close(self) -> None:
@@ -146,14 +138,13 @@ class Fold:
         """Apply what the log has.
 
         Args:
-            should_stop: asked between batches.
-            batches_max: after how many to come back; None: when there is nothing more.
+            batches_max: returns after so many; None: at the end of the log.
 
         Returns:
-            How many commit rows were written.
+            Number of commit rows written.
 
         Raises:
-            SinkError: a batch failed; the lake stands at the last commit row.
+            SinkError: a batch failed; the batches before it are committed.
             RegistryError: a schema could not be looked up.
         """
         committed = 0
@@ -170,7 +161,7 @@ class Fold:
                 self._fold(plan)
                 committed += 1
             else:
-                # A heartbeat: nothing to see for readers, and no row worth a file.
+                # Only heartbeats: readers would see nothing new, so no commit row is written.
                 self.state = plan.following
                 self._report_lag(plan)
         self._requests.ask_for(self.state.stopped, self.state.held)
@@ -178,7 +169,7 @@ class Fold:
 
     def _next_plan(self) -> BatchPlan | None:
         if self._begun is not None:
-            # An earlier release began it without a log: its events come first.
+            # An earlier release started it without a log: its events come first.
             mark = self._log.mark()
             is_there = mark is not None and mark.batch >= self._begun.following.batch
             return self._begun if is_there else None
@@ -236,7 +227,7 @@ class Fold:
         self._applier.tidy(before.versions, state.versions)
 
     def _begin(self, plan: BatchPlan) -> None:
-        """Write the plan down, before any table sees it; only the newest sink of a lake may."""
+        """Store the plan before any table changes; only the newest sink of a lake may."""
         self._check_epoch()
         if plan is self._begun:
             return
@@ -244,7 +235,7 @@ class Fold:
             self._intent.write(plan, self._committed_batch)
         except (PySparkException, Py4JError) as error:
             raise translated(f"writing {self._config.intent_path}", error) from error
-        # A sink that started after this has seen the intent, and finishes the same batch.
+        # A sink that starts after this check reads the intent and finishes the same batch.
         self._check_epoch()
         self._begun = plan
 
@@ -254,7 +245,7 @@ class Fold:
             raise LakeTaken(self._config.lake, self._committed_batch, mark.batch)
 
     def _state_after(self, plan: BatchPlan, applied: Applied) -> SinkState:
-        """The state after a batch: no table is in the cut that does not stand at its LSN."""
+        """Compute the state after a batch. The cut has only tables at its LSN."""
         stopped, held = dict(plan.following.stopped), dict(plan.following.held)
         parts = {topic.topic: topic for topic in plan.topics if topic.is_part}
         for topic, error in applied.stopped.items():
@@ -270,7 +261,7 @@ class Fold:
         versions = {**self.state.versions, **applied.versions}
         for path in applied.versions:
             if changes_path(path) not in applied.versions:
-                # Switched off: it is not of this cut, and starts again if it is switched on.
+                # The changelog is switched off: it leaves the cut, and may start again later.
                 versions.pop(changes_path(path), None)
         for topic in {*held, *stopped}:
             table = self._config.topics.table_of(topic)
@@ -280,7 +271,7 @@ class Fold:
         return replace(plan.following, versions=versions, stopped=stopped, held=held)
 
     def _known_paths(self) -> set[str]:
-        """Paths of all tables that the lake may have, those out of the cut among them."""
+        """Paths of all tables that the lake may have, also of those outside of the cut."""
         state = self.state
         paths = set(state.versions)
         for topic in {*state.offsets, *state.held, *state.stopped}:
@@ -298,8 +289,8 @@ class Fold:
             "table_stopped",
             table=table,
             reason=reason,
-            effect="the other tables go on; this one is not part of the lake's cuts until it comes"
-            " with a new snapshot",
+            effect="the other tables continue; this one is not part of the lake's cuts until a new"
+            " snapshot",
         )
         self._metrics.stopped_tables.labels(table=table).set(1)
         self._metrics.failed("TableStopped", reason, table)

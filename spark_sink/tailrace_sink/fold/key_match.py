@@ -1,8 +1,8 @@
-"""Some keys as a condition: rows of a small table are found by it without a join.
+"""Keys as a condition, to find rows of a small table without a join.
 
-A join with some hundred rows is a job to pass them to the executors and another one that compares.
-A list of literals is a filter, and what it lets through is compared in the driver, which has the
-changes in memory anyway. Only types of which Spark and Python compare values alike are listed.
+A join with a few hundred rows takes one job to send them to the executors and one to compare. A
+list of literals is a filter. The driver compares the rows that pass it, as it has the changes in
+memory. Only types whose values Spark and Python compare alike are listed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,15 @@ ROW: Final = "_cdc_row"
 _LISTED: Final = frozenset({"SMALLINT", "INT", "BIGINT", "STRING", "DATE"})
 _KEYS_MAX: Final = 1_000
 _COMBINATIONS_MAX: Final = 10_000
-"""Of the values of a key's columns: as many rows may come that have none of the keys."""
+"""Combinations of the values of a key's columns; each may match a row without any of the keys."""
 
 
 def listed_condition(rows: pa.Table, table: LakeTable) -> str | None:
-    """A condition that holds of every row with a key of some changes.
-
-    Args:
-        rows: the changes.
-        table: with a key.
+    """Build a condition that is true for every row with a key of some changes.
 
     Returns:
-        Of a key of one column it holds of no other row, and is never NULL. None where keys are too
-        many, or have no literals.
+        For a key of one column it is false for all other rows and never NULL. None if there are too
+        many keys, or keys without literals.
     """
     if not 0 < rows.num_rows <= _KEYS_MAX:
         return None
@@ -58,16 +54,15 @@ def listed_condition(rows: pa.Table, table: LakeTable) -> str | None:
 def matches(
     found: pa.Table, rows: pa.Table, table: LakeTable
 ) -> tuple[dict[str, array[int]], bool]:
-    """The rows of a table that have a key of some changes.
+    """Find the rows of a table that have a key of some changes.
 
     Args:
-        found: key, position, file (``FILE``) and row index (``ROW``; NULL where not wanted) of
-            rows of the table, other rows among them.
+        found: key, position, file (``FILE``) and row index (``ROW``, may be NULL) of rows of the
+            table. Rows without such a key may be among them.
         rows: the last change of each key.
-        table: which it is.
 
     Returns:
-        File to the row indexes in it, and whether a row is as new as its change or newer.
+        File to the indexes of rows in it, and whether any row is as new as its change.
     """
     keys = zip(*(rows[name].to_pylist() for name in table.key), strict=True)
     changed = dict(zip(keys, rows[POSITION].to_pylist(), strict=True))

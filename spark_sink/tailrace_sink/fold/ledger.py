@@ -1,8 +1,8 @@
-"""What a topic holds against what the ledger says that was written.
+"""Comparison of a topic's events with the publisher's ledger.
 
-Progress records tell for each partition how many changes a Kafka transaction put there, and the sum
-of the hashes of their positions. Both are counted before anything is written: Kafka's consumer
-passes over removed records without a word, and a count alone does not tell one record from another.
+For each partition, progress records have the number of changes of a Kafka transaction, and the sum
+of the hashes of their positions. Both are compared before anything is written. Kafka's consumer
+skips removed records silently, and a count alone cannot distinguish one record from another.
 """
 
 from __future__ import annotations
@@ -31,15 +31,12 @@ _NONE = Counted()
 
 
 def counted_in(values: pa.Table, writers: Iterable[WriterSchema]) -> dict[int, Counted]:
-    """Count messages that are in memory.
+    """Count messages in memory by partition.
 
     Args:
-        values: partition and value of each; no tombstones.
-        writers: all writer schemas that the ledger names. A message of another one, or one that
-            cannot be decoded, is counted without a position.
-
-    Returns:
-        What is there, by partition.
+        values: partition and value of each message; no tombstones.
+        writers: all writer schemas that the ledger names. A message with another schema, or one
+            that cannot be decoded, is counted without a position.
     """
     by_header = {frame_header(writer.schema_id): _parsed(writer.avro) for writer in writers}
     counts: dict[int, int] = {}
@@ -52,7 +49,7 @@ def counted_in(values: pa.Table, writers: Iterable[WriterSchema]) -> dict[int, C
 
 
 def counted_by_spark(values: DataFrame, writers: Iterable[WriterSchema]) -> dict[int, Counted]:
-    """The same for messages in a DataFrame."""
+    """Count the messages of a DataFrame by partition."""
     rows = (
         position_hashes(values, writers, "partition")
         .groupBy("partition")
@@ -63,7 +60,7 @@ def counted_by_spark(values: DataFrame, writers: Iterable[WriterSchema]) -> dict
 
 
 def position_hashes(values: DataFrame, writers: Iterable[WriterSchema], *columns: str) -> DataFrame:
-    """Some columns of messages, and ``hash``: of the position, NULL where it cannot be decoded."""
+    """Select columns of messages and ``hash``, that of the position; NULL if not decodable."""
     event: Column | None = None
     for writer in writers:
         options = {"avroSchema": _position_only(writer.avro), "mode": "PERMISSIVE"}
@@ -85,16 +82,18 @@ def position_hashes(values: DataFrame, writers: Iterable[WriterSchema], *columns
 def difference(
     table: str, ranges: TopicRange, found: Mapping[int, Counted]
 ) -> LedgerMismatch | None:
-    """The error of a topic that does not hold what the ledger says, or None.
+    """Compare counts with the ledger.
 
     Args:
-        table: for the message.
-        ranges: what was read, with the ledger's sums.
-        found: what was there.
+        table: name in the error.
+        ranges: with the ledger's sums.
+
+    Returns:
+        None if they agree.
     """
     ledger = ranges.ledger
     if ranges.ledger_total.count != ranges.count:
-        # An earlier release remembered the waiting part of a snapshot without its sums.
+        # An earlier release stored the waiting part of a snapshot without its sums.
         count = sum(of.count for of in found.values())
         if count != ranges.count:
             return LedgerMismatch(table, ranges.topic, None, (ranges.count, None), (count, None))
@@ -113,16 +112,11 @@ def difference(
 
 
 def rest_of(source: TableBatch, values: DataFrame, bad: BadRecord) -> DataFrame:
-    """What is left of a table's events when the bad records are put aside.
-
-    Args:
-        source: one table's part of a batch.
-        values: its events.
-        bad: the first bad record.
+    """Remove the bad records from a table's events.
 
     Raises:
-        LedgerMismatch: something else is wrong, too.
-        BadRecord: nothing is left of a whole table.
+        LedgerMismatch: the good records are not what the ledger counts.
+        BadRecord: no record of a whole table is good.
     """
     if not source.writers and source.topic_range.is_whole:
         raise bad
@@ -141,17 +135,18 @@ def _difference_without(
     everything: Mapping[int, Counted],
     good: Mapping[int, Counted],
 ) -> LedgerMismatch | None:
-    """The error of a topic whose bad records are left out, or None.
+    """Compare a topic without its bad records with the ledger.
 
-    A partition is as the ledger says when the good records are: the bad ones are somebody else's.
-    Or when all of them are as many: the bad ones are the publisher's own, whose positions nobody
-    can tell any more.
+    A partition agrees if its good records do: somebody else wrote the bad ones. It also agrees if
+    the number of all records does: the publisher wrote the bad ones, whose positions are unknown.
 
     Args:
-        table: for the message.
-        ranges: what was read, with the ledger's sums.
-        everything: what was there.
-        good: what is left without the bad records.
+        table: name in the error.
+        everything: counts of all records.
+        good: counts without the bad records.
+
+    Returns:
+        None if every partition agrees.
     """
     judged = dict(everything)
     for partition, found in everything.items():
@@ -175,7 +170,7 @@ def _hash_of(value: bytes, parsed: Mapping[bytes, tuple[Any, Any]]) -> int:
 
 @lru_cache(maxsize=4096)
 def _parsed(avro: str) -> tuple[Any, Any]:
-    """Writer and reader: what the reader does not name is skipped, not decoded."""
+    """Parse the writer and the reader schema; fields outside of the reader are skipped."""
     writer = json.loads(avro)
     return fastavro.parse_schema(writer), fastavro.parse_schema(position_only(writer))
 

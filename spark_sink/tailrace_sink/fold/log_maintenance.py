@@ -1,4 +1,4 @@
-"""Upkeep of log and commit table: many small files made few, what is old removed."""
+"""Maintenance of log and commit table: compaction, and removal of old rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class LakeUpkeep:
-    """Done by the fold between two batches, so that no cut waits for it.
-
-    Args:
-        log: the log's table.
-        commits: the commit table.
-        config: the options.
-    """
+    """Maintenance that the fold does between two batches, so that no cut waits for it."""
 
     def __init__(self, log: LogTable, commits: CommitTable, config: SinkConfig) -> None:
         self._log = log
@@ -35,10 +29,10 @@ class LakeUpkeep:
         self._day: dt.date | None = None
 
     def after_batch(self, state: SinkState, now: dt.datetime) -> None:
-        """Do what is due.
+        """Do the maintenance that is due.
 
         Args:
-            state: of the tables; what it holds for a snapshot is still needed.
+            state: of the tables; changes that it holds for a snapshot are still needed.
             now: UTC.
 
         Raises:
@@ -46,7 +40,7 @@ class LakeUpkeep:
         """
         try:
             version = self._commits.version()
-            # A batch is one commit row; what this process did not see was another's to look after.
+            # A batch is one commit row. Rows of other processes were theirs to compact.
             seen = version - 1 if self._version is None else self._version
             self._version = version
             if is_due(seen, version, COMPACT_EVERY):
@@ -62,7 +56,7 @@ class LakeUpkeep:
         if self._day == now.date():
             return
         self._day = now.date()
-        # A day more: a cut is read from the newest commit row before it, which is older.
+        # One day longer: a cut is read from the newest commit row before it, which is older.
         kept = dt.timedelta(days=self._config.commit_retention_days + 1)
         needed = min(
             (held.from_batch for held in state.held.values() if not held.torn), default=state.batch

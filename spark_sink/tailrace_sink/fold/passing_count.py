@@ -1,8 +1,7 @@
-"""Counting a table's changes in the pass that writes them, before anything is committed.
+"""Counting a table's changes while they are written, before the commit.
 
-A pass of its own reads and decodes every event once more, which took a quarter of an initial load's
-fold (ADR 0048). What is counted here is the whole topic; which partition differs, and which record
-is to blame, is found by the careful way (``table_fold``) once something does.
+A separate pass would read and decode every event again (ADR 0048). The counts are those of the
+whole topic. If they differ from the ledger, ``table_fold`` counts again by partition and record.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.tables.lake_table import POSITION
 
 _WAIT: Final = "60 s"
-"""Spark tells what was observed behind the action, by a queue of events that may drop some."""
+"""Time to wait for observed metrics. Spark delivers them after the action, by a queue of events
+that may drop some."""
 
 Check = Callable[[], None]
-"""Raises :class:`NotAsCounted`; asked when the rows have been read, before they are committed."""
+"""Called after the rows were read and before their commit; raises :class:`NotAsCounted`."""
 
 
 class NotAsCounted(Exception):
-    """What was read is not what the ledger counts, or that is not known."""
+    """The rows that were read are not what the ledger counts, or their number is unknown."""
 
 
 def is_enough(source: TableBatch) -> bool:
-    """Whether a count in passing can stand for the ledger's.
+    """Whether a count in passing can be compared with the ledger.
 
-    Not where a part of the topic is not written: events of other tables, or what stands before a
-    whole table.
+    It cannot if a part of the topic is not written: events of other tables, or those before a whole
+    table.
     """
     ranges = source.topic_range
     return (
@@ -48,14 +48,13 @@ def is_enough(source: TableBatch) -> bool:
 
 
 def counted_in_passing(changes: DataFrame, ranges: TopicRange) -> tuple[DataFrame, Check]:
-    """Changes that are counted when they are read for the first time.
+    """Count changes when they are read for the first time.
 
     Args:
-        changes: all changes of some ranges; with the column of positions.
-        ranges: with the ledger's sums.
+        changes: all changes of the ranges, with their positions.
 
     Returns:
-        The same changes, and what compares.
+        The same changes, and the check that compares their counts with the ledger.
     """
     observation = Observation()
     hashes = F.sum(F.crc32(F.col(POSITION)))
@@ -82,4 +81,4 @@ def _wait_for(changes: DataFrame, observation: Observation) -> None:
     try:
         jvm.scala.concurrent.Await.ready(future, limit)
     except Py4JJavaError as error:
-        raise NotAsCounted("Spark does not tell what it observed") from error
+        raise NotAsCounted("Spark did not deliver the observed counts") from error

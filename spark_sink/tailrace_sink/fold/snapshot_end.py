@@ -1,9 +1,9 @@
-"""The end of a snapshot that was applied in parts: what it did not bring is taken away.
+"""End of a snapshot that was applied in parts: rows that it lacks are deleted.
 
-What has come since a table was named is all of it: each row by the snapshot or by a change beside
-it, none of an LSN below the naming's. So a row of an older LSN is one that the source lost while
-nobody followed the table. On an idle database rows of the snapshot may be of the very LSN of the
-naming; of such rows the keys are compared with those that came.
+Everything since the record that named the table is the whole table. Each row came by the snapshot
+or by a change since then, with an LSN from the naming on. So the source has lost every row of an
+older LSN. On an idle database snapshot rows may have exactly the LSN of the naming. Keys of rows
+with that LSN are compared with those that came.
 """
 
 from __future__ import annotations
@@ -37,19 +37,13 @@ def finish(
     changes_table: LakeTable | None,
     cut: CutPoint,
 ) -> None:
-    """Take the rows of a mirror away that a snapshot in parts did not bring.
-
-    Carried out again it finds none.
+    """Delete the rows of a mirror that a snapshot in parts lacks. Idempotent.
 
     Args:
-        spark: a session of this thread's own.
-        config: the options.
-        fence: of the sink.
-        log: where the events are.
-        source: the last part, already applied; it says what it finishes.
+        spark: used by this thread only.
+        source: the last part, already applied.
         table: the mirror.
-        changes_table: its append-only companion, which gets a delete of each, or None.
-        cut: where the batch leads to.
+        changes_table: gets a delete of each row, unless it is None.
 
     Raises:
         PySparkException, Py4JError: Spark failed.
@@ -83,7 +77,7 @@ def finish(
 
 
 def _keys(spark: SparkSession, log: LogTable, source: TableBatch, table: LakeTable) -> DataFrame:
-    """The keys of everything that came since the naming."""
+    """Keys of all events since the naming."""
     whole = source.topic_range.finishes
     if whole is None:
         raise ValueError("nothing is finished here")

@@ -1,8 +1,8 @@
-"""Asking the publisher for new snapshots of tables that cannot come back otherwise.
+"""Requests for new snapshots of tables that cannot return otherwise.
 
-What is missing of a table (left out by configuration for a while, gone from Kafka, other than the
-ledger says) nobody brings any more; a snapshot replaces it. The publisher takes it as an operator's
-signal (ADR 0010), and passes over one for a table whose snapshot is not over.
+Such a table lacks changes: it was excluded for a while, Kafka no longer has them, or they are not
+those of the ledger. The publisher treats a request as an operator's signal (ADR 0010). It ignores a
+request for a table whose snapshot runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class SnapshotRequests:
-    """Asks once for each table and hour.
+    """Sender of at most one request for each table and hour.
 
     Args:
-        spark: any session.
-        config: the options.
-        clock_s: a clock that does not go back, in seconds.
+        clock_s: monotonic clock, seconds.
     """
 
     def __init__(
@@ -48,14 +46,14 @@ class SnapshotRequests:
         self._asked: dict[str, float] = {}
 
     def ask_for(self, stopped: Mapping[str, str], held: Iterable[str]) -> tuple[str, ...]:
-        """Ask for the tables that only a snapshot brings back; what fails is told, not raised.
+        """Request the tables that only a snapshot brings back; failures are only logged.
 
         Args:
-            stopped: topics of stopped tables, and why.
+            stopped: topic to reason of each stopped table.
             held: topics of unfinished snapshots.
 
         Returns:
-            The tables that were asked for, ``schema.table``.
+            The requested tables, ``schema.table``.
         """
         if not self._config.request_snapshots:
             return ()

@@ -1,4 +1,4 @@
-"""What one batch has for each source table, before its lake table is looked at."""
+"""The part of a batch for each source table, before its lake table is read."""
 
 from __future__ import annotations
 
@@ -32,15 +32,11 @@ class TableBatch:
     """One source table's part of a batch.
 
     Attributes:
-        table: the source table.
-        topic_range: the offsets to read.
-        writers: the writer schemas of its changes.
         other_writers: writer schemas of other tables in the same topic.
-        missing: writer schemas that the ledger names and nobody has: id to why.
-        values: partition, offset, key and value of its events, where they are few; else None.
-        differs: what they are not, by the ledger; None where they are, or were not counted yet.
-        changelog_after: the cut that its ``.changes`` starts with; None where it follows already,
-            or is not wanted.
+        missing: id of each writer schema that could not be found, to the reason.
+        values: partition, offset, key and value of its events if they are few; else None.
+        differs: the events' difference from the ledger; None also if they were not counted.
+        changelog_after: the cut that its ``.changes`` starts with; None if it does not start.
     """
 
     table: TableName
@@ -54,12 +50,12 @@ class TableBatch:
 
     @property
     def topic(self) -> str:
-        """The topic."""
+        """Topic of the events."""
         return self.topic_range.topic
 
     @property
     def all_writers(self) -> tuple[WriterSchema, ...]:
-        """All writer schemas of the topic that are known."""
+        """All known writer schemas of the topic."""
         return (*self.writers, *self.other_writers)
 
     @property
@@ -74,24 +70,22 @@ class TableBatch:
 
     @property
     def repeats_keys(self) -> bool:
-        """Whether two events have one key; False also where they are not in memory."""
+        """Whether two events have the same key; False also if they are not in memory."""
         if self.values is None:
             return False
-        return int(pc.count_distinct(self.values["key"]).as_py()) < self.values.num_rows
+        return bool(pc.count_distinct(self.values["key"]).as_py() < self.values.num_rows)
 
     @property
     def screen(self) -> Screen:
-        """Tells which of its records are no changes."""
+        """Filter of records that are no changes of the table."""
         return Screen(self.table, self.topic, self.writers, self.other_writers, self.missing)
 
 
 class TableBatches:
-    """Sorts the topics of plans by source table; keeps the writer schemas.
+    """Sorts the topics of plans by source table, and caches writer schemas.
 
     Args:
-        names: the topics.
-        selects: which tables the lake gets.
-        schema_by_id: looks writer schemas up.
+        selects: whether the lake gets a table.
     """
 
     def __init__(
@@ -103,7 +97,7 @@ class TableBatches:
         self._writers: dict[int, WriterSchema] = {}
 
     def of(self, ranges: Iterable[TopicRange]) -> tuple[list[TableBatch], dict[str, SinkError]]:
-        """What to apply, and the topics of which nothing can be or is to be.
+        """Return the batches to apply, and the error of each topic that cannot be applied.
 
         Raises:
             RegistryError: the registry does not answer.
@@ -123,14 +117,14 @@ class TableBatches:
                 stopped[topic] = UnsupportedTopicName(topic, str(min(tables)))
                 continue
             if not tables and (missing or topic_range.is_whole) and named is not None:
-                # No event that can be read: its table is known by the topic's name only.
+                # No event can be read, so only the topic's name says which table it is.
                 tables = {named}
             if missing and not tables:
                 stopped[topic] = SchemaUnknown(topic, *next(iter(missing.items())))
                 continue
             selected = sorted(filter(self._selects, tables))
             if tables and not selected:
-                # Logged while it was wanted: what is passed over now is missing from now on.
+                # These events were logged before the table was excluded. The lake lacks them now.
                 stopped[topic] = TableExcluded()
             for table in selected:
                 own = tuple(w for w in writers if w.version.table == table)
@@ -139,7 +133,7 @@ class TableBatches:
         return batches, stopped
 
     def _known(self, topic_range: TopicRange) -> tuple[list[WriterSchema], dict[int, str]]:
-        """The writer schemas of a range, and why nobody has some of them."""
+        """Look up the writer schemas of a range; those that are missing with the reason."""
         writers: list[WriterSchema] = []
         missing: dict[int, str] = {}
         for schema_id in sorted(topic_range.schema_ids):

@@ -1,4 +1,4 @@
-"""Bringing one source table's lake tables to a cut: counted, screened where needed, written."""
+"""Application of one source table's part of a batch: counted, screened if needed, written."""
 
 from __future__ import annotations
 
@@ -38,16 +38,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class TableFold:
-    """Applies tables, each in a session of the caller's; for any number of threads.
-
-    To be begun first (``begin``).
-
-    Args:
-        config: the options.
-        log: where the events are.
-        metrics: counts what is put aside.
-        hook: called after each table.
-    """
+    """Applies tables, each in the caller's session; thread-safe after :meth:`begin`."""
 
     def __init__(self, config: SinkConfig, log: LogTable, metrics: SinkMetrics, hook: Hook) -> None:
         self._config = config
@@ -57,7 +48,7 @@ class TableFold:
         self._dead_letters = DeadLetters(config, log)
 
     def begin(self, fence: Fence) -> None:
-        """Look at the lake's tables from scratch, for the sink that has the log."""
+        """Read the lake's tables from scratch, for the sink that owns the log."""
         self._fence = fence
         self._tables = LakeTables(self._config, fence)
 
@@ -65,21 +56,19 @@ class TableFold:
         """Apply one table's part of a batch.
 
         Args:
-            session: of this thread's own.
-            source: what to apply.
-            cut: where it leads to.
+            session: used by this thread only.
 
         Returns:
             Path below the lake to the version of each table that was written.
 
         Raises:
-            TableError: this table cannot go on.
-            PySparkException, Py4JError: Spark failed, and no record is to blame.
+            TableError: this table must stop.
+            PySparkException, Py4JError: Spark failed, and no record is the cause.
         """
         try:
             return self._apply(session, source, cut)
         except AnalysisException:
-            # Somebody else may have altered the table since this process looked at it.
+            # Somebody else may have altered the table since this process read it.
             self._tables.forget(source.table)
             return self._apply(session, source, cut)
 
@@ -124,13 +113,13 @@ class TableFold:
     def _write_and_count(
         self, session: SparkSession, source: TableBatch, values: DataFrame, cut: CutPoint
     ) -> dict[str, int] | None:
-        """Write what is counted while it is read; None where it has to be looked at before."""
+        """Write and count in one pass; None if the changes must be counted before."""
         try:
             return self._write(session, source, values, cut, is_counted=False)
         except NotAsCounted as error:
-            _log.warning("changes_counted_anew", table=str(source.table), reason=str(error))
+            _log.warning("changes_recounted", table=str(source.table), reason=str(error))
         except (UnsupportedSchemaChange, LakeTableChanged):
-            # A table that is made anew loses its rows: not before others are known to be there.
+            # A replaced table loses its rows, so the new ones must be counted first.
             return None
         except (PySparkException, Py4JError) as error:
             if not _may_be_records(error):
@@ -145,18 +134,18 @@ class TableFold:
         bad: BadRecord,
         cut: CutPoint,
     ) -> dict[str, int]:
-        """Apply what there is besides the bad records.
+        """Store the bad records in the dead letters, and apply the others.
 
         Raises:
-            LedgerMismatch: something else is wrong, too.
-            BadRecord: nothing else is left of a whole table.
+            LedgerMismatch: the good records are not what the ledger counts.
+            BadRecord: no record of a whole table is good.
         """
         good = rest_of(source, values, bad)
         count = self._dead_letters.put(session, source.screen, source.topic_range, cut)
         if count:
             self._metrics.dead_letters.labels(table=str(source.table)).inc(count)
         _log.error(
-            "records_put_aside",
+            "dead_letters_stored",
             table=str(source.table),
             records=count,
             first=str(bad),
@@ -167,13 +156,12 @@ class TableFold:
         return self._write(session, source, good, cut, lacks_changes=True)
 
     def _messages(self, session: SparkSession, source: TableBatch) -> DataFrame:
-        """What is counted and then written, the same each time: files of one version of the log.
+        """Read the messages from files of one version of the log, so each read is the same.
 
-        It is not kept between: that takes three times as long as reading the files once more
-        (measured), and the room of the whole batch.
+        They are not cached: reading the files again is faster (measured), and needs less memory.
         """
         if source.values is not None:
-            # In one piece: what is reduced then is not exchanged between tasks first.
+            # One partition: reducing it needs no exchange between tasks.
             return session.createDataFrame(source.values).coalesce(1)
         return self._log.many(session, source.topic_range)
 
@@ -214,7 +202,7 @@ class TableFold:
         except (PySparkException, Py4JError) as error:
             if not may_replace or not lacks_file(cause_classes(error)):
                 raise
-            # The changes were counted: the files are the lake table's.
+            # The changes were counted, so the log has them: the missing file is the lake table's.
             table = self._tables.replaced(session, versions, "files of it are missing")
             self._carry_out(session, source, replace(work, table=table), cut)
         written = [table] if changes_table is None else [table, changes_table]
@@ -224,7 +212,7 @@ class TableFold:
     def _carry_out(
         self, session: SparkSession, source: TableBatch, work: TableWork, cut: CutPoint
     ) -> None:
-        """Write a table's part of a batch, after what its companion lacks."""
+        """Start the table's companion if needed, then apply the changes."""
         config, after = self._config, source.changelog_after
         if work.changes_table is not None and after is not None:
             table, companion = work.table, work.changes_table
@@ -234,7 +222,7 @@ class TableFold:
             apply_changes(session, config, work, cut)
 
     def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
-        """Take away what a snapshot that was applied in parts did not bring."""
+        """Delete the rows that a snapshot in parts lacks."""
         versions = source.versions
         if not versions or Kind.of(versions[0]) is not Kind.MIRROR:
             return {}
@@ -247,7 +235,7 @@ class TableFold:
         return self._versions(session, [table] if changes_table is None else [table, changes_table])
 
     def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
-        """The source table was found empty: so is the lake's, with the columns that it has."""
+        """Empty the lake table of a source table without rows; create it if needed."""
         name = source.table
         version = registered_version(self._config, source.topic, name)
         if version is None:
@@ -273,7 +261,7 @@ class TableFold:
         return self._versions(session, tables)
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
-        """Path below the lake to the newest version of each table."""
+        """Map paths below the lake to the newest version of each table."""
         return {
             table.path: table_version(session, f"{self._config.lake}/{table.path}")
             for table in tables
@@ -281,18 +269,18 @@ class TableFold:
 
 
 def _may_be_records(error: PySparkException | Py4JError) -> bool:
-    """Whether a write may have failed by a record."""
+    """Whether a record may be the cause of a failed write."""
     return not (isinstance(error, AnalysisException) or is_refused(error) or is_conflict(error))
 
 
 def _to_blame(
     error: PySparkException | Py4JError, screen: Screen, values: DataFrame
 ) -> BadRecord | None:
-    """The first record that cannot be written, if that is why writing failed."""
+    """Find the first record that cannot be written, if one is the cause of the error."""
     if not _may_be_records(error):
         return None
     try:
         return screen.first(values)
     except (PySparkException, Py4JError):
-        # Spark cannot do this either: it is not about the records.
+        # Spark fails here too, so the records are not the cause.
         return None

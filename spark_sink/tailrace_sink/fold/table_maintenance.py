@@ -1,8 +1,8 @@
-"""Upkeep of lake tables between batches: every commit leaves small files, and readers pay for each.
+"""Compaction of lake tables between batches, as every commit leaves small files.
 
-Not part of a commit, in a session of its own, and bounded: a run takes one table and up to some
-bytes of its smallest files; what is left comes with the next run. Tables with liquid clustering are
-left to whoever runs OPTIMIZE on them: it rearranges more than small files.
+It is not part of a commit, has a session of its own, and is bounded. A run compacts one table, up
+to some bytes of its smallest files; the next run continues. Tables with liquid clustering are left
+to the operator's OPTIMIZE, which rearranges more than small files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.tables.lake_table import quote
 
 COMMITS_BETWEEN: Final = 50
-"""Commits of a table after which its files are looked at."""
+"""Commits of a table after which its files are checked."""
 FILES_MIN: Final = 50
 """Small files that are worth a compaction."""
 SMALL_BYTES: Final = 16 * 1024 * 1024
@@ -38,12 +38,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class Maintenance:
-    """Compacts lake tables, one at a time.
-
-    Args:
-        spark: any session of the application.
-        config: the options.
-    """
+    """Compacts lake tables, one at a time."""
 
     def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
         self._spark = spark.newSession()
@@ -52,24 +47,24 @@ class Maintenance:
         self._left_alone = {name.lower() for name in config.cluster_by}
 
     def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Note which tables are due by their own versions, whichever process wrote these.
+        """Record which tables are due, by their versions.
 
         Args:
             before: path below the lake to the version of each table before a batch.
-            after: the same after it.
+            after: the same after the batch.
         """
         for path, version in after.items():
             if is_due(before.get(path, 0), version, COMMITS_BETWEEN):
                 self._due[path] = None
 
     def run(self) -> str | None:
-        """Compact the table that waits longest, if one is due.
+        """Compact the table that has waited longest, if one is due.
 
         Returns:
-            The path of the table that was looked at, or None.
+            Path of the table that was checked, or None.
 
         Raises:
-            SinkError: other than a conflict with a writer, which is the next run's to make good.
+            SinkError: Spark failed. A conflict with a writer is left to the next run instead.
         """
         path = next(iter(self._due), None)
         if path is None:
@@ -82,7 +77,7 @@ class Maintenance:
         except (PySparkException, Py4JError) as error:
             if not is_conflict(error):
                 raise translated(f"compaction of table {path}", error) from error
-            _log.info("compaction_gave_way", table=path)
+            _log.info("compaction_deferred", table=path)
             return path
         if files:
             _log.info("lake_table_compacted", table=path, files=files)
@@ -93,10 +88,10 @@ class Maintenance:
 
 
 def is_due(before: int, after: int, every: int) -> bool:
-    """Whether some commits of a table took its version to another multiple of a number.
+    """Whether a table's version passed a multiple of a number.
 
-    What counts is the table's, not the process's: a sink that a scheduler starts for a few commits
-    each time would never come to a number of its own.
+    Versions are counted instead of the process's commits: a sink that a scheduler starts for a few
+    commits at a time would never reach the number.
     """
     return after // every > before // every
 
@@ -108,25 +103,22 @@ def compact_small_files(
     files_min: int = FILES_MIN,
     run_bytes_max: int = RUN_BYTES_MAX,
 ) -> int:
-    """Write the smallest files of a Delta table anew as few.
-
-    Rows do not change, and versions before stay readable.
+    """Combine the smallest files of a Delta table. Earlier versions stay readable.
 
     Args:
         spark: a session whose settings may be changed.
-        location: of the table.
-        files_min: small files below which nothing is done.
-        run_bytes_max: bytes that are written at most.
+        files_min: least number of small files; with fewer nothing is done.
+        run_bytes_max: most bytes to write.
 
     Returns:
-        How many files were small enough to be written anew; 0 when nothing was done.
+        Number of files that were small enough; 0 if nothing was done.
     """
     sizes = sorted(file_sizes(spark, location, below=SMALL_BYTES))
     taken = files_within(sizes, run_bytes_max)
     if taken < max(2, files_min):
         return 0
     spark.conf.set(_MIN_SIZE, str(sizes[taken - 1] + 1))
-    # Files with deletion vectors are not rewritten for these alone, however large they are.
+    # Large files are not rewritten only because they have deletion vectors.
     spark.conf.set(_DELETED_RATIO, "1.0")
     spark.sql(f"OPTIMIZE delta.{quote(location)}")
     return taken

@@ -1,4 +1,4 @@
-"""The events of a small batch, read from the log at once and compared with the ledger."""
+"""Events of a small batch, read from the log in one pass and compared with the ledger."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ class TopicReader:
     """Reads ranges of topics into memory.
 
     Args:
-        spark: the session for reading small batches.
-        config: the options.
-        log: where the events are.
+        spark: a session for small reads.
     """
 
     def __init__(self, spark: SparkSession, config: SinkConfig, log: LogTable) -> None:
@@ -36,18 +34,17 @@ class TopicReader:
     def values(
         self, ranges: Mapping[str, TopicRange], writers: Mapping[str, Sequence[WriterSchema]]
     ) -> tuple[dict[str, pa.Table], dict[str, SinkError]]:
-        """The events of some topics.
+        """Read the events of topics.
 
         Args:
-            ranges: what to read, by topic.
-            writers: all writer schemas that the ledger names, by topic.
+            writers: topic to all writer schemas that the ledger names.
 
         Returns:
-            Partition, offset, key and value of the events by topic, and the error of each topic
-            that does not hold what it should.
+            Topic to partition, offset, key and value of its events; and topic to error, for topics
+            that differ from the ledger.
 
         Raises:
-            SinkError: reading failed.
+            SinkError: Spark failed.
         """
         lost: dict[str, SinkError] = {}
         values = self._read(ranges)

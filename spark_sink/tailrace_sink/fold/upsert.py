@@ -1,8 +1,8 @@
-"""Bringing the last change of each key into a table: the old rows out, the new ones in, one commit.
+"""Upserts: old rows leave a table and the last changes of their keys enter it, in one commit.
 
-A change carries its whole row. So nothing of the old row is needed but where it is: one pass over
-keys and positions finds it, and what a MERGE does with two more passes is a deletion vector and an
-append (ADR 0043). Where that is not all, a MERGE is right: :func:`upsert` says so and does nothing.
+A change has its whole row. So only the place of the old row is needed, which one pass over keys and
+positions finds. A MERGE takes two more passes for the same deletion vector and append (ADR 0043).
+:func:`upsert` does nothing if only a MERGE is right.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from tailrace_sink.tables.lake_table import (
 )
 
 _LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of a table in which rows are found by a list of keys: a larger one is read by generated code, and
-Spark would compile that anew for every list."""
+"""Bytes of a table in which rows are found by a list of keys. A larger one is read by generated
+code, which Spark would compile again for every list."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where the rows of the changes' keys are.
+    """The places of rows with the changes' keys.
 
     Attributes:
-        rows: name of a file to row indexes in it, where these are wanted.
-        has_newer: whether a row is as new as its change, or newer.
+        rows: file name to indexes of rows in it.
+        has_newer: whether any row is as new as its change, or newer.
     """
 
     rows: dict[str, array[int]]
@@ -56,11 +56,9 @@ class Latest:
     """The last change of each key.
 
     Attributes:
-        rows: the table's columns and the ``_cdc_*`` columns.
-        bounds: between which every key is.
-        count: how many.
-        local: the same in memory where they are few.
-        lacking: condition of those that do not hold all values of their row; None: all do.
+        rows: in the table's columns and the ``_cdc_*`` columns.
+        local: the rows in memory, if they are few.
+        lacking: condition of rows that do not hold all their values; None: all do.
     """
 
     rows: DataFrame
@@ -79,26 +77,20 @@ def upsert(
     rewrite_below: int,
     fence: Fence | None = None,
 ) -> bool:
-    """Bring the last change of each key into a Delta table.
+    """Apply the last change of each key to a Delta table in one commit.
 
     Args:
-        spark: a session of this thread's own.
-        location: of the table.
-        table: what it is.
-        latest: the changes.
-        delete_mode: what becomes of the rows of deleted keys.
-        rewrite_below: bytes of a table up to which files with rows that changed are written anew,
-            and of a larger table's smallest files; 0: of none.
-        fence: refuses a sink that was replaced.
+        spark: used by this thread only.
+        rewrite_below: bytes of a table up to which files with changed rows are rewritten; of a
+            larger table, bytes of its smallest such files; 0: none.
 
     Returns:
-        False where it takes a MERGE: rows that are newer than their change stay, values that a
-        change does not hold and columns that are somebody else's are kept, and some features of
-        Delta want to know more.
+        False if a MERGE is needed. A row is newer than its change, a change lacks values, the table
+        has columns of somebody else, or Delta's features need more.
 
     Raises:
         LakeTaken: a newer sink has the table.
-        PySparkException, Py4JError: as a MERGE; after a conflict it may be carried out again.
+        PySparkException, Py4JError: Spark failed; after a conflict it may be called again.
     """
 
     def committed() -> bool:
@@ -117,7 +109,7 @@ def _committed(
     delete_mode: DeleteMode,
     rewrite_below: int,
 ) -> bool:
-    """Whether the changes are in the table by one commit."""
+    """Commit the changes; False if a MERGE is needed."""
     names = [*(c.name for c in table.columns), *CDC_COLUMNS]
     if set(transaction.columns) != set(names):
         return False
@@ -154,7 +146,7 @@ def _committed(
 
 
 def _others(there: DataFrame, table: LakeTable, latest: Latest, listed: str | None) -> DataFrame:
-    """The rows of a table that have none of the keys."""
+    """Rows of a table that have none of the keys."""
     if listed is not None and len(table.key) == 1:
         return there.where(f"NOT {listed}")
     same = F.expr(" AND ".join(same_key(table, "t", "s")))
@@ -169,8 +161,8 @@ def _find(
     *,
     with_rows: bool,
 ) -> _Found:
-    """One pass over the keys and positions of the files that may have any of the keys."""
-    # Without deletion vectors a table does not tell it.
+    """Read keys and positions of the files that may have any of the keys."""
+    # A table without deletion vectors does not provide the row index.
     row = "_metadata.row_index" if with_rows else "CAST(NULL AS BIGINT)"
     with transaction.reading(latest.bounds) as rows:
         there = rows.selectExpr(
@@ -206,11 +198,10 @@ def _read(rows: DataFrame) -> pa.Table:
 
 
 def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]:
-    """The smallest of the files with rows that changed, together not more than some bytes.
+    """Choose the smallest files with changed rows, together at most some bytes.
 
-    Each upsert adds a file, and changes of keys all over the table come to all of them. A small one
-    costs less to write anew, together with some changes, than to read with its deletion vector ever
-    after (ADR 0046).
+    Each upsert adds a file, and changes of scattered keys touch all files. Rewriting a small file
+    once costs less than reading it with its deletion vector from then on (ADR 0046).
     """
     if latest.local is None:
         return set()

@@ -1,6 +1,6 @@
-"""How a table's changes are written: decided from what the ledger counts, before any is read.
+"""Choice between append and MERGE by the ledger's counts, before any change is read. Pure.
 
-A MERGE takes some ten Spark jobs, whatever its size; an append takes one. Pure.
+A MERGE takes about ten Spark jobs, whatever its size; an append takes one.
 """
 
 from __future__ import annotations
@@ -14,33 +14,32 @@ from tailrace_sink.tables.lake_table import LakeTable
 
 
 class Write(Enum):
-    """A way to bring changes into a mirror."""
+    """A way to write changes into a mirror."""
 
     APPEND = auto()
-    """Every change as a row: none has a key that another one, or the table, has. Rows that left
-    the source unseen may prove that wrong (``doubled_keys``)."""
+    """Append every change as a row: all keys are new, unless rows left the source unseen
+    (``doubled_keys``)."""
     APPEND_DISTINCT = auto()
-    """The same where keys do not repeat; that is not known yet."""
+    """Append every change, if no key repeats; that must be checked."""
     APPEND_LATEST = auto()
-    """The last change of each key: the table has no row."""
+    """Append the last change of each key: the table has no rows."""
     APPEND_BESIDE = auto()
-    """Every change as a row where keys do not repeat and the table has none between them."""
+    """Append every change, if no key repeats and the table has no key between them."""
     MERGE = auto()
 
 
 def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) -> Write:
-    """How to write a range of changes into a keyed table.
+    """Choose how to write a range of changes into a keyed table.
 
-    A row of the source is created once. So where deleted keys leave the table (``hard``), a range
-    of creates alone has no key that the table has. Snapshot rows may repeat keys: a table whose
-    primary key was made anew begins its snapshot again, behind what was published of it. While a
-    snapshot is applied in parts, the table may have rows that nobody knows to be deleted.
+    The source creates a row once. If deleted keys leave the table (``hard``), a range that holds
+    only creates has only new keys. Snapshot rows may repeat keys: a table with a new primary key
+    starts its snapshot again after rows were published. While a snapshot is applied in parts, the
+    table may have rows that the source has lost.
 
     Args:
-        ranges: with the ledger's counts by operation; where a record came without, a MERGE is
-            right whatever the changes are.
-        table: as it is before the changes.
-        delete_mode: as configured now; what the table says of earlier ones counts, too.
+        ranges: with the ledger's counts by operation; without them, a MERGE is right.
+        table: before the changes.
+        delete_mode: the configured one; earlier modes are read from the table.
     """
     operations = ranges.operations
     only_creates = 0 < ranges.count == operations.creates
@@ -58,7 +57,7 @@ def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) 
 
 
 def files_within(sizes: Sequence[int], bytes_max: int) -> int:
-    """How many of some files, smallest first, are together not more than some bytes."""
+    """Count how many files, smallest first, are together at most some bytes."""
     total = 0
     for index, size in enumerate(sizes):
         total += size

@@ -1,1 +1,1 @@
-"""Take events from Kafka into the log, one cut per append, each ledgered and fenced."""
+"""Append events from Kafka to the log: one cut per append, counted and fenced."""

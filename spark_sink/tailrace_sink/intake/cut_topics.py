@@ -1,4 +1,4 @@
-"""What of a cut goes into the log: the selected tables, as far as Kafka still has their changes."""
+"""The topics of a cut that go into the log: selected tables whose changes Kafka still has."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class CutTopics:
-    """Leaves topics out of cuts, and says why.
-
-    Args:
-        config: selects the tables.
-        check: asks the brokers what they have.
-    """
+    """Selection of the topics of a cut, with the reason of each that is left out."""
 
     def __init__(self, config: SinkConfig, check: TopicCheck) -> None:
         self._config = config
@@ -30,7 +25,7 @@ class CutTopics:
     def selected(
         self, topics: Mapping[str, LogRange]
     ) -> tuple[dict[str, LogRange], dict[str, Loss]]:
-        """What the configuration wants, and the topics that it leaves out."""
+        """Split topics into those that the configuration selects and those that it excludes."""
         wanted, left_out = {}, {}
         for topic, found in topics.items():
             table = self._config.topics.table_of(topic)
@@ -41,13 +36,13 @@ class CutTopics:
         return wanted, left_out
 
     def take_out_gone(self, topics: dict[str, LogRange]) -> dict[str, Loss]:
-        """Take what Kafka no longer has out of a cut, and tell what that was, by topic."""
+        """Remove from a cut what Kafka no longer has, and return the loss by topic."""
         lost: dict[str, Loss] = {}
         for topic, error in self._check.gone(
             {topic: of.partitions for topic, of in topics.items()}
         ).items():
             starts = error.starts if isinstance(error, ChangesLost) else {}
-            # What is left may hold a snapshot that was taken for just this reason.
+            # The rest may hold the snapshot that was requested because of this loss.
             found = topics.pop(topic)
             rest = found.from_offsets(starts) if starts else None
             if rest is not None:

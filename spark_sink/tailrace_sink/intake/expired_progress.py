@@ -1,9 +1,9 @@
-"""Beginning in the middle: a progress topic that no longer has the records that a lake needs next.
+"""Continuing after progress records that Kafka deleted before the lake read them (ADR 0022).
 
-The ledger of what is gone is gone with it, and with it which snapshots began and ended meanwhile,
-one that found an empty table among them, of which the data topic has nothing. So of no table can be
-proven that it lacks nothing, whatever its own topic still holds (ADR 0022). The lake goes on at the
-newest closed record; every table leaves the cuts, by name, and comes back whole by a snapshot.
+The lost records counted changes and named the snapshots that started and ended in between. A
+snapshot of an empty table leaves nothing in its data topic. So nothing proves that any table is
+complete, whatever its topic still holds. The lake continues at the newest closed record. Every
+table leaves the cuts, and returns with a new snapshot.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ from tailrace_sink.plan.sink_state import ShardPosition, SinkState
 from tailrace_sink.plan.topic_ranges import TopicRange
 
 _TAIL: Final = 1_000
-"""Records that are looked at first; ten times as many each time until every shard has closed."""
+"""Records that are read first; ten times as many each time until every shard closed an LSN."""
 
 _log = structlog.get_logger("tailrace.sink")
 
 
 class LateBeginning:
-    """Finds out whether a lake must begin in the middle, and where.
+    """Detection of lost progress records, and the state after them.
 
     Args:
         spark: a session for small reads.
-        config: the options.
-        schema_by_id: looks writer schemas up.
     """
 
     def __init__(self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById) -> None:
@@ -46,16 +44,16 @@ class LateBeginning:
         self._check = TopicCheck(spark, config.kafka)
 
     def of(self, state: SinkState) -> tuple[SinkState, Named] | None:
-        """The state to go on from, or None where the progress topic has all that comes next.
+        """Return the state to continue from; None if no record is lost.
 
         Args:
-            state: where the log stands.
+            state: of the log.
 
         Returns:
             The state, and the topics of unfinished snapshots by shard.
 
         Raises:
-            KafkaUnavailable: the topic holds no closed record of each shard: waiting helps.
+            KafkaUnavailable: the topic holds no closed record of some shard yet.
             LsnWentBackwards: the newest record closes an older LSN than the lake has.
         """
         topic, bounds = self._progress.name, self._progress.bounds()
@@ -74,8 +72,8 @@ class LateBeginning:
         }
         why = (
             f"topic {topic} no longer has the progress records from offset"
-            f" {min(gone.values())} on: what became of the table meanwhile cannot be told, so it"
-            f" comes back with a new snapshot {SNAPSHOT_HELPS}"
+            f" {min(gone.values())} on, so changes of the table may be missing. Fix: take a new"
+            f" snapshot of the table {SNAPSHOT_HELPS}"
         )
         begun = begin_at(state, newest.values(), tables, why)
         selects = self._config.tables.selects
@@ -85,14 +83,14 @@ class LateBeginning:
             reason=why,
             closed_lsn=begun.closed_lsn,
             tables=sorted(str(tables[found]) for found in tables.keys() - left_out.keys()),
-            effect="no table is part of the lake's cuts until its new snapshot is over",
+            effect="no table is part of the lake's cuts until its new snapshot has ended",
             requested=self._config.request_snapshots,
         )
         named = {shard: frozenset(of.progress.snapshotting) for shard, of in newest.items()}
         return replace(begun, stopped={**begun.stopped, **left_out}), named
 
     def _newest_closed(self, bounds: Mapping[int, Bounds]) -> dict[int, ProgressRecord]:
-        """The newest record of each shard that closes an LSN."""
+        """Find the newest record of each shard that closes an LSN."""
         back = _TAIL
         end = {p: of.stable_end for p, of in bounds.items()}
         while True:
@@ -107,8 +105,8 @@ class LateBeginning:
                 return newest
             if all(first[p] == of.start for p, of in bounds.items()):
                 raise KafkaUnavailable(
-                    f"topic {self._progress.name} has lost records that the lake needs, and holds"
-                    " no newer closed one of every shard yet: waiting for the publisher"
+                    f"topic {self._progress.name} has lost records that the lake needs, and lacks"
+                    " a newer closed one of some shard: waiting for the publisher"
                 )
             back *= 10
 
@@ -116,17 +114,17 @@ class LateBeginning:
 def begin_at(
     state: SinkState, newest: Iterable[ProgressRecord], topics: Iterable[str], why: str
 ) -> SinkState:
-    """The state of a lake that goes on behind some records. Pure.
+    """Compute the state of a lake that continues after some records. Pure.
 
     Args:
-        state: where it stood.
+        state: before.
         newest: the newest closed record of each shard.
-        topics: all data topics that there are.
-        why: with what its tables are stopped.
+        topics: all existing data topics.
+        why: reason of the tables that stop.
 
     Returns:
-        No table is in its cut. One whose snapshot is going on is held as torn: its beginning is not
-        in what follows, so that it stops when it is over.
+        A state without a table in its cut. A table whose snapshot runs is held as torn: the start
+        of its snapshot is lost, so it stops when the snapshot ends.
 
     Raises:
         LsnWentBackwards: the source is not the one that the lake follows.

@@ -1,4 +1,4 @@
-"""Appends to the log: a cut's events from Kafka to Delta, a small cut's through the driver."""
+"""Appends of cuts to the log: from Kafka to Delta, small cuts through the driver."""
 
 from __future__ import annotations
 
@@ -21,19 +21,16 @@ from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
 
 _IN_MEMORY_BYTES: Final = 1024 * 1024
-"""Of values in a cut that passes the driver, and is kept for the fold (``recent_cuts``): Spark
-warns of tasks that carry more."""
+"""Bytes of values of a cut that passes through the driver and stays in memory for the fold
+(``recent_cuts``). Spark warns of tasks that carry more."""
 _NOTHING_NEW: Final = EVENTS.empty_table()
 
 
 class LogAppends:
-    """Reads what cuts name, and writes it.
-
-    Args:
-        parts: of the sink.
+    """Reader of a cut's events and writer of the log.
 
     Attributes:
-        small_session: handles few rows fast.
+        small_session: a session that is tuned for few rows.
     """
 
     def __init__(self, parts: SinkParts) -> None:
@@ -53,10 +50,8 @@ class LogAppends:
         """Append one cut.
 
         Args:
-            before: batch id of the cut before it.
-            state: the state after it.
-            records: its progress records.
-            topics: what is read from Kafka.
+            before: batch id of the previous cut.
+            state: after the cut.
 
         Returns:
             Whether it was written (see ``LogTable.append``).
@@ -68,7 +63,8 @@ class LogAppends:
         size = sum(of.bytes for of in topics.values())
         is_small = self._config.fits_driver(count, size)
         session = self.small_session if is_small else self._large
-        # Beside the tables' jobs, not behind them; of this thread only.
+        # Jobs of the log run alongside those of the tables instead of waiting for them. The
+        # property holds for this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
         day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
         try:
@@ -88,7 +84,7 @@ class LogAppends:
         except (PySparkException, Py4JError) as error:
             raise translated("appending to the log", error) from error
         if is_written:
-            # A start has what an earlier release, or nobody, began: that is in the log only.
+            # A start row does not continue the cuts in memory.
             kept = None if state.is_start else kept
             self._log.recent.keep(before, state.state.batch, kept)
         return is_written

@@ -1,4 +1,7 @@
-"""Who has the log: a sink's start is a state row of the next epoch, and the newest one counts."""
+"""Ownership of the log: each start of a sink writes a state row with the next epoch.
+
+The sink with the newest epoch owns the log.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class LogOwner:
-    """Takes the log over, and tells whether it is still this sink's.
-
-    Args:
-        parts: of the sink.
-        appends: writes the rows.
-        topics: knows what Kafka no longer has.
-    """
+    """Takes the log over, and checks that this sink still owns it."""
 
     def __init__(self, parts: SinkParts, appends: LogAppends, topics: CutTopics) -> None:
         self._config = parts.config
@@ -41,23 +38,23 @@ class LogOwner:
 
     @property
     def nothing_yet(self) -> LogState:
-        """Where a log stands that was not taken over."""
+        """State before the log was taken over."""
         return LogState(SinkState(), 0, self._owner)
 
     def take_over(self, of_tables: Callable[[], SinkState]) -> LogState:
-        """Write a state row of the next epoch: whoever had the one before can write no more.
+        """Write a state row of the next epoch, after which the previous sink can write no more.
 
-        Of two sinks that take the same epoch Delta lets one write. So whoever wrote, and finds the
-        log's mark as it wrote it, has the log: nobody wrote after it.
+        Delta lets only one of two sinks write the same epoch. A sink that finds the log's mark as
+        it wrote it owns the log.
 
         Args:
-            of_tables: where the log of a lake begins that has none.
+            of_tables: state from which the log of a lake without one starts.
 
         Returns:
-            Where the log stands.
+            The state of the log.
 
         Raises:
-            LakeTaken: others were faster each time.
+            LakeTaken: others came first in each attempt.
             SinkError: the log cannot be read.
         """
         for _ in range(_EPOCH_ATTEMPTS):
@@ -71,7 +68,7 @@ class LogOwner:
         raise LakeTaken(self._config.lake, 0, 0)
 
     def _begin(self, state: SinkState) -> LogState | None:
-        """The first row of a new log, with what an earlier release left waiting in the topics."""
+        """Write the first row of a new log, with what an earlier release left in the topics."""
         waiting = {
             topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids), held.bytes)
             for topic, held in state.held.items()
@@ -84,22 +81,22 @@ class LogOwner:
         return self._write_start(LogState(positions, 1, self._owner, named), waiting)
 
     def begin_late(self, last: LogState, state: SinkState, named: Named) -> LogState:
-        """Go on behind what the progress topic no longer has.
+        """Continue after progress records that were lost.
 
         Args:
-            last: where the log stood.
-            state: where it goes on, and the tables with it.
+            last: the state before.
+            state: from which log and tables continue.
             named: topics of tables that are not part of the cut, by shard.
 
         Returns:
-            Where the log stands.
+            The state of the log.
 
         Raises:
             LakeTaken: another sink has started since.
             SinkError: the log cannot be written.
         """
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
-        lost = {**dict.fromkeys(state.held, "its snapshot had begun before"), **state.stopped}
+        lost = {**dict.fromkeys(state.held, "its snapshot had started before"), **state.stopped}
         lost_all = {topic: Loss(reason) for topic, reason in lost.items()}
         self._write_start(replace(last, state=positions, named=named), {}, lost_all, last)
         return self.look_again(last)
@@ -111,10 +108,10 @@ class LogOwner:
         lost: Mapping[str, Loss] | None = None,
         before: LogState | None = None,
     ) -> LogState | None:
-        """Write a start's state row.
+        """Write the state row of a start.
 
         Returns:
-            What was written; None when another sink was first, whose row stands in its place.
+            The state that was written; None if another sink wrote this epoch first.
         """
         start = replace(
             state,
@@ -129,17 +126,14 @@ class LogOwner:
         try:
             return start if self._appends.append(batch, start, (), topics) else None
         except SinkError as error:
-            # Another sink that starts at the same time, most likely: see who came first.
+            # Probably another sink starts at the same time: check which one came first.
             _log.info("log_epoch_refused", epoch=start.epoch, reason=str(error))
             if isinstance(error, KafkaUnavailable):
                 raise
             return None
 
     def look_again(self, last: LogState) -> LogState:
-        """See where the log stands.
-
-        Args:
-            last: where it stood.
+        """Read the state of the log again.
 
         Raises:
             LakeTaken: another sink has started since.

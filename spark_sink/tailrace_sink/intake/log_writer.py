@@ -1,8 +1,8 @@
-"""The front of the sink: progress records in, cuts of the log out.
+"""From progress records to cuts of the log.
 
-A cut is read from Kafka at the exact offsets that the ledger names and appended as it is. What
-Kafka no longer has is left out and named in the cut: the fold stops those tables. A cut that waits
-for a transaction marker, or for a broker, is tried again and never taken for lost.
+A cut is read from Kafka at the exact offsets that the ledger names, and appended unchanged. Changes
+that Kafka no longer has are left out and named in the cut, so that the fold stops their tables. A
+cut that waits for a transaction marker or a broker is retried and never counts as lost.
 """
 
 from __future__ import annotations
@@ -32,20 +32,16 @@ from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.jvm_errors import translated
 
 _IDLE_RECORDS_MAX: Final = 500
-"""Progress records that tell nothing new are appended with the next cut, or when so many wait."""
+"""Waiting progress records without news that are appended alone; fewer wait for the next cut."""
 
 _OLD_MS: Final = 3_600_000
-"""Records older than this may be gone: the brokers are asked before reading them fails."""
+"""Age of records that may be gone: the brokers are queried before reading them fails."""
 
 _log = structlog.get_logger("tailrace.sink")
 
 
 class LogWriter:
-    """Appends cuts to the log of one lake.
-
-    Args:
-        parts: of the sink.
-    """
+    """Writer of the log of one lake."""
 
     def __init__(self, parts: SinkParts) -> None:
         self._config = parts.config
@@ -65,20 +61,19 @@ class LogWriter:
 
     @property
     def state(self) -> SinkState:
-        """Where the log stands."""
+        """State of the log."""
         return self._last.state
 
     @property
     def epoch(self) -> int:
-        """The number of this sink's start; 0 before ``open``."""
+        """Epoch of this sink; 0 before ``open``."""
         return self._last.epoch
 
     def open(self, of_tables: Callable[[], SinkState]) -> SinkState:
-        """Take the log over at the first call; after a failure see where it stands.
+        """Take the log over at the first call; read its state again after a failure.
 
         Args:
-            of_tables: the state of the newest commit row: where the log of a lake begins that has
-                none.
+            of_tables: reads the state of the newest commit row, from which a new log starts.
 
         Raises:
             LakeTaken: another sink has started since.
@@ -99,7 +94,7 @@ class LogWriter:
         return self.state
 
     def continue_after_loss(self) -> None:
-        """Continue after what the progress topic no longer has, if it lacks what comes next.
+        """Continue after lost progress records, if the progress topic lacks those that come next.
 
         Raises:
             SinkError: Kafka does not answer, or the lake cannot be written.
@@ -110,7 +105,7 @@ class LogWriter:
             return
         state, named = begun
         try:
-            # The tables first, then the log.
+            # Tables first: a sink that is killed in between finds the loss again.
             self.on_late(state)
             self._last = self._owner.begin_late(self._last, state, named)
         except (PySparkException, Py4JError) as error:
@@ -118,7 +113,7 @@ class LogWriter:
         self._backlog = Backlog(self.state)
 
     def next_offsets(self) -> dict[int, int]:
-        """Where to read the progress topic from, by partition; empty means from its beginning."""
+        """Offsets from which to read the progress topic; empty: from its start."""
         first: dict[int, int] = {}
         for position in self.state.shards.values():
             known = first.get(position.partition, position.next_offset)
@@ -126,18 +121,18 @@ class LogWriter:
         return first
 
     def process(self, records: Iterable[ProgressRecord], should_stop: Callable[[], bool]) -> int:
-        """Take progress records and append every cut that they close.
+        """Append every cut that progress records close.
 
         Args:
-            records: in any order, of each shard no older ones later; known ones are ignored.
-            should_stop: asked between cuts.
+            records: for each shard in order; known ones are ignored.
+            should_stop: called between cuts.
 
         Returns:
-            How many cuts were appended.
+            Number of cuts appended.
 
         Raises:
-            ProgressGap, LsnWentBackwards, ForeignRecord: a record is not what comes next.
-            SinkError: a cut failed; the log stands at the one before.
+            ProgressGap, LsnWentBackwards, ForeignRecord: a record does not follow the one before.
+            SinkError: a cut failed; those before it are in the log.
             RegistryError: the registry does not answer.
         """
         self._backlog.add(records)
@@ -215,9 +210,9 @@ class LogWriter:
 
 
 def _as_waiting(error: SinkError) -> SinkError:
-    """Nothing is gone: whatever Spark calls it, waiting helps."""
+    """Convert an error to a retryable one, as nothing was lost."""
     return error if error.retryable else KafkaUnavailable(str(error))
 
 
 def _nothing(_of: object) -> None:
-    """Nobody listens."""
+    """Do nothing."""

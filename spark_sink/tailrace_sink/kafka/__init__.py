@@ -1,1 +1,1 @@
-"""Kafka through Spark: offsets that exist, exact offset ranges, slices of the progress topic."""
+"""Kafka through Spark: existing offsets, exact offset ranges, slices of the progress topic."""

@@ -1,4 +1,4 @@
-"""Which offsets Kafka has, asked of the brokers: what is lost and what is only late."""
+"""The offsets that the brokers have, to distinguish lost changes from late ones."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.jvm_names import items_of
 
 TOPIC_GONE_AFTER_S: Final = 30.0
-"""How long the brokers may not know a topic, or its end, until it counts as deleted: one that has
-just started knows less for a moment."""
+"""Seconds until a topic that the brokers do not know counts as deleted. A broker that has just
+started may not know it yet."""
 
 Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
 """(first, next) offset by topic and partition."""
@@ -35,12 +35,12 @@ Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a partition has.
+    """The offsets of a partition.
 
     Attributes:
-        start: offset of its first record.
-        end: offset behind its last record, of open transactions too.
-        stable_end: offset behind the last record that a reader of committed ones gets.
+        start: of the first record.
+        end: after the last record, including open transactions.
+        stable_end: after the last record that a ``read_committed`` consumer gets.
     """
 
     start: int
@@ -50,7 +50,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _KafkaClasses:
-    """Kafka's client in the JVM."""
+    """Classes of Kafka's client in the JVM."""
 
     admin: Any
     isolation: Any
@@ -60,12 +60,7 @@ class _KafkaClasses:
 
 
 class TopicCheck:
-    """Tells of ranges that cannot be read whether they are gone.
-
-    Args:
-        spark: any session.
-        kafka: the brokers.
-    """
+    """Checks which ranges of offsets are lost."""
 
     def __init__(self, spark: SparkSession, kafka: KafkaConfig) -> None:
         self._spark = spark
@@ -73,11 +68,11 @@ class TopicCheck:
         self._since: dict[str, float] = {}
 
     def gone(self, ranges: Ranges) -> dict[str, SinkError]:
-        """The error of each topic that no longer has what is asked for.
+        """Return the error of each topic that no longer has all of its range.
 
         Raises:
-            TopicUnknown: the brokers do not know a topic, or its end, not long enough to tell.
-            KafkaUnavailable: transaction markers are late, or no broker answers: waiting helps.
+            TopicUnknown: the brokers do not know a topic, or its end, but not for long enough yet.
+            KafkaUnavailable: transaction markers are late, or no broker answers.
         """
         if not ranges:
             return {}
@@ -133,7 +128,7 @@ class TopicCheck:
         return True
 
     def bounds(self, topic: str) -> dict[int, Bounds]:
-        """What each partition of a topic has; nothing while the brokers do not know it.
+        """Return the offsets of each partition of a topic; empty if the brokers do not know it.
 
         Raises:
             SinkError: the brokers do not answer.
@@ -146,7 +141,7 @@ class TopicCheck:
             return {partition: of for (_, partition), of in found.items()}
 
     def topics(self) -> set[str]:
-        """The names of all topics that the brokers know.
+        """Return the names of all topics that the brokers know.
 
         Raises:
             SinkError: the brokers do not answer.
@@ -161,7 +156,7 @@ class TopicCheck:
         try:
             yield admin, jvm
         except Py4JError as error:
-            raise translated(f"asking Kafka for {asked}", error) from error
+            raise translated(f"querying Kafka for {asked}", error) from error
         finally:
             admin.close()
 
@@ -220,7 +215,7 @@ class TopicCheck:
 
 @lru_cache(maxsize=1)
 def _kafka_classes(jvm: Any) -> _KafkaClasses:
-    """Each class named once: Py4J looks for every part of a name in every jar."""
+    """Look up each class once: Py4J searches every jar for each part of a name."""
     kafka = jvm.org.apache.kafka
     clients, common = kafka.clients.admin, kafka.common
     return _KafkaClasses(

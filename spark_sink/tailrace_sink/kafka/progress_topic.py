@@ -1,4 +1,4 @@
-"""The progress topic, read in slices that fit the driver, whatever has gathered there."""
+"""The progress topic, read in slices that fit in the driver, however large the backlog."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById, decod
 from tailrace_sink.spark.jvm_errors import translated
 
 SLICE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of progress records read in one go; decoded, they take about ten times as much memory."""
+"""Bytes of progress records read at once; decoded, they take about ten times as much memory."""
 _FIRST: Final = 200
 _MOST: Final = 20_000
 _GROWTH: Final = 4
 
 
 def fitting(sizes: Iterable[tuple[int, int]], bytes_max: int) -> int | None:
-    """The last number whose bytes, with those before it, are within a bound; at least the first.
+    """Return the last number whose bytes, plus those before it, are within a bound.
 
     Args:
-        sizes: numbers with their bytes, in their order.
-        bytes_max: the bound.
+        sizes: numbers with their bytes, in order.
+
+    Returns:
+        At least the first number; None if there is none.
     """
     last, total = None, 0
     for number, size in sizes:
@@ -40,10 +42,9 @@ def fitting(sizes: Iterable[tuple[int, int]], bytes_max: int) -> int | None:
 
 
 class SliceSize:
-    """How many offsets to look at next, by how large the last records were.
+    """The number of offsets of the next slice, by the size of the last records.
 
-    The next ones may be larger: of more than the first 200 their lengths are asked for, before they
-    are read.
+    The next records may be larger. So for more than 200 offsets their lengths are read first.
 
     Args:
         bytes_max: of the records of a slice.
@@ -57,12 +58,12 @@ class SliceSize:
         self.offsets = _FIRST
 
     def learn(self, offsets: int, size: int) -> None:
-        """Note how many bytes some offsets had."""
+        """Record how many bytes some offsets had."""
         as_many = offsets * self._bytes_max // max(1, size)
         self.offsets = max(1, min(as_many, self.offsets * _GROWTH, _MOST))
 
     def may_be_large(self, offsets: int) -> bool:
-        """Whether so many offsets are too many to read before their lengths are known."""
+        """Whether the lengths of so many offsets must be read before their records."""
         return offsets > _FIRST
 
 
@@ -71,8 +72,6 @@ class ProgressTopic:
 
     Args:
         spark: a session for small reads.
-        config: the options.
-        schema_by_id: looks writer schemas up.
     """
 
     def __init__(self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById) -> None:
@@ -83,7 +82,7 @@ class ProgressTopic:
         self.name = config.topics.progress
 
     def bounds(self) -> dict[int, Bounds]:
-        """What each partition has; nothing while the brokers do not know the topic.
+        """Return the offsets of each partition; empty if the brokers do not know the topic.
 
         Raises:
             SinkError: the brokers do not answer.
@@ -91,14 +90,14 @@ class ProgressTopic:
         return self._check.bounds(self.name)
 
     def after(self, known: Mapping[int, int]) -> Iterator[list[ProgressRecord]]:
-        """Slices of everything from some offsets to the present end, of all partitions.
+        """Read slices from some offsets to the present end, of all partitions.
 
         Args:
-            known: next offset by partition; a partition without one is read from its beginning.
+            known: next offset by partition; other partitions are read from their start.
 
         Raises:
             TopicUnknown: the brokers do not know the topic.
-            ProgressTruncated: it does not have what comes next.
+            ProgressTruncated: it no longer has the next records.
             SinkError: Kafka does not answer.
             ForeignRecord: a record is no progress record.
         """
@@ -119,10 +118,10 @@ class ProgressTopic:
     def between(
         self, first: Mapping[int, int], end: Mapping[int, int]
     ) -> Iterator[list[ProgressRecord]]:
-        """Slices of the records in [first, end), by partition.
+        """Read slices of the records in [first, end), by partition.
 
         Raises:
-            ProgressTruncated: the topic no longer has them.
+            ProgressTruncated: Kafka deleted records of the range.
             SinkError: Kafka does not answer.
             ForeignRecord: a record is no progress record.
         """
@@ -141,10 +140,10 @@ class ProgressTopic:
             yield records
 
     def decoded(self, rows: Iterable[Row]) -> list[ProgressRecord]:
-        """The records of some rows with partition, offset and value.
+        """Decode rows with partition, offset and value.
 
         Raises:
-            ForeignRecord: one is no progress record.
+            ForeignRecord: a row is no progress record.
         """
         found = []
         for row in rows:
@@ -154,7 +153,7 @@ class ProgressTopic:
         return found
 
     def _fitting(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-        """The beginnings of some ranges that are not too large to be read."""
+        """Cut ranges so that they are not too large to read."""
         lengths = self._collected(ranges, "partition", "offset", "length(value) AS size")
         found = {}
         for partition, (first, end) in ranges.items():
@@ -177,6 +176,6 @@ class ProgressTopic:
 
 
 def of_progress(step: str, error: PySparkException | Py4JError) -> SinkError:
-    """The sink's error for one of Spark's that came of reading the progress topic."""
+    """Convert an error of Spark that reading the progress topic raised."""
     found = translated(step, error)
     return ProgressTruncated(str(found)) if isinstance(found, ChangesLost) else found

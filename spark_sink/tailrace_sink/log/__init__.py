@@ -1,1 +1,1 @@
-"""What the lake stores of the sink itself: the log, the commit table, intents, writer schemas."""
+"""The sink's own data in the lake: the log, the commit table, intents, writer schemas."""

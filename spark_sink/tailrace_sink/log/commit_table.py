@@ -1,11 +1,11 @@
-"""The commit table: one row per cut, the only source of start positions.
+"""The commit table: one row per batch, the only source of start positions.
 
-A row is written when every table of the batch is there, so a crash before it means that the same
-batch (``intent``) is applied again, which the position guard and Delta's transaction versions make
-harmless. ``tables`` names each table's version:
-whoever reads those versions sees one LSN of the source over all tables.
+A row is written after every table of the batch. After a crash before that, the same batch
+(``intent``) is applied again; the position guard and Delta's transaction versions make this
+harmless. ``tables`` has the version of each table. A reader of these versions sees one LSN of the
+source in all tables.
 
-Plain Delta (no deletion vectors, no column mapping), so that every reader can open it.
+It is a plain Delta table (no deletion vectors, no column mapping), which every reader can open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tailrace_sink.plan.state_json import held_json, held_of, offsets_of, shards
 from tailrace_sink.tables.lake_table import literal, quote
 
 COMPACT_EVERY: Final = 100
-"""Commit rows between compactions: each row is a file, and listing thousands costs seconds."""
+"""Commit rows between compactions: each row is a file, and listing thousands takes seconds."""
 
 _APPLICATION: Final = "tailrace-commits"
 _COLUMNS: Final = (
@@ -45,12 +45,7 @@ _COLUMNS: Final = (
 
 
 class CommitTable:
-    """The commit table of one lake.
-
-    Args:
-        spark: any session.
-        path: where it is.
-    """
+    """The commit table of one lake."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
@@ -58,7 +53,7 @@ class CommitTable:
         self._name = f"delta.{quote(path)}"
 
     def ensure(self) -> None:
-        """Create the table when there is none, or add what it lacks from an earlier release."""
+        """Create the table if there is none; add columns that an earlier release did not have."""
         if self.version() < 0:
             self._spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self._name} ({_listed(_COLUMNS)}) USING delta"
@@ -70,20 +65,20 @@ class CommitTable:
             self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({_listed(missing)})")
 
     def version(self) -> int:
-        """Delta version of the table, -1 when there is none."""
+        """Delta version of the table; -1 if there is none."""
         return table_version(self._spark, self._path)
 
     def last(self) -> SinkState:
-        """The state after the newest cut; the empty state when there is none."""
+        """Return the state after the newest batch; an empty state without one."""
         batch = transaction_version(self._spark, self._path, _APPLICATION)
         found = None if batch is None else rows_of_batch(self._spark, self._path, batch).first()
-        if found is None:  # it was made by an earlier release, or put back to an older row
+        if found is None:  # An earlier release wrote it, or it was restored to an older version.
             rows = self._spark.read.format("delta").load(self._path)
             found = rows.orderBy(rows["batch"].desc()).first()
         return SinkState() if found is None else state_of(found)
 
     def append(self, state: SinkState, rows: int) -> None:
-        """Write the row of a cut."""
+        """Write the row of a batch."""
         # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
         tables = literal(json.dumps(dict(state.versions)))
         commit_ms = "NULL" if state.closed_commit_ms is None else str(state.closed_commit_ms)
@@ -102,12 +97,12 @@ class CommitTable:
             "database": literal(state.database),
         }
         listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
-        row = self._spark.sql(f"SELECT {listed}")  # by name, wherever a column stands
-        # Two sinks of which the older does not know yet that it was replaced finish the same batch.
+        row = self._spark.sql(f"SELECT {listed}")  # written by name, in any order of columns
+        # A sink that was replaced and does not know it may finish the same batch as its successor.
         append_version(row, self._path, _APPLICATION, state.batch)
 
     def compact(self, keep: timedelta, newest_batch: int) -> None:
-        """Rewrite the many one-row files as one, and forget cuts older than ``keep``."""
+        """Combine the files of single rows, and delete rows older than ``keep``."""
         self._spark.sql(
             f"DELETE FROM {self._name} WHERE batch < {newest_batch} AND committed_at <"
             f" current_timestamp() - make_dt_interval(0, 0, 0, {keep.total_seconds()})"
@@ -116,12 +111,12 @@ class CommitTable:
 
 
 def _listed(columns: Iterable[tuple[str, str, str]]) -> str:
-    """Columns as CREATE and ALTER TABLE have them."""
+    """Format columns for CREATE TABLE and ALTER TABLE."""
     return ", ".join(f"{name} {type_} COMMENT '{text}'" for name, type_, text in columns)
 
 
 def state_of(row: Row) -> SinkState:
-    """The state that a commit row tells."""
+    """Read the state from a commit row."""
     commit_time = row["through_commit_time"]
     return SinkState(
         batch=row["batch"],

@@ -1,12 +1,12 @@
-"""The intent: the plan of the batch that is about to be folded, written down before it begins.
+"""The intent: the plan of a batch, stored before the batch starts.
 
-A batch that broke off may have reached some tables. Planned anew it would be another one as soon as
-the log has grown or a bound was changed: an append would not be known as done, and a table could
-stand beyond the cut. So whoever opens the lake finishes the batch as it was planned.
+A batch that was interrupted may have reached some tables. If it were planned again after the log
+grew or a bound changed, it would be another batch. Then an append would not count as done, and a
+table could be later than the cut. So the sink that opens the lake finishes the batch as planned.
 
-Each start of a sink writes a file of its own, named by its epoch, and begins with what the one
-before has left: a sink that was replaced and does not know it yet cannot write over its
-successor's intent. Before a batch begins its sink looks whether it was replaced (``fold``).
+Each start of a sink writes a file of its own, named by its epoch, and first reads the file of the
+start before. So a sink that was replaced cannot overwrite its successor's intent. Before a batch
+starts, its sink checks whether it was replaced (``fold``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ class Intent:
     """The intent of one lake.
 
     Args:
-        spark: any session.
-        path: of the files, without the epoch; an earlier release's has none.
+        path: of the files without the epoch, which those of earlier releases lack.
         table: a Delta table on the same storage.
     """
 
@@ -37,12 +36,11 @@ class Intent:
         self._epoch = 0
 
     def open(self, epoch: int, after_batch: int) -> BatchPlan | None:
-        """The batch that was begun and has no commit row, or None; from now on it is this epoch's.
+        """Return the batch that was started and has no commit row; this epoch takes it over.
 
         Args:
-            epoch: of this sink.
-            after_batch: batch id of the last commit row. An intent on top of another row is of no
-                use: its batch was committed, or the commit table was put back to an older row.
+            after_batch: batch id of the last commit row. An intent after another row is void: its
+                batch was committed, or the commit table was restored to an older version.
         """
         self._epoch = epoch
         paths = [f"{self._path}-{of}" for of in range(epoch, 0, -1)] + [self._path]
@@ -62,10 +60,9 @@ class Intent:
         return plan_of(found["plan"])
 
     def write(self, plan: BatchPlan, after_batch: int) -> None:
-        """Note what is about to be folded.
+        """Store the plan of the next batch.
 
         Args:
-            plan: the batch.
             after_batch: batch id of the last commit row.
         """
         text = json.dumps({"after_batch": after_batch, "plan": plan_json(plan)})
@@ -73,7 +70,7 @@ class Intent:
 
 
 def plan_json(plan: BatchPlan) -> dict[str, Any]:
-    """A plan as JSON values."""
+    """Convert a plan to JSON values."""
     return {
         "topics": [range_json(found) for found in plan.topics],
         "following": state_json(plan.following),
@@ -83,7 +80,7 @@ def plan_json(plan: BatchPlan) -> dict[str, Any]:
 
 
 def plan_of(found: dict[str, Any]) -> BatchPlan:
-    """The plan that :func:`plan_json` wrote."""
+    """Convert the JSON values of :func:`plan_json` to a plan."""
     return BatchPlan(
         topics=tuple(map(range_of, found["topics"])),
         following=state_of(found["following"]),

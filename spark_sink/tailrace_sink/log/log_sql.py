@@ -1,8 +1,8 @@
-"""SQL of the log's columns: which rows are wanted, and what is computed of them.
+"""SQL conditions and expressions on the log.
 
-Spark has the numbers of an expression in the text of the code that it generates, and compiles
-another text anew. Texts, bytes and arrays it passes by reference. So what changes with every cut is
-looked up in literals of arrays where many rows are read or written (ADR 0033).
+Spark writes the numbers of an expression into the code that it generates, and compiles each new
+code. Texts, bytes and arrays are passed by reference. So in reads and writes of many rows, numbers
+that change with every cut are looked up in array literals (ADR 0033).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tailrace_sink.tables.lake_table import literal
 
 
 def batches_condition(found: TopicRange) -> str:
-    """Which cuts may have some of a range: what files are chosen by."""
+    """Condition on the cuts that may have events of a range, to choose files."""
     condition = f"topic = {literal(found.topic)} AND batch >= {found.from_batch}"
     return f"{condition} AND batch <= {found.to_batch}" if found.to_batch else condition
 
 
 def stable_condition(found: TopicRange) -> str:
-    """``exact_condition`` without a number in it."""
+    """:func:`exact_condition` without numbers in the generated code."""
     every = range(max(found.partitions) + 1)
     firsts = ", ".join(f"{found.partitions.get(partition, (0, 0))[0]}L" for partition in every)
     ends = ", ".join(f"{found.partitions.get(partition, (0, 0))[1]}L" for partition in every)
@@ -36,25 +36,25 @@ def stable_condition(found: TopicRange) -> str:
 
 
 def schema_id_sql(known: Iterable[int]) -> str:
-    """The schema id in the frame of a column ``value``.
+    """Expression of the schema id in the frame of the column ``value``.
 
     Args:
-        known: the ids that the ledger names: they cost no conversion of each row.
+        known: ids that the ledger names; these need no conversion for each row.
     """
     frame = "substring(value, 2, 4)"
-    # Whoever wrote it: what is no schema id must not fail the cut.
+    # A foreign record without a schema id must not fail the cut.
     other = f"try_cast(conv(hex({frame}), 16, 10) AS INT)"
     cases = " ".join(f"WHEN X'{schema_id:08X}' THEN {schema_id}" for schema_id in sorted(known))
     return f"CASE {frame} {cases} ELSE {other} END" if cases else other
 
 
 def looked_up(number: int) -> str:
-    """A number that the generated code of a query on the log does not have in its text."""
+    """Expression of a number that does not appear in Spark's generated code."""
     return f"get(array({number}L), least(partition, 0))"
 
 
 def exact_condition(found: TopicRange) -> str:
-    """The rows of a range, as Delta and Parquet compare them with statistics."""
+    """Condition on the rows of a range, which Delta and Parquet compare with statistics."""
     offsets = " OR ".join(
         f"(partition = {partition} AND offset >= {first} AND offset < {end})"
         for partition, (first, end) in found.partitions.items()

@@ -1,12 +1,15 @@
-"""The log: one Delta table that takes the events of all topics first, undecoded, cut by cut.
+"""The log: one Delta table to which the events of all topics are appended first, undecoded.
 
-One cut is one append, and so one Delta commit: the records of every topic, the progress records
-that count them, and a row with the state of the log after it (topic ''). It appears as a whole or
-not at all, over all tables. The transaction version of the append is the epoch of the sink, then
-the batch id: Delta drops the write of a sink whose epoch is not the newest, and refuses one that
-overlaps with another, so two sinks never both write (``mark``).
+One cut is one append, and so one Delta commit. It has the records of every topic, the progress
+records that count them, and a row with the state of the log after it (topic ''). So a cut of all
+tables appears as a whole or not at all.
 
-A plain table, that every Delta reader opens; partitioned by day, so that old days go by metadata.
+The transaction version of the append consists of the sink's epoch and the batch id. Delta skips the
+write of a sink whose epoch is not the newest, and refuses one that overlaps with another. So two
+sinks never both write (``mark``).
+
+It is a plain table, which every Delta reader can open. It is partitioned by day, so that old days
+are deleted without reading them.
 """
 
 from __future__ import annotations
@@ -55,18 +58,18 @@ _COLUMNS: Final = (
     ("state", "STRING", "JSON: the state of the log after the cut"),
 )
 _PROPERTIES: Final[Mapping[str, str]] = {
-    # What reads look for; statistics of the rest would cost more than the append.
+    # Reads compare only these columns. Statistics of all would take longer than the append.
     "delta.dataSkippingStatsColumns": "batch,topic,partition,offset",
-    # Every tenth commit with a checkpoint took 1 s more (measured).
+    # By default every tenth commit writes a checkpoint, and takes 1 s longer (measured).
     "delta.checkpointInterval": "100",
-    # Nobody asks for an older version of the log: it holds everything itself.
+    # Nobody reads older versions of the log: the newest has all its rows.
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 days",
     "delta.autoOptimize.autoCompact": "false",
 }
 _LARGE_FILE: Final = 16 * 1024 * 1024
 _RECENT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of the newest cuts, in memory: what the fold may be behind and not read them again."""
+"""Bytes of the newest cuts in memory, which the fold need not read again."""
 _ROWS: Final = pa.schema(
     [
         ("day", pa.date32()),
@@ -88,8 +91,6 @@ class LogTable:
 
     Args:
         spark: a session for small reads.
-        path: where the table is.
-        prefix: first part of the topics' names.
 
     Attributes:
         recent: events of the newest cuts that this process appended.
@@ -105,7 +106,7 @@ class LogTable:
 
     @classmethod
     def of_lake(cls, spark: SparkSession, path: str) -> LogTable | None:
-        """The log of a lake whose prefix is not known; None when it has none."""
+        """Open the log of a lake without knowing the prefix; None if it has no log."""
         if table_version(spark, path) < 0:
             return None
         row = (
@@ -118,7 +119,7 @@ class LogTable:
         return None if row is None else cls(spark, path, row["prefix"])
 
     def ensure(self) -> None:
-        """Create the table when there is none."""
+        """Create the table if there is none."""
         if table_version(self._spark, self.path) >= 0:
             return
         columns = ", ".join(f"{quote(n)} {type_} COMMENT '{text}'" for n, type_, text in _COLUMNS)
@@ -129,11 +130,11 @@ class LogTable:
         )
 
     def id(self) -> str:
-        """Delta's name for this table: a log that was made again has another."""
+        """Return Delta's id of the table; a log that was created again has another one."""
         return table_id(self._spark, self.path)
 
     def mark(self) -> Mark | None:
-        """Who wrote last, from Delta's own state; None before the first append."""
+        """Return the mark of the last append, from Delta's state; None before the first one."""
         if not has_delta_log(self._spark):
             last = self._last_by_rows()
             return None if last is None else last.mark
@@ -141,7 +142,7 @@ class LogTable:
         return None if version is None else Mark.of_version(version)
 
     def last(self) -> LogState | None:
-        """The newest state row, or None when there is none."""
+        """Return the newest state; None if there is none."""
         if not has_delta_log(self._spark):
             return self._last_by_rows()
         mark = self.mark()
@@ -152,7 +153,7 @@ class LogTable:
         return next(state for state in found if state.epoch == mark.epoch)
 
     def _last_by_rows(self) -> LogState | None:
-        """The same from the rows: nobody writes with an older epoch after a newer one's start."""
+        """Find the newest state among all rows: no sink writes after the start of a newer one."""
         epoch = "CAST(get_json_object(state, '$.epoch') AS BIGINT)"
         newest = f"max_by(state, struct({epoch}, batch)) AS state"
         row = self._load().where("topic = ''").selectExpr(newest).first()
@@ -172,17 +173,15 @@ class LogTable:
         """Append one cut, unless its mark is not newer than the table's.
 
         Args:
-            spark: the session to write in.
-            state: the state after it.
-            records: its progress records.
-            progress_topic: where they come from.
+            spark: the session of the write.
+            state: after the cut.
             events: topic, partition, offset, schema_id (``schema_id_sql``), key and value of the
-                changes; a few of them may be in memory.
+                changes; in memory if they are few.
             day: today, UTC.
-            one_file: whether all of it is small enough for one file.
+            one_file: whether the cut is small enough for one file.
 
         Returns:
-            Whether it was written: not by a mark that another write of the table had first.
+            False if another write used this mark or a newer one first.
         """
         local = _local(state, records, progress_topic, day)
         if isinstance(events, pa.Table):
@@ -204,12 +203,12 @@ class LogTable:
             rows = of_events.unionByName(rows)
         if one_file:
             rows = rows.coalesce(1)
-        # For whoever asks Delta's own history when a cut came: the commit has the true time.
+        # The table's history then shows the time of each LSN.
         metadata = state.state.closed_lsn
         return append_version(rows, self.path, self._app_id, state.mark.version, metadata)
 
     def states(self, after_batch: int, limit: int) -> list[LogState]:
-        """State rows of the cuts behind a batch, the oldest first."""
+        """Return the states of the cuts after a batch, the oldest first."""
         rows = (
             self._load()
             .where(f"topic = '' AND batch > {after_batch}")
@@ -224,7 +223,7 @@ class LogTable:
     def progress(
         self, topic: str, after_batch: int, up_to_batch: int
     ) -> list[tuple[int, int, int, bytes]]:
-        """Batch, partition, offset and value of the progress records of some cuts."""
+        """Return batch, partition, offset and value of the progress records of some cuts."""
         found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
         rows = found.select("batch", "partition", "offset", "value").collect()
         return [(r["batch"], r["partition"], r["offset"], bytes(r["value"])) for r in rows]
@@ -232,47 +231,46 @@ class LogTable:
     def progress_bytes(
         self, topic: str, after_batch: int, up_to_batch: int
     ) -> list[tuple[int, int]]:
-        """Batch ids of some cuts with the bytes of their progress records, in their order."""
+        """Return the batch ids of some cuts in order, with the bytes of their progress records."""
         found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
         rows = found.selectExpr("batch", "length(value) AS size").groupBy("batch").sum("size")
         return sorted((row["batch"], row["sum(size)"]) for row in rows.collect())
 
     def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
-        """The events of some ranges: topic, partition, offset, key and value."""
+        """Read the events of ranges: topic, partition, offset, key and value."""
         return self.records(spark, ranges).select("topic", "partition", "offset", "key", "value")
 
     def many(self, spark: SparkSession, found: TopicRange) -> DataFrame:
-        """The same of one range, for a session that compiles what it runs.
+        """Read the events of one range in a session that generates code.
 
-        Spark's generated code has numbers of a condition in its text: each batch would be compiled
-        anew, by Janino and by the JIT, which took most of the processor time of a fold (ADR 0033).
-        So the files are chosen by the log's own session, which compiles nothing, and the condition
-        on their rows looks its numbers up.
+        The generated code contains the numbers of a condition, so each batch would be compiled
+        again (ADR 0033). So the log's own session, which compiles nothing, chooses the files, and
+        the condition on their rows looks its numbers up.
         """
         files = files_with(self._load().where(batches_condition(found)))
         rows = frame_of(spark, self.path, files).where(stable_condition(found))
         return rows.select("topic", "partition", "offset", "key", "value")
 
     def records(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
-        """The same with everything that the log has of each."""
+        """Read all columns of the events of ranges."""
         listed = list(ranges)
         since = min(found.from_batch for found in listed)
         asked = " OR ".join(exact_condition(found) for found in listed)
         return spark.read.format("delta").load(self.path).where(f"batch >= {since} AND ({asked})")
 
     def optimize(self) -> None:
-        """Make few large files of many small ones: each cut is a file."""
-        # What is large enough is left alone: by default the whole day would be written again.
+        """Combine small files: each cut is a file."""
+        # Large files stay as they are. By default Delta would rewrite the whole day.
         self._spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(_LARGE_FILE))
         self._spark.sql(f"OPTIMIZE {self._name}")
 
     def expire(self, before: dt.date, needed_batch: int) -> dt.date | None:
-        """Remove the days before one, but none that has a batch which is still needed.
+        """Delete the days before one, except those with a batch that is still needed.
 
         Returns:
-            The first day that was kept, when some were removed.
+            The first remaining day, if any was deleted.
         """
-        # Each sink's start asks: a listing tells that nothing is old, four Spark jobs the rest.
+        # Each start checks this. A listing usually shows that nothing is old, without Spark jobs.
         days = (name.partition("day=")[2] for name in folders(self._spark, self.path))
         if all(dt.date.fromisoformat(day) >= before for day in days if day):
             return None
@@ -287,7 +285,7 @@ class LogTable:
         if oldest is None or oldest >= keep:
             return None
         self._spark.sql(f"DELETE FROM {self._name} WHERE day < DATE'{keep.isoformat()}'")
-        # It lists with ten thousand tasks otherwise: minutes for a handful of folders (measured).
+        # Otherwise it lists a few folders with ten thousand tasks, for minutes (measured).
         self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
         self._spark.sql(f"VACUUM {self._name}")
         return keep
@@ -320,7 +318,7 @@ def _local(
 
 
 def _of_cut(events: pa.Table, state: LogState, day: dt.date) -> pa.Table:
-    """The events as rows of the log."""
+    """Convert events to rows of the log."""
     common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn, "state": None}
     columns = [
         pa.repeat(pa.scalar(common[field.name], field.type), events.num_rows)

@@ -1,4 +1,4 @@
-"""Progress records that are in the log and not in the tables: from memory, else from the log."""
+"""Progress records of the log that the tables lack: from memory if possible, else from the log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ _SLICE_CUTS: Final = 200
 
 
 class LogSlices:
-    """The progress records of a log, in slices of whole cuts that fit the driver.
-
-    Args:
-        log: the log's table.
-        topic: the progress topic.
-        schema_by_id: looks writer schemas up.
-    """
+    """The progress records of a log, in slices of whole cuts that fit in the driver."""
 
     def __init__(self, log: LogTable, topic: str, schema_by_id: SchemaById) -> None:
         self._log = log
@@ -32,10 +26,10 @@ class LogSlices:
         self._size = SliceSize()
 
     def after(self, batch: int) -> tuple[int, list[ProgressRecord]] | None:
-        """The last batch of the slice after a batch, and its records; None where there is none.
+        """Read the slice after a batch: its last batch and its records; None if there is none.
 
         Raises:
-            ForeignRecord: the log holds what is no progress record.
+            ForeignRecord: a record in the log is no progress record.
         """
         mark = self._log.mark()
         if mark is None or mark.batch <= batch:
@@ -43,7 +37,7 @@ class LogSlices:
         states = self._log.states(batch, _SLICE_CUTS)
         if not states:
             return None
-        # Batch ids are progress offsets added up: what lies between two is what was passed.
+        # A batch id is a sum of progress offsets, so a difference bounds the number of records.
         most = batch + self._size.offsets
         within = (of.state.batch for of in states if of.state.batch <= most)
         up_to = max(within, default=states[0].state.batch)
@@ -67,13 +61,12 @@ class LogSlices:
 
 
 class Feed:
-    """What the fold plans from; the log's thread offers, the fold's thread takes.
+    """The records from which the fold plans. The log's thread adds them, the fold's thread reads.
 
-    Of each shard so much is held that there is something to plan from. A shard that is far ahead of
-    the others is left out from some batch on, and read from the log once it is needed.
+    Each shard has enough records for a plan. The records of a shard that is far ahead of the others
+    are dropped from some batch on, and read from the log when they are needed.
 
     Args:
-        slices: reads the log.
         bytes_max: of a shard's records, as they are in the topic.
     """
 
@@ -89,17 +82,17 @@ class Feed:
         self._left_out: dict[int, int] = {}
 
     def open(self, state: SinkState) -> None:
-        """Begin after what the tables have."""
+        """Start after the batch of the tables."""
         with self._lock:
             self._offered, self._offered_bytes = [], 0
-            # Cuts and batches are numbered alike; of several shards one may be behind the other.
+            # Cuts and batches have the same numbers, but one of several shards may lag.
             self._through = state.batch if len(state.shards) < 2 else 0
         self._backlog = Backlog(state)
         self._left_out = {}
         self._news.set()
 
     def offer(self, logged: Logged) -> None:
-        """Take the records of a cut that was just appended, if none before it is missing."""
+        """Add the records of a new cut, unless those of an earlier cut are missing."""
         with self._lock:
             if logged.before == self._through and self._offered_bytes < self._bytes_max:
                 self._offered.append(logged)
@@ -108,15 +101,15 @@ class Feed:
         self._news.set()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until something was offered, or the time is over."""
+        """Wait until records were added, or the time has passed."""
         self._news.wait(timeout_s)
         self._news.clear()
 
     def backlog(self) -> Backlog:
-        """What is known and not passed.
+        """Return the known records that the tables lack.
 
         Raises:
-            SinkError: the records do not continue where the tables are.
+            SinkError: the records do not continue the state of the tables.
         """
         with self._lock:
             offered, self._offered, self._offered_bytes = self._offered, [], 0
@@ -125,10 +118,10 @@ class Feed:
         return self._backlog
 
     def more(self) -> bool:
-        """Read the next slice from the log; False when there is nothing after what is known.
+        """Read the next slice from the log; False at its end.
 
         Raises:
-            SinkError: the log holds what is no progress record of this lake.
+            SinkError: a record in the log is no progress record of this lake.
         """
         with self._lock:
             through = self._through
@@ -145,7 +138,7 @@ class Feed:
         return True
 
     def _catch_up(self, shard: int, batch: int, through: int) -> bool:
-        """Read what was left out of a shard."""
+        """Read the records of a shard that were dropped."""
         found = self._slices.after(batch)
         up_to, records = found if found is not None else (through, [])
         self._backlog.add(record for record in records if record.progress.shard == shard)

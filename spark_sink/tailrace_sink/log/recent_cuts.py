@@ -1,8 +1,7 @@
-"""The newest small cuts, kept in memory from their append until the fold wants them.
+"""The newest small cuts, in memory from their append until the fold needs them.
 
-Reading some hundred rows back costs Delta and Spark half a second of planning, whatever their
-number. Who has just written them has them. The log decides all the same: what is kept here is what
-was committed there, and what is not kept is read from it.
+Delta and Spark take half a second to plan a read of a few hundred rows, which the process that
+wrote them can skip. Only committed cuts are stored here; all others are read from the log.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ EVENTS: Final = pa.schema(
         ("value", pa.binary()),
     ]
 )
-"""What is kept of an event."""
+"""Stored columns of an event."""
 
 
 class RecentCuts:
-    """Consecutive cuts up to the newest; one thread keeps, another one reads.
+    """Consecutive cuts up to the newest; one thread adds them, another one reads.
 
     Args:
-        bytes_max: of all events together; the oldest cuts go first.
+        bytes_max: of all events together; the oldest cuts are dropped first.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -45,14 +44,12 @@ class RecentCuts:
         self._newest: int | None = None
 
     def keep(self, before: int, batch: int, events: pa.Table | None) -> None:
-        """Take a cut that is in the log.
+        """Add a committed cut.
 
         Args:
-            before: batch id of the cut before it. Where that is not the last one that was kept,
-                what was kept ends.
-            batch: its batch id.
-            events: topic, partition, offset, key, value and more of its events; None: they are only
-                in the log.
+            before: batch id of the previous cut. If that is not the last stored one, all stored
+                cuts are dropped.
+            events: at least the columns of ``EVENTS``; None: they are only in the log.
         """
         with self._lock:
             if events is None or before != self._newest:
@@ -70,7 +67,7 @@ class RecentCuts:
                 self._bytes -= dropped.nbytes
 
     def forget(self, through: int) -> None:
-        """Let go of cuts that the tables have.
+        """Drop the cuts that the tables have.
 
         Args:
             through: batch id of the last one.
@@ -81,13 +78,13 @@ class RecentCuts:
                 self._bytes -= dropped.nbytes
 
     def values(self, ranges: Iterable[TopicRange]) -> dict[str, pa.Table] | None:
-        """The events of some ranges.
+        """Return the events of ranges.
 
         Args:
-            ranges: of different topics, all of them in the log.
+            ranges: of different topics; all are in the log.
 
         Returns:
-            Partition, offset and value by topic; None where a cut of theirs may not be here.
+            Partition, offset, key and value by topic; None if a cut of theirs may not be stored.
         """
         listed = list(ranges)
         with self._lock:
@@ -98,7 +95,7 @@ class RecentCuts:
 
 
 def _events(found: TopicRange, cuts: Iterable[tuple[int, pa.Table]]) -> pa.Table:
-    """The events of one range in some cuts."""
+    """Select the events of one range from cuts."""
     of_batches = [
         events
         for batch, events in cuts
@@ -114,6 +111,6 @@ def _events(found: TopicRange, cuts: Iterable[tuple[int, pa.Table]]) -> pa.Table
 
 
 def events_of(topic: str, events: pa.Table) -> pa.Table:
-    """Partition, offset, key and value of the events of one topic."""
+    """Select partition, offset, key and value of the events of one topic."""
     found = events.filter(pc.equal(events["topic"], topic))
     return found.select(["partition", "offset", "key", "value"]).combine_chunks()

@@ -1,4 +1,4 @@
-"""Writer schemas, kept in the lake as JSON files: whoever reads the log needs no registry."""
+"""Writer schemas, stored in the lake as JSON files, so that readers of the log need no registry."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from tailrace_sink.spark.jvm_errors import translated
 
 
 class SchemaNotStored(SinkError):
-    """The lake does not have a writer schema that a record names."""
+    """The lake lacks a writer schema that a record names."""
 
 
 class SchemaStore:
-    """The writer schemas of one lake; for any number of threads.
+    """The writer schemas of one lake; thread-safe.
 
     Args:
-        spark: any session.
         table: path of a Delta table on the same storage.
-        folder: where the schemas are.
-        registry: looks up what is not there yet; None to only read the lake.
+        registry: looks up schemas that the lake lacks; None: only the lake is read.
     """
 
     def __init__(
@@ -43,10 +41,10 @@ class SchemaStore:
         self._known: dict[int, dict[str, Any]] = {}
 
     def schema_by_id(self, schema_id: int) -> dict[str, Any]:
-        """A writer schema: from the lake, else from the registry and then into the lake.
+        """Return a writer schema from the lake, or from the registry and store it in the lake.
 
         Raises:
-            SchemaNotStored: the lake does not have it, and there is no registry to ask.
+            SchemaNotStored: the lake lacks it, and no registry is configured.
             RegistryError: the registry does not have it, or does not answer.
         """
         with self._lock:
@@ -56,7 +54,7 @@ class SchemaStore:
             return found
 
     def keep(self, schema_ids: Iterable[int]) -> None:
-        """Have schemas in the lake, as far as the registry has them.
+        """Store those schemas in the lake that the registry has.
 
         Raises:
             RegistryError: the registry does not answer.
@@ -65,7 +63,7 @@ class SchemaStore:
             try:
                 self.schema_by_id(schema_id)
             except RegistryError as error:
-                # Deleted there: the table that needs it says so when it is folded.
+                # The registry deleted it. The table that needs it stops in the fold.
                 if error.retryable:
                     raise
 
@@ -81,7 +79,7 @@ class SchemaStore:
         try:
             write_text(self._spark, self._table, path, json.dumps(schema))
         except (PySparkException, Py4JError) as error:
-            # Another sink that starts writes the same text at the same time, most likely.
+            # Probably another starting sink writes the same text at the same time.
             if read_text(self._spark, self._table, path) is None:
                 raise translated(f"writing {path}", error) from error
         return schema

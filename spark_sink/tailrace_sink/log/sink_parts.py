@@ -1,4 +1,4 @@
-"""What travels through the whole sink."""
+"""Parts that the whole sink shares."""
 
 from __future__ import annotations
 
@@ -18,17 +18,10 @@ from tailrace_sink.watch.traces import SinkTraces
 
 @dataclass(frozen=True, slots=True)
 class SinkParts:
-    """The parts that the log's side and the tables' side share.
+    """Parts that the log's thread and the fold share.
 
     Attributes:
-        spark: the application's session.
-        config: the options.
-        log: the log's table.
-        schemas: where the writer schemas are kept.
-        metrics: Prometheus figures.
-        traces: takes spans.
-        hook: called with each step (``hooks``).
-        now_s: clock, seconds since the epoch.
+        now_s: clock, seconds since 1970.
     """
 
     spark: SparkSession

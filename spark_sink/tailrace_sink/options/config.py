@@ -39,14 +39,14 @@ from tailrace_sink.options.table_options import (
 
 
 class DeleteMode(StrEnum):
-    """What a deleted source row becomes in the lake."""
+    """How the lake treats a row that the source deleted."""
 
     HARD = "hard"
     SOFT = "soft"
 
 
 class BadRecords(StrEnum):
-    """What becomes of a record that is no change of its table."""
+    """How the sink treats a record that is no change of its table."""
 
     STOP_TABLE = "stop-table"
     DEAD_LETTER = "dead-letter"
@@ -54,7 +54,7 @@ class BadRecords(StrEnum):
 
 
 def dead_letters_path(lake: str) -> str:
-    """Path of the dead letters of a lake."""
+    """Return the path of a lake's dead letters."""
     return f"{lake}/_tailrace/dead_letters"
 
 
@@ -78,7 +78,7 @@ class SinkConfig(EndpointOptions):
     checkpoint_location: str | None = Field(
         default=None,
         description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
-        "checkpoint. Losing it does no harm: the lake's log knows where to go on.",
+        "checkpoint. It may be lost: the lake's log knows where to resume.",
     )
     tables: TableSelection = Field(
         default_factory=TableSelection, description="Which tables the lake gets; default all."
@@ -95,12 +95,12 @@ class SinkConfig(EndpointOptions):
     )
     on_bad_record: BadRecords = Field(
         default=BadRecords.STOP_TABLE,
-        description="What becomes of a record that cannot be decoded, or whose writer schema nobody"
-        " has. stop-table (default): its table stops at the cut before it, by name, until a new"
-        " snapshot; the others go on. dead-letter: the record goes to the Delta table"
-        " <lake>/_tailrace/dead_letters, once, and the rest of the table goes on without it. fail:"
-        " the sink ends. Records that are missing, or others than the publisher counted though each"
-        " can be decoded, stop the table under dead-letter too: none of them can be told apart.",
+        description="Treatment of a record that cannot be decoded or whose writer schema is lost."
+        " stop-table (default): only its table stops, at the cut before the record, until a new"
+        " snapshot. dead-letter: the record is stored once in the Delta table"
+        " <lake>/_tailrace/dead_letters, and its table continues without it. fail: the sink ends."
+        " If records are missing, or are not those that the publisher counted, the table stops"
+        " under dead-letter too.",
     )
     changes_per_batch: ChangesPerBatchOption = 1_000_000
     bytes_per_batch: BytesPerBatchOption = 1024 * 1024 * 1024
@@ -108,24 +108,25 @@ class SinkConfig(EndpointOptions):
     local_bytes_max: LocalBytesMaxOption = 32 * 1024 * 1024
     request_snapshots: bool = Field(
         default=True,
-        description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
-        " lacks changes: it was excluded for a while, Kafka no longer has them, or they are others"
-        " than the publisher counted. Once for each table and hour; default true. false: the"
-        " table stays out of the lake's cuts until somebody runs tailrace snapshot.",
+        description="Request a new snapshot from the publisher, through the signals topic, for a"
+        " table that lacks changes: it was excluded for a while, Kafka deleted changes, or they"
+        " are not those that the publisher counted. At most once an hour for each table; default"
+        " true. false: the table stays out of the lake's cuts until somebody runs tailrace"
+        " snapshot.",
     )
     merge_pool: int = Field(
         default=4,
         ge=1,
         le=64,
-        description="Tables merged at once; 1 to 64, default 4. More than 8 gained nothing on two"
-        " cores.",
+        description="Tables written at once; 1 to 64, default 4. Higher: more memory, and a gain"
+        " only with enough cores.",
     )
     shards: int = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="Publisher shards of this prefix; 1 to 10000, default 1. No cut is made before"
-        " all of them were heard of.",
+        description="Publisher shards of this prefix; 1 to 10000, default 1. The first cut waits"
+        " until each of them has published.",
     )
     trigger_interval_s: float = Field(
         default=0.0,
@@ -137,10 +138,10 @@ class SinkConfig(EndpointOptions):
         default=30.0,
         gt=0.0,
         le=36_500.0,
-        description="Days that cuts stay readable: age at which commit rows are removed, and the"
-        " lake tables' deleted-file retention; Delta's log of them is kept three times as long, the"
-        " lake's own log a day longer. Tables that"
-        " are there already get a changed value when the sink starts; up to 36500, default 30.",
+        description="Days that cuts stay readable; up to 36500, default 30. It is the age at which"
+        " commit rows are removed, and the deleted-file retention of lake tables. Delta's logs are"
+        " retained three times as long, the lake's log one day longer. Existing tables get a"
+        " changed value when the sink starts.",
     )
     partition_by: PartitionByOption = Field(default_factory=dict)
     cluster_by: ClusterByOption = Field(default_factory=dict)
@@ -152,15 +153,15 @@ class SinkConfig(EndpointOptions):
     spark: dict[str, str] = Field(
         default_factory=dict,
         description="Further Spark settings, e.g. spark.driver.memory, or spark.hadoop.* for object"
-        " stores; they override ours and those of spark-submit. spark.jars come beside ours."
-        " spark.master is spark-submit's; without either it is local[*].",
+        " stores. They override the sink's own and those of spark-submit. spark.jars are added to"
+        " the sink's own. spark.master defaults to that of spark-submit, else to local[*].",
     )
     apply_attempts: int = Field(
         default=5,
         ge=1,
         le=1000,
-        description="Attempts at one batch that fails inside Spark before the sink stops; 1 to"
-        " 1000, default 5. Waiting for Kafka or the registry is not counted.",
+        description="Attempts at a batch that fails inside Spark before the sink ends; 1 to 1000,"
+        " default 5. Waiting for Kafka or the registry does not count.",
     )
     retry_backoff_max_s: float = Field(
         default=30.0,
@@ -173,9 +174,10 @@ class SinkConfig(EndpointOptions):
         default=600.0,
         ge=10.0,
         le=86_400.0,
-        description="Seconds from which on a cut or a batch that is in work counts as hanging, when"
-        " it has taken no step and no task of Spark has ended: /health and /ready then answer 503"
-        " and say which; 10 to 86400, default 600. Too low restarts a sink in a single long task.",
+        description="Seconds without a step or the end of a Spark task after which a running cut or"
+        " batch counts as hanging; 10 to 86400, default 600. /health and /ready then answer 503 and"
+        " name it. Lower: a sink in a single long task is restarted. Higher: a hang is noticed"
+        " later.",
     )
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 
@@ -188,7 +190,7 @@ class SinkConfig(EndpointOptions):
     @classmethod
     def _known_format(cls, name: str) -> str:
         if name == "iceberg":
-            raise ValueError("Iceberg tables are not written yet; use delta")
+            raise ValueError("Iceberg tables are not supported yet; use delta")
         if name != "delta":
             raise ValueError("use delta")
         return name
@@ -214,12 +216,12 @@ class SinkConfig(EndpointOptions):
 
     @property
     def topics(self) -> TopicNames:
-        """The topic names under the prefix."""
+        """Topic names under the prefix."""
         return TopicNames(self.prefix)
 
     @property
     def bound(self) -> Bound:
-        """How much a cut of the log, or a batch of the tables, takes."""
+        """Bound of a cut of the log and of a batch of the tables."""
         return Bound(self.changes_per_batch, self.bytes_per_batch)
 
     def fits_driver(self, count: int, size: int) -> bool:
@@ -248,7 +250,7 @@ class SinkConfig(EndpointOptions):
 
     @property
     def intent_path(self) -> str:
-        """Path of the files that tell which batch was begun, without the epoch of the sink."""
+        """Path of the files that record which batch has started, without the sink's epoch."""
         return f"{self.lake}/_tailrace/intent"
 
     @property
@@ -258,10 +260,10 @@ class SinkConfig(EndpointOptions):
 
     @classmethod
     def load(cls, options: Mapping[str, Any]) -> SinkConfig:
-        """Check a mapping of options.
+        """Validate a mapping of options.
 
         Raises:
-            ConfigError: names every wrong option, its value, and what would be right.
+            ConfigError: names every wrong option with its value and its fix.
         """
         try:
             return cls.model_validate(dict(options))

@@ -1,4 +1,4 @@
-"""Options of the Kafka cluster, as Spark's consumers take them."""
+"""Options of the Kafka cluster, for Spark's consumers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class KafkaConfig(KafkaOptions):
         default=10.0,
         ge=0.5,
         le=600.0,
-        description="Seconds an executor waits for records that the ledger promises; 0.5 to 600,"
-        " default 10. Too low fails on a slow broker, too high notices lost records late.",
+        description="Seconds an executor waits for records that the ledger names; 0.5 to 600,"
+        " default 10. Lower: fails on a slow broker. Higher: lost records are noticed later.",
     )
 
     def further_options(self) -> dict[str, str]:
-        """The further options with their secrets, for the consumers only.
+        """Read the further options with their secrets.
 
         Raises:
             ConfigError: the file of a secret cannot be read.

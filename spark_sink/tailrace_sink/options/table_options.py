@@ -1,4 +1,4 @@
-"""How new lake tables are laid out, and what for."""
+"""Options of the layout of new lake tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 
 class Profile(StrEnum):
-    """What a new lake table is made for."""
+    """Goal of the layout: speed, or readers that know few features of Delta."""
 
     FAST = "fast"
     COMPATIBLE = "compatible"
@@ -31,11 +31,11 @@ ClusterByOption = Annotated[
 ProfileOption = Annotated[
     Profile,
     Field(
-        description="fast (default): new tables have deletion vectors, so that a change does not"
-        " rewrite files, and get column mapping or type widening when a rename, a name that Parquet"
-        " does not take, or a wider type first needs them. compatible: none of the three, for"
-        " readers that do not know them; a table whose source needs one stops by name until a new"
-        " snapshot makes it anew. docs/readers.md has which reader opens what.",
+        description="fast (default): new tables have deletion vectors, so a change does not rewrite"
+        " files. Column mapping or type widening is added when a rename, a name that Parquet does"
+        " not allow, or a wider type needs it. compatible: none of the three, for readers that do"
+        " not know them. A table whose source needs one stops until a new snapshot replaces it."
+        " docs/readers.md lists which reader opens what.",
     ),
 ]
 RewriteBelowBytesOption = Annotated[
@@ -43,10 +43,9 @@ RewriteBelowBytesOption = Annotated[
     Field(
         ge=0,
         le=1_073_741_824,
-        description="Size of a table up to which files with changed rows are written anew, though"
-        " it has deletion vectors: one file instead of one more with each batch, but every version"
-        " kept is a whole copy. Of a larger table the smallest of these files, together up to that"
-        " size, where the changes are few; 0 to 1073741824 (1 GiB), default 131072 (128 KiB). 0"
-        " always takes deletion vectors.",
+        description="Size of a table up to which files with changed rows are rewritten, even with"
+        " deletion vectors. Of a larger table only the smallest such files are rewritten, together"
+        " up to this size. 0 to 1073741824 (1 GiB), default 131072 (128 KiB). Lower: more small"
+        " files. Higher: each retained version is a larger copy. 0 always uses deletion vectors.",
     ),
 ]

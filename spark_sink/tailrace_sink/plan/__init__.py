@@ -1,1 +1,1 @@
-"""From progress records to cuts and batches: which offsets, in which order. Pure."""
+"""Plans of cuts and batches from progress records: which offsets, in which order. Pure."""

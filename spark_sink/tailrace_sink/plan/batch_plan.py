@@ -1,20 +1,23 @@
-"""From progress records to batches: which offsets of which topics make the next cut.
+"""Plan of a batch from progress records: which offsets of which topics are its cut.
 
-Theory of operation. Every Kafka transaction of the publisher carries one progress record. Records
-of one shard form *groups*: a group ends with the record that closes an LSN, so it holds whole
-source transactions. The next cut is the newest closed LSN that every shard has reached, bounded by
-the number of changes. A group at or below the cut is *passed*; one that only begins below it (its
-shard is ahead of the others) is *partial*: its changes up to the cut are taken now, the rest when
-it is passed, so it is read twice and filtered by LSN both times. Topics of tables whose snapshot is
-not finished are *held* from the first record that names them: their offsets from there on are
-remembered and read, together with what follows, by the first cut whose last record no longer names
-them. What is released so holds the table *whole*: every row that the source has, so a row that the
-lake has and this does not was deleted while nobody followed the table. Where more waits than a
-batch takes, it is applied in *parts* as it comes, the table still out of the cut; the last part
-then *finishes* it, which takes away what is older than the naming (ADR 0051).
+Theory of operation. Every Kafka transaction of the publisher has a progress record. Records of one
+shard form *groups*. A group ends with the record that closes an LSN, so it holds whole source
+transactions. The next cut is the newest closed LSN that every shard has reached, within the bound.
 
-Everything here is pure: the same records and the same state give the same batch. A replay after a
-crash may have more records, so what was begun is written down (``intent``) and not planned again.
+A group at or below the cut is *passed*. A group that only starts below the cut, because its shard
+is ahead of the others, is *partial*. Its changes up to the cut are applied now, the others when it
+is passed. So it is read twice and filtered by LSN both times.
+
+The topic of a table whose snapshot is not finished is *held* from the first record that names it.
+Its offsets from there on are stored. The first cut whose last record no longer names it reads them,
+with those that follow. They hold the *whole* table: a row of the lake that they lack was deleted
+unseen.
+
+If more is held than a batch takes, it is applied in *parts*, while the table stays outside of the
+cut. The last part *finishes* the snapshot, which deletes rows older than the naming (ADR 0051).
+
+Everything here is pure: the same records and state give the same batch. A replay after a crash may
+have more records, so a started batch is stored (``intent``) and not planned again.
 """
 
 from __future__ import annotations
@@ -40,15 +43,14 @@ def plan_batch(
     *,
     shards: int = 1,
 ) -> BatchPlan | None:
-    """The next cut, or None when no further LSN is closed.
+    """Plan the next batch; None if no further LSN is closed.
 
     Args:
-        state: where the lake stands.
-        backlog: the progress records that wait; what is passed is dropped from it.
-        names: tells data topics from ours.
-        bound: how much is taken; one closed LSN always is.
-        shards: how many shards there are at least; no cut before all were heard of. Records say it,
-            too.
+        state: of the tables.
+        backlog: waiting progress records; passed ones are dropped from it.
+        names: distinguishes data topics from the sink's own.
+        bound: of the batch; one closed LSN may exceed it.
+        shards: least number of shards, also known from records. The first cut needs all of them.
     """
     groups = backlog.after(state)
     shards = shards_by_now(shards, (group for found in groups.values() for group in found))
@@ -70,7 +72,7 @@ def plan_batch(
 
 
 def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Bound) -> str | None:
-    """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
+    """Find the greatest closed LSN up to ``ceiling`` within the bound, at least the first one."""
     cut: str | None = None
     changes = size = 0
     by_lsn = itertools.groupby(in_order(groups), key=lambda group: group.closed_lsn)
@@ -145,7 +147,7 @@ def _build(
 
 
 def _already_applied(state: SinkState, group: Group) -> str | None:
-    """The LSN up to which an earlier cut took this group's changes, or None when it took none."""
+    """Return the LSN up to which an earlier cut applied this group's changes, or None."""
     return state.closed_lsn if state.closed_lsn > group.after_lsn else None
 
 

@@ -1,8 +1,7 @@
-"""Which progress records, with the changes that they count, make the next cut of the log.
+"""Plan of a cut of the log: which progress records, with the changes that they count. Pure.
 
-Pure. The log takes whole groups (whole source transactions), as many as there are within the bound,
-and does not look at snapshots or at what the lake's tables can follow: that is the fold's part,
-which plans from the same progress records once they are in the log.
+The log takes whole groups (whole source transactions) within the bound. It ignores snapshots and
+the state of tables. The fold considers these later, from the same progress records in the log.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tailrace_sink.plan.sink_state import ShardPosition, SinkState
 from tailrace_sink.plan.topic_ranges import data_parts
 
 Named = Mapping[int, frozenset[str]]
-"""Topics of unfinished snapshots that the last record of each shard names."""
+"""Topics of unfinished snapshots, named by the last record of each shard."""
 
 
 @dataclass(slots=True)
@@ -28,9 +27,8 @@ class LogRange:
 
     Attributes:
         partitions: partition to (first, next).
-        count: changes that the ledger counts there.
-        schema_ids: ids of their writer schemas.
-        bytes: of their values, as far as the ledger tells.
+        count: changes by the ledger.
+        bytes: of values, as far as the ledger counts them.
     """
 
     partitions: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -39,10 +37,10 @@ class LogRange:
     bytes: int = 0
 
     def take(self, part: PartitionProgress) -> None:
-        """Add what one Kafka transaction wrote to a partition."""
+        """Add the offsets that one Kafka transaction wrote to a partition."""
         known = self.partitions.get(part.partition)
         if known is not None and part.first_offset < known[1]:
-            # The topic was made again: what the older one held is gone.
+            # The topic was created again, and the changes of the old one are gone.
             self.partitions, self.count, self.bytes = {}, 0, 0
             known = None
         first = part.first_offset if known is None else known[0]
@@ -52,7 +50,7 @@ class LogRange:
         self.schema_ids |= set(part.schema_ids)
 
     def from_offsets(self, starts: Mapping[int, int]) -> LogRange | None:
-        """What of it is at or after some offsets, counted as before; None when nothing is."""
+        """Return the part at or after some offsets, with the same count; None if it is empty."""
         partitions = {
             partition: (max(first, starts.get(partition, first)), end)
             for partition, (first, end) in self.partitions.items()
@@ -63,15 +61,15 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """One cut of the log: what to append, and the state that it leads to.
+    """One cut of the log: the records and events to append, and the state after it.
 
     Attributes:
-        records: the progress records, in the order of their shards.
+        records: progress records, by shard and in order.
         topics: ranges to copy, by topic.
-        following: the log's state after it.
-        named: topics of unfinished snapshots after it, by shard.
-        published_ms: when its newest record was published, milliseconds UTC.
-        moves: whether it tells anything beyond "still here".
+        following: state of the log after the cut.
+        named: topics of unfinished snapshots after the cut, by shard.
+        published_ms: when the newest record was published, milliseconds UTC.
+        moves: whether it has more than heartbeats.
     """
 
     records: tuple[ProgressRecord, ...]
@@ -96,16 +94,16 @@ def plan_cut(
     *,
     shards: int = 1,
 ) -> LogCut | None:
-    """The next cut of the log, or None when no group is complete.
+    """Plan the next cut of the log; None if no group is complete.
 
     Args:
-        state: where the log stands; its positions are what counts.
-        named: as the last cut left it.
-        backlog: the progress records that wait; what is in the log is dropped from it.
-        names: tells data topics from ours.
-        bound: how much is taken; one group always is.
-        shards: how many shards there are at least; the cut has no newer LSN before all were heard
-            of. Records say it, too.
+        state: of the log; only its positions matter.
+        named: topics of unfinished snapshots after the last cut.
+        backlog: waiting progress records; those in the log are dropped from it.
+        names: distinguishes data topics from the sink's own.
+        bound: of the cut; a single group may exceed it.
+        shards: least number of shards, also known from records. No cut has a newer LSN before all
+            of them have published.
     """
     taken: list[Group] = []
     changes = size = 0

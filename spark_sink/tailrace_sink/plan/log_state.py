@@ -1,4 +1,4 @@
-"""The state row of a cut, and the mark of its append."""
+"""The state row of a cut in the log, and the mark of its append."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _EPOCH_SHIFT: Final = 40
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """Who wrote the log last, and how far.
+    """The last writer of the log, and its last cut.
 
     Attributes:
-        epoch: number of the sink's start; each takes the next one.
+        epoch: number of the sink's start; each start uses the next one.
         batch: batch id of the last cut.
     """
 
@@ -28,12 +28,12 @@ class Mark:
 
     @property
     def version(self) -> int:
-        """As Delta's transaction version."""
+        """Convert to Delta's transaction version."""
         return (self.epoch << _EPOCH_SHIFT) | self.batch
 
     @classmethod
     def of_version(cls, version: int) -> Mark:
-        """The mark of a transaction version."""
+        """Convert from Delta's transaction version."""
         return cls(version >> _EPOCH_SHIFT, version & ((1 << _EPOCH_SHIFT) - 1))
 
 
@@ -42,16 +42,12 @@ class LogState:
     """The state row of a cut.
 
     Attributes:
-        state: positions and LSN; nothing of tables.
-        epoch: of the sink that wrote it.
-        owner: random name of that sink: two that start together may take the same epoch.
+        state: positions and LSN, without table versions.
+        owner: random name of the sink, as two may start with the same epoch.
         named: topics of unfinished snapshots, by shard.
-        lost: topics of which this cut does not have all records.
-        published_ms: when its newest record was published.
-        is_start: whether a start wrote it, for the batch that it found.
-        prefix: first part of the topics' names.
-        deletes: what becomes of deleted rows in the tables: hard or soft.
-        bad_records: what becomes of records that are no changes (``sink.on_bad_record``).
+        lost: topics of which this cut lacks records.
+        published_ms: when the newest record was published, milliseconds UTC.
+        is_start: whether a start wrote the row, for the batch that it found.
     """
 
     state: SinkState
@@ -67,11 +63,11 @@ class LogState:
 
     @property
     def mark(self) -> Mark:
-        """The mark of its append."""
+        """Mark of the cut's append."""
         return Mark(self.epoch, self.state.batch)
 
     def to_json(self) -> str:
-        """As the row holds it."""
+        """Convert to the text in the row."""
         named = {str(shard): sorted(topics) for shard, topics in self.named.items()}
         return json.dumps(
             {
@@ -91,7 +87,7 @@ class LogState:
 
     @classmethod
     def of_json(cls, text: str) -> LogState:
-        """From the row."""
+        """Read the text in the row."""
         found = json.loads(text)
         below = {
             topic: {int(partition): offset for partition, offset in of.items()}
@@ -113,7 +109,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A cut that is in the log, with the batch id of the cut before it."""
+    """A cut in the log, with the batch id of the previous cut."""
 
     before: int
     batch: int

@@ -1,4 +1,4 @@
-"""Groups of progress records: whole source transactions of one shard, and those that wait."""
+"""Groups of progress records, each with whole source transactions of one shard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Group:
 
     Attributes:
         count: changes by the ledger.
-        bytes: of their values, as far as the ledger tells.
+        bytes: of values, as far as the ledger counts them.
     """
 
     shard: int
@@ -28,7 +28,7 @@ class Group:
 
     @classmethod
     def of(cls, shard: int, records: Sequence[ProgressRecord]) -> Group:
-        """The group of some records."""
+        """Create the group of some records."""
         parts = (part for record in records for part in record.progress.partitions)
         size = sum(part.bytes or 0 for part in parts)
         return cls(shard, tuple(records), sum(record.count for record in records), size)
@@ -40,21 +40,21 @@ class Group:
 
     @property
     def closed_lsn(self) -> str:
-        """The LSN that the group closes."""
+        """LSN that the group closes."""
         return self.records[-1].progress.closed_lsn
 
 
 def in_order(groups: Mapping[int, Iterable[Group]]) -> Iterator[Group]:
-    """The groups of all shards by the LSNs that they close."""
+    """Merge the groups of all shards by the LSNs that they close."""
     return heapq.merge(*groups.values(), key=lambda group: (group.closed_lsn, group.shard))
 
 
 def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
-    """How many shards there are when some groups are passed.
+    """Return the number of shards after some groups.
 
     Args:
-        shards: how many there are at least.
-        groups: of records, each of which says it.
+        shards: least number.
+        groups: their records name the number of shards.
     """
     told = (record.progress.shards for group in groups for record in group.records)
     return max(shards, max(told, default=1))
@@ -63,11 +63,11 @@ def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
 class Backlog:
     """Progress records that are not passed yet, as groups by shard.
 
-    Each record is looked at once, when it is added; what is passed is dropped from the front. So
-    planning costs what a plan takes, not what waits.
+    Each record is examined once, when it is added. Passed records are dropped from the front. So
+    the cost of a plan does not grow with the backlog.
 
     Args:
-        state: where it begins; records before it are ignored.
+        state: the start; records before it are ignored.
     """
 
     def __init__(self, state: SinkState) -> None:
@@ -78,7 +78,7 @@ class Backlog:
 
     @classmethod
     def of(cls, state: SinkState, records: Iterable[ProgressRecord]) -> Backlog:
-        """The backlog of some records in any order."""
+        """Create the backlog of records in any order."""
         backlog = cls(state)
         backlog.add(records)
         return backlog
@@ -90,7 +90,7 @@ class Backlog:
 
     @property
     def length(self) -> int:
-        """How many records."""
+        """Number of records."""
         return sum(shard.length for shard in self._shards.values())
 
     def bytes_of(self, shard: int) -> int:
@@ -104,10 +104,10 @@ class Backlog:
             yield from shard.open
 
     def add(self, records: Iterable[ProgressRecord]) -> None:
-        """Add records: in any order, but of each shard no older ones later; known ones are ignored.
+        """Add records, for each shard in order; known ones are ignored.
 
         Raises:
-            ProgressGap: a record does not join on to the one before it.
+            ProgressGap: a record does not start where the one before it ended.
             LsnWentBackwards: a record closes an older LSN than the one before it.
             ForeignRecord: a record is from another database.
         """
@@ -128,7 +128,7 @@ class Backlog:
             shard.add(number, record)
 
     def after(self, state: SinkState) -> dict[int, Sequence[Group]]:
-        """The groups after a state, by shard; those before it are dropped."""
+        """Return the groups after a state, by shard, and drop those before it."""
         for number, position in state.shards.items():
             known = self._shards.get(number)
             if known is None or known.next_offset < position.next_offset:
@@ -145,13 +145,13 @@ class Backlog:
             server, database = self._source
             raise ForeignRecord(
                 f"progress record at offset {record.offset} is about {progress.server}/"
-                f"{progress.database}, the lake follows {server}/{database}: LSNs of"
-                " two databases do not compare; give each a prefix and a lake of its own"
+                f"{progress.database}, the lake follows {server}/{database}: LSNs of two databases"
+                " do not compare. Fix: give each database a prefix and a lake of its own"
             )
 
 
 class _Shard:
-    """What waits of one shard."""
+    """The waiting groups of one shard."""
 
     def __init__(self, next_offset: int, through: str | None) -> None:
         self.next_offset = next_offset
@@ -161,7 +161,7 @@ class _Shard:
         self.count = self.length = self.size = 0
 
     def add(self, number: int, record: ProgressRecord) -> None:
-        """Take the next record."""
+        """Add the next record."""
         self.next_offset = record.offset + 1
         self.through = record.progress.closed_lsn
         self.open.append(record)

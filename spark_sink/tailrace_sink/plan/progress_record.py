@@ -1,4 +1,4 @@
-"""Progress records as the sink reads them."""
+"""Progress records, decoded."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tailrace_schemas.records.progress import PROGRESS_SCHEMA, PartitionProgress
 from tailrace_sink.errors import ForeignRecord
 
 SchemaById = Callable[[int], dict[str, Any]]
-"""Looks a registered schema up by its id."""
+"""Looks up a registered schema by its id."""
 
 
 _READER = fastavro.parse_schema(PROGRESS_SCHEMA)
 
 
 def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
-    """A progress record from its framed bytes; a newer writer's extra fields are ignored.
+    """Decode a framed progress record, ignoring fields of a newer writer.
 
     Raises:
-        ForeignRecord: not a progress record.
+        ForeignRecord: it is no progress record.
     """
     try:
         schema_id, body = split_frame(value)
@@ -34,8 +34,8 @@ def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
         return Progress.from_record(raw)
     except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
         raise ForeignRecord(
-            f"the progress topic holds a record that is not one of ours ({error}); remove foreign"
-            " producers from the topic"
+            f"the progress topic holds a foreign record ({error}). Fix: remove foreign producers"
+            " from the topic"
         ) from error
 
 
@@ -46,12 +46,10 @@ def _parsed(schema_by_id: SchemaById, schema_id: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a cut of the log does not have of a topic.
+    """The events of a topic that a cut of the log lacks.
 
     Attributes:
-        reason: why.
-        below: partition to the offset from which on it has them; all are missing where there is
-            none.
+        below: partition to the first offset that the cut has; without one it lacks all.
     """
 
     reason: str
@@ -64,15 +62,12 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class ProgressRecord:
-    """A progress record and where it stands in the progress topic.
+    """A progress record and its place in the progress topic.
 
     Attributes:
-        partition: partition of the progress topic.
-        offset: its offset there.
-        progress: what it says.
-        value: as it stands in the topic.
-        batch: batch id of the cut in the log that has it; 0 where it does not come from the log.
-        lost: topics of which that cut does not have all records.
+        value: the framed record.
+        batch: batch id of its cut in the log; 0 if it does not come from the log.
+        lost: topics of which that cut lacks events.
     """
 
     partition: int
@@ -83,7 +78,7 @@ class ProgressRecord:
     lost: Mapping[str, Loss] = field(default_factory=dict)
 
     def why_lost(self, part: PartitionProgress) -> str | None:
-        """Why records of one of its ranges are not in the log; None when all are."""
+        """Return the reason why the log lacks events of one of its ranges; None if it has all."""
         loss = self.lost.get(part.topic)
         return loss.reason if loss is not None and loss.has(part) else None
 

@@ -1,4 +1,4 @@
-"""Which offsets a batch applies, and which wait for the end of a snapshot."""
+"""Split of offsets into those that a batch applies and those held until a snapshot ends."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from tailrace_sink.plan.topic_ranges import (
 
 
 class RangeSorter:
-    """Sorts the offsets of passed groups into what is applied and what is held.
+    """Sorts the offsets of passed groups into applied and held ones.
 
     Args:
-        held: what earlier cuts left waiting.
-        stopped: topics of tables that the lake cannot follow, and why: left out until they come
-            whole.
+        held: ranges that earlier cuts hold.
+        stopped: topic to reason of each stopped table, which is skipped until it comes whole.
     """
 
     def __init__(
@@ -42,13 +41,12 @@ class RangeSorter:
     def take(
         self, records: Sequence[ProgressRecord], names: TopicNames, after_lsn: str | None
     ) -> None:
-        """Take the offsets of one group's records, in their order.
+        """Add the offsets of one group's records, in order.
 
         Args:
-            records: of the group.
-            names: tells data topics from ours.
-            after_lsn: the LSN up to which an earlier cut took its changes; not those of a table
-                that it names: these were left out whole.
+            names: distinguishes data topics from the sink's own.
+            after_lsn: LSN up to which an earlier cut applied the group's changes, except those of
+                tables that the group names.
         """
         left_out = {topic for record in records for topic in record.progress.snapshotting}
         for record in records:
@@ -71,11 +69,11 @@ class RangeSorter:
     def result(
         self, may_wait: Callable[[int, int], bool]
     ) -> tuple[dict[str, TopicRange], dict[str, TopicRange], dict[str, str]]:
-        """What to apply, what stays held, and what is stopped.
+        """Return the ranges to apply, the ranges that stay held, and the stopped topics.
 
         Args:
-            may_wait: whether so many changes of so many bytes may wait for the end of a snapshot;
-                what is more is applied as a part.
+            may_wait: whether so many changes of so many bytes may be held; more are applied as a
+                part.
         """
         for topic, held in sorted(self._held.items()):
             waits = held.waiting
@@ -101,8 +99,8 @@ class RangeSorter:
         if reason is None and topic in into and _is_below(part, into[topic]):
             reason = str(TopicRecreated(topic))
         if reason is not None:
-            # What was read before stays; of a snapshot that is not whole nothing is of use. That it
-            # is named has to be known: the rest of it would be taken for the whole.
+            # Earlier changes are applied, but an incomplete snapshot is useless. The table stays
+            # held as torn. Otherwise the rest of the snapshot would count as the whole table.
             self._stopped[topic] = reason
             if topic in self._held:
                 self._held[topic] = as_torn(self._held[topic], reason)
@@ -124,7 +122,7 @@ class RangeSorter:
         self._held[part.topic] = replace(with_part(held, part, batch=batch), rest=rest)
 
     def _release(self, topic: str) -> None:
-        """A finished snapshot joins what is applied, behind what was read of the table before."""
+        """Apply a finished snapshot, after the changes before it."""
         whole = self._held.pop(topic, None)
         if whole is None:
             return
@@ -167,7 +165,7 @@ class RangeSorter:
 
 
 def part_of(held: TopicRange) -> tuple[TopicRange, TopicRange]:
-    """What waits of a held table, as a part to apply, and what is held then."""
+    """Split a held range into a part to apply and the range that stays held."""
     nothing = TopicRange(held.topic, held.shard, {}, 0, frozenset())
     return (
         replace(held.waiting, is_part=True, since_lsn=held.since_lsn, rest=None),
@@ -176,7 +174,7 @@ def part_of(held: TopicRange) -> tuple[TopicRange, TopicRange]:
 
 
 def _is_below(part: PartitionProgress, known: TopicRange) -> bool:
-    """Whether a part begins below what is known of its partition: the topic was made again."""
+    """Whether a part starts below known offsets of its partition: the topic was created again."""
     _, end = known.partitions.get(part.partition, (0, 0))
     return part.first_offset < end
 

@@ -1,4 +1,4 @@
-"""Where the lake stands, and what a batch leads to."""
+"""State of the lake before and after a batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tailrace_sink.plan.topic_ranges import TopicRange
 
 @dataclass(frozen=True, slots=True)
 class ShardPosition:
-    """How far a shard's progress records were applied.
+    """The position up to which a shard's progress records were applied.
 
     Attributes:
-        partition: partition of the progress topic that the shard writes to.
-        next_offset: offset of the first record that is not passed.
-        closed_lsn: closed LSN of the last passed record.
+        partition: the shard's partition of the progress topic.
+        next_offset: of the first record that is not passed.
+        closed_lsn: of the last passed record.
     """
 
     partition: int
@@ -28,9 +28,8 @@ class CutPoint:
     """A cut of the tables.
 
     Attributes:
-        batch: the batch id.
         lsn: the closed LSN.
-        commit_ms: commit time of that LSN at the source, milliseconds UTC; None when not known.
+        commit_ms: source commit time of that LSN, milliseconds UTC; None if unknown.
     """
 
     batch: int
@@ -40,20 +39,18 @@ class CutPoint:
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """Where the lake stands: what the last commit row says.
+    """The state of the lake by its last commit row.
 
     Attributes:
-        batch: batch id, grows with every cut; 0 before the first.
-        closed_lsn: the cut's LSN; empty before the first.
-        closed_commit_ms: commit time of that LSN at the source, milliseconds UTC.
+        batch: batch id, which grows with every cut; 0 before the first.
+        closed_lsn: of the cut; empty before the first.
+        closed_commit_ms: source commit time of that LSN, milliseconds UTC.
         shards: positions in the progress topic.
-        held: topics of unfinished snapshots with the offsets that wait.
-        stopped: topics of tables that the lake cannot follow, and why; only a new snapshot brings
-            them back.
-        offsets: next offsets by topic and partition that the lake holds.
-        versions: table (path below the lake) to its version in this cut.
-        server: the source's logical name; empty before the first cut.
-        database: the source database.
+        held: topic of each unfinished snapshot to its held offsets.
+        stopped: topic to reason of each table that only a new snapshot brings back.
+        offsets: next offsets of the lake, by topic and partition.
+        versions: path below the lake to the version of each table in the cut.
+        server: logical name of the source; empty before the first cut.
     """
 
     batch: int = 0
@@ -69,19 +66,19 @@ class SinkState:
 
     @property
     def point(self) -> CutPoint:
-        """Where it stands."""
+        """The cut of the state."""
         return CutPoint(self.batch, self.closed_lsn, self.closed_commit_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """One cut: what to read, and the state that it leads to (without the table versions).
+    """The plan of one batch: the ranges to apply and the state after it.
 
     Attributes:
-        topics: ranges to read and apply, ordered by topic; empty when nothing changed.
-        following: the state after the batch; table versions are still those before.
-        published_ms: when the newest record of the cut was published, milliseconds UTC.
-        moves: whether readers would see a difference: changes, or a newer LSN.
+        topics: ranges to apply, ordered by topic.
+        following: state after the batch, with the table versions of before.
+        published_ms: when the newest record was published, milliseconds UTC.
+        moves: whether readers see a difference: changes, or a newer LSN.
     """
 
     topics: tuple[TopicRange, ...]
@@ -91,10 +88,10 @@ class BatchPlan:
 
     @property
     def point(self) -> CutPoint:
-        """Where it leads to."""
+        """The cut after the batch."""
         return self.following.point
 
     @property
     def count(self) -> int:
-        """Records in all ranges by the ledger."""
+        """Changes in all ranges by the ledger."""
         return sum(topic.count for topic in self.topics)

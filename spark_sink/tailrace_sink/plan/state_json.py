@@ -1,4 +1,4 @@
-"""What the sink writes down of its state as JSON values, and reads again."""
+"""Conversion of the sink's state to JSON values and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def range_json(found: TopicRange) -> Json:
-    """A topic's range."""
+    """Convert a topic's range."""
     whole = found.whole_from
     further = {"rest": found.rest, "finishes": found.finishes}
     return {
@@ -40,7 +40,7 @@ def range_json(found: TopicRange) -> Json:
 
 
 def range_of(found: Json) -> TopicRange:
-    """The range that :func:`range_json` wrote; an earlier release wrote fewer fields."""
+    """Read the range of :func:`range_json`; earlier releases wrote fewer fields."""
     whole = found.get("whole_from")
     further = {name: range_of(found[name]) for name in ("rest", "finishes") if name in found}
     return TopicRange(
@@ -66,7 +66,7 @@ def range_of(found: Json) -> TopicRange:
 
 
 def shards_json(shards: Mapping[int, ShardPosition]) -> Json:
-    """Positions by shard, in the form of the first release's lakes."""
+    """Convert positions by shard, in the form of the first release."""
     return {
         str(shard): {
             "partition": found.partition,
@@ -78,7 +78,7 @@ def shards_json(shards: Mapping[int, ShardPosition]) -> Json:
 
 
 def shards_of(found: Json) -> dict[int, ShardPosition]:
-    """The positions that :func:`shards_json` wrote."""
+    """Read the positions of :func:`shards_json`."""
     return {
         int(shard): ShardPosition(of["partition"], of["next_offset"], of["through_lsn"])
         for shard, of in found.items()
@@ -86,22 +86,22 @@ def shards_of(found: Json) -> dict[int, ShardPosition]:
 
 
 def held_json(held: Mapping[str, TopicRange]) -> Json:
-    """Waiting ranges by topic."""
+    """Convert held ranges by topic."""
     return {topic: range_json(found) for topic, found in held.items()}
 
 
 def held_of(found: Json) -> dict[str, TopicRange]:
-    """The ranges that :func:`held_json` wrote."""
+    """Read the ranges of :func:`held_json`."""
     return {topic: range_of({"topic": topic, **waiting}) for topic, waiting in found.items()}
 
 
 def offsets_of(found: Json) -> dict[str, dict[int, int]]:
-    """Offsets by topic and partition: JSON has no numbers as keys."""
+    """Read offsets by topic and partition, whose keys JSON has as texts."""
     return {t: {int(p): offset for p, offset in of.items()} for t, of in found.items()}
 
 
 def state_json(state: SinkState) -> Json:
-    """A whole state."""
+    """Convert a whole state."""
     return {
         "batch": state.batch,
         "through_lsn": state.closed_lsn,
@@ -117,7 +117,7 @@ def state_json(state: SinkState) -> Json:
 
 
 def state_of(found: Json) -> SinkState:
-    """The state that :func:`state_json` wrote."""
+    """Read the state of :func:`state_json`."""
     fields = dict(found)
     closed_lsn, closed_ms = fields.pop("through_lsn"), fields.pop("through_commit_ms")
     return SinkState(

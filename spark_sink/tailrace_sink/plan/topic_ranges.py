@@ -1,4 +1,4 @@
-"""Offsets of data topics: what a batch applies, and what waits for the end of a snapshot."""
+"""Ranges of offsets of data topics, applied by a batch or held until a snapshot ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from tailrace_sink.plan.progress_record import ProgressRecord
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Changes of one partition, by the ledger or as they were found.
+    """Number of changes of one partition, by the ledger or as found.
 
     Attributes:
-        count: how many.
         position_hash: sum of the hashes of their positions (the contract's progress.py).
     """
 
@@ -23,7 +22,7 @@ class Counted:
     position_hash: int = 0
 
     def plus(self, other: Counted) -> Counted:
-        """Both together."""
+        """Add both."""
         return Counted(self.count + other.count, signed(self.position_hash + other.position_hash))
 
 
@@ -32,31 +31,27 @@ class TopicRange:
     """Offsets of one topic to read, [first, next) by partition.
 
     Attributes:
-        topic: the data topic.
-        shard: the shard that writes it.
         partitions: partition to (first, next).
-        count: records that the ledger counts in these ranges.
-        schema_ids: ids of the writer schemas in these ranges.
-        after_lsn: take only changes with a greater commit LSN; None takes all.
-        up_to_lsn: take only changes with a commit LSN up to this; None takes all.
-        whole_from: partition to the offset from which on these ranges hold the whole table, by a
-            snapshot and all changes beside it; None when they hold changes only.
-        is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
-        torn: why what is held for the end of a snapshot is not the whole table; else empty.
-        ledger: what the ledger counts, by partition; less than ``count`` where an earlier release
-            remembered a part of it.
-        from_batch: batch id of the first cut in the log that has some of them; 0 when not known.
-        to_batch: batch id of the last one; 0 when not known.
-        bytes: of the values, as far as the ledger tells.
-        operations: what the ledger counts by operation; together less than ``count`` where a record
-            does not tell.
-        since_lsn: of what is held for the end of a snapshot, and of its parts: closed LSN before
-            the record that named the table. Empty where it can only be taken as one: an earlier
-            release began it, or the lake's table has to be made anew.
-        rest: of the same, once a part of it was taken: what no batch has taken yet.
-        is_part: whether they are a part of a whole table whose other parts have batches of their
-            own.
-        finishes: of the last part: what was held, from the naming to the end.
+        count: changes by the ledger.
+        schema_ids: of writer schemas.
+        after_lsn: only changes with a greater commit LSN belong to the range; None: all.
+        up_to_lsn: only changes with a commit LSN up to this belong to the range; None: all.
+        whole_from: partition to the offset from which on the range holds the whole table, by a
+            snapshot and all changes since its start; None if it holds changes only.
+        is_made_anew: whether the range starts below offsets that the lake has: the topic was
+            created again.
+        torn: why a held range is not the whole table; else empty.
+        ledger: counts by partition; less than ``count`` if an earlier release stored a part.
+        from_batch: batch id of the first cut in the log with events of the range; 0 if unknown.
+        to_batch: batch id of the last one; 0 if unknown.
+        bytes: of values, as far as the ledger counts them.
+        operations: counts by operation; less than ``count`` if a record lacks them.
+        since_lsn: of a held range and its parts: closed LSN before the record that named the
+            table. Empty if it cannot be split: an earlier release started it, or the lake's table
+            must be replaced.
+        rest: of a held range of which parts were applied: what no batch has applied yet.
+        is_part: whether other batches apply the rest of the whole table.
+        finishes: of the last part: the whole held range.
     """
 
     topic: str
@@ -81,17 +76,17 @@ class TopicRange:
 
     @property
     def waiting(self) -> TopicRange:
-        """Of what is held: what no batch has taken."""
+        """The part of a held range that no batch has applied."""
         return self if self.rest is None else self.rest
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole table is in here."""
+        """Whether the range holds the whole table."""
         return self.whole_from is not None
 
     @property
     def ledger_total(self) -> Counted:
-        """What the ledger counts, of all partitions together."""
+        """Counts of the ledger in all partitions."""
         total = Counted()
         for of in self.ledger.values():
             total = total.plus(of)
@@ -99,7 +94,7 @@ class TopicRange:
 
     @property
     def is_only_whole(self) -> bool:
-        """Whether nothing older than the whole table is in here."""
+        """Whether the range holds nothing older than the whole table."""
         begins = self.whole_from
         return begins is not None and all(
             first >= begins.get(partition, first)
@@ -108,9 +103,9 @@ class TopicRange:
 
 
 def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
-    """Whether a range begins below the offset that was next in its partition.
+    """Whether a range starts below the next offset of its partition.
 
-    Offsets only grow, so the topic was deleted and made again in between.
+    Offsets only grow, so the topic was deleted and created again.
     """
     return any(
         first < known.get(partition, 0) for partition, (first, _) in ranges.partitions.items()
@@ -120,21 +115,21 @@ def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
 def ledgers_together(
     one: Mapping[int, Counted], other: Mapping[int, Counted]
 ) -> dict[int, Counted]:
-    """What two ledgers count, by partition."""
+    """Add two ledgers by partition."""
     return {p: one.get(p, Counted()).plus(other.get(p, Counted())) for p in {*one, *other}}
 
 
 def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator[PartitionProgress]:
-    """The ranges of data topics; our own topics are in the ledger too."""
+    """Select the ranges of data topics; the ledger also counts Tailrace's own topics."""
     for record in records:
         ours = {names.offsets, names.progress, names.ddl(record.progress.database)}
         yield from (part for part in record.progress.partitions if part.topic not in ours)
 
 
 def as_one(held: TopicRange, part: TopicRange) -> TopicRange | None:
-    """What is held where a part could not be applied; None where others were applied before it.
+    """Hold a range undivided after its part failed; None if other parts were applied before.
 
-    The lake's table may have to be made anew, which only the whole allows.
+    The lake's table may have to be replaced, which needs the whole range.
     """
     if part.partitions != held.partitions:
         return None
@@ -142,7 +137,7 @@ def as_one(held: TopicRange, part: TopicRange) -> TopicRange | None:
 
 
 def as_torn(held: TopicRange, reason: str) -> TopicRange:
-    """What is held of a snapshot that is not whole any more: that its table is named, and why."""
+    """Hold an incomplete snapshot as torn: only the naming of its table and the reason."""
     return TopicRange(held.topic, held.shard, {}, 0, frozenset(), torn=reason)
 
 
@@ -163,7 +158,7 @@ def add(
 
 
 def with_part(known: TopicRange, part: PartitionProgress, *, batch: int = 0) -> TopicRange:
-    """A range with some more offsets."""
+    """Add offsets to a range."""
     partitions = dict(known.partitions)
     first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
     partitions[part.partition] = (min(first, part.first_offset), max(end, part.next_offset))

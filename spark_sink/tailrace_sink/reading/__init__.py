@@ -1,1 +1,1 @@
-"""Read a lake: a cut of all tables, the changes of one table, the history of its rows."""
+"""Readers of a lake: a cut of all tables, the changes of one table, the history of its rows."""

@@ -1,4 +1,4 @@
-"""Whether the log has every change of a topic that the publisher counted, cut by cut."""
+"""Comparison of the log with the publisher's counts of a topic, cut by cut."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ _READER: Final = json.dumps(PROGRESS_SCHEMA)
 _AS_COUNTED: Final = (
     "found.changes = counted.changes AND found.hashes = counted.hashes",
     "found.good = counted.changes AND found.good_hashes = counted.hashes",
-    # The publisher's own records, some of which nobody can decode any more.
+    # Records of the publisher, some of which cannot be decoded any more.
     "found.good < found.changes AND found.changes = counted.changes",
 )
-"""The ways in which a cut may have what the publisher counted, as in the fold (``ledger``)."""
+"""Ways in which a cut may agree with the publisher's counts, as in the fold (``ledger``)."""
 
 
 def counted_by_publisher(
     progress: DataFrame, topic: str, schema_ids: Iterable[int], schema_by_id: SchemaById
 ) -> DataFrame:
-    """What the publisher counted of a topic: batch, partition, lsn, closed_lsn, changes, hashes.
+    """Read the publisher's counts: batch, partition, lsn, closed_lsn, changes, hashes.
 
     Args:
         progress: the log's rows of the progress topic.
         topic: of the changes.
-        schema_ids: of the writer schemas of these rows; at least one.
-        schema_by_id: looks them up.
+        schema_ids: of the writer schemas of ``progress``; at least one.
     """
     record: Column | None = None
     for schema_id in schema_ids:
@@ -52,7 +51,7 @@ def counted_by_publisher(
     of_cuts = (
         progress.select("batch", "lsn", record.alias("record"))
         .groupBy("batch")
-        # A record in the midst of a transaction repeats the LSN before: the cut's last one counts.
+        # A record within a transaction repeats the LSN before, so the greatest of the cut counts.
         .agg(
             F.expr("max(lsn) AS lsn"),
             F.expr("max(record.through_lsn) AS closed_lsn"),
@@ -70,11 +69,11 @@ def counted_by_publisher(
 
 
 def first_gap(counted: DataFrame, judged: DataFrame, writers: Iterable[WriterSchema]) -> Row | None:
-    """The first cut whose changes are not what the publisher counted, or None.
+    """Find the first cut whose changes differ from the publisher's counts; None if all agree.
 
     Args:
         counted: by the publisher.
-        judged: the log's rows of the topic, with what is wrong with each, NULL where nothing is.
+        judged: the log's rows of the topic, with the reason of each bad one.
         writers: all writer schemas of the topic.
 
     Returns:
@@ -107,6 +106,6 @@ def first_gap(counted: DataFrame, judged: DataFrame, writers: Iterable[WriterSch
 
 
 def _sum_of(value: str, name: str) -> str:
-    """Hashes added up as the ledger does it, modulo 2**64."""
+    """Expression of a sum of hashes modulo 2**64, as in the ledger."""
     total = f"coalesce(sum(CAST({value} AS DECIMAL(38, 0))), 0)"
     return f"pmod({total}, {_WORD}) AS {name}"

@@ -1,4 +1,4 @@
-"""The changes of a table between two points, from the lake's log: before, after, operation."""
+"""The changes of a table between two points, read from the lake's log."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from tailrace_sink.tables.lake_table import (
 )
 
 Point = str | datetime
-"""A source LSN as text, or a commit time at the source, which means the newest cut of the log at or
-before it; without a zone it is UTC."""
+"""A source LSN as text, or a source commit time (UTC without a zone). A time means the newest cut
+of the log at or before it."""
 
 
 class ChangesUnknown(SinkError):
-    """The lake's log does not have all changes between two points."""
+    """The lake's log lacks changes between two points."""
 
 
 def changes(
@@ -51,34 +51,34 @@ def changes(
     after: Point | None = None,
     up_to: Point | None = None,
 ) -> DataFrame:
-    """Every change of a source table in (after, up_to], as it was committed.
+    """Read every change of a source table in (after, up_to], as it was committed.
 
     Args:
-        spark: a session with Delta and spark-avro, as the sink has it.
+        spark: a session with Delta and spark-avro.
         lake: the lake's address, as in the sink's configuration.
-        table: the source table, or ``database.schema.table``.
-        after: the point behind which they begin; None: where the lake's log begins. The log is kept
-            a day longer than ``commit_retention_days``.
+        table: or its name, ``database.schema.table``.
+        after: the point after which changes start; None: the start of the lake's log. The log is
+            retained one day longer than ``commit_retention_days``.
         up_to: the last point; None: the newest closed LSN in the log.
 
     Returns:
-        ``before`` and ``after``: structs of the columns of the newest schema version among the
-        changes, NULL where there is no such image (``before`` of a create, ``after`` of a delete);
-        ``_cdc_op`` (c, u or d: rows that a snapshot read are no changes), ``_cdc_lsn``,
-        ``_cdc_commit_time``, ``_cdc_changed`` (columns in the update mask) and ``_cdc_position``,
-        which orders them. It stays what it is while the lake goes on.
+        ``before`` and ``after`` are structs of the columns of the newest schema version among the
+        changes. ``before`` is NULL for a create, ``after`` for a delete. ``_cdc_op`` is c, u or d:
+        snapshot rows are no changes. ``_cdc_changed`` has the columns in the update mask.
+        ``_cdc_position`` orders the changes. ``_cdc_lsn`` and ``_cdc_commit_time`` are those of the
+        commit. The result does not change while the sink runs.
 
     Raises:
-        ChangesUnknown: the log does not reach back to ``after``, has no change of the table, or
-            lacks some: Kafka had lost them, the configuration left them out, or they are not those
-            that the publisher counted.
-        BadRecord: one cannot be decoded, and was not put aside.
+        ChangesUnknown: the log starts after ``after``, has no event of the table, or lacks changes.
+            Kafka lost these, the configuration excluded them, or they differ from the publisher's
+            counts.
+        BadRecord: a record cannot be decoded and was not stored in the dead letters.
     """
     table = TableName.of(table)
     log = LogTable.of_lake(spark, f"{lake.rstrip('/')}/_tailrace/log")
     last = None if log is None else log.last()
     if log is None or last is None:
-        raise ChangesUnknown(f"{lake} has no log: no sink of this release wrote to it yet")
+        raise ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")
     names = TopicNames(last.prefix)
     topic = names.data(table)
     rows = spark.read.format("delta").load(log.path)
@@ -87,7 +87,7 @@ def changes(
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
     end = min(end, last.state.closed_lsn)
     _check_complete(states, table, topic, first, end)
-    # The cut that closes the last point has all of them; what comes later is never looked at.
+    # The cut that closes the last point has all changes up to it, so later cuts are not read.
     through = _batch(states, "min", f"lsn >= {literal(end)}")
     events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
     since = -1
@@ -95,7 +95,7 @@ def changes(
         since = _batch(states, "max", f"lsn <= {literal(first)}")
     values = events.where(f"batch > {since}")
     schemas = SchemaStore(spark, log.path, f"{lake.rstrip('/')}/_tailrace/schemas")
-    # Where the table did not change, its columns are told by what came before.
+    # If the table did not change in the range, earlier events give its columns.
     found = _writers(values, schemas, topic) or _writers(events, schemas, topic)
     own = [writer for writer in found if writer.version.table == table]
     if not own:
@@ -125,7 +125,7 @@ def _writers(events: DataFrame, schemas: SchemaStore, topic: str) -> list[Writer
 
 
 def _lsn_of(states: DataFrame, point: Point) -> str:
-    """The newest closed LSN at or before a point."""
+    """Find the newest closed LSN at or before a point."""
     if isinstance(point, str):
         return str(Lsn.parse(point))
     reached = states.where(
@@ -139,7 +139,7 @@ def _lsn_of(states: DataFrame, point: Point) -> str:
 
 
 def _batch(states: DataFrame, of: str, condition: str) -> int:
-    """The least or greatest batch id of some cuts; 0 when there is none."""
+    """Find the least or greatest batch id of cuts; 0 if there is none."""
     row = states.where(condition).selectExpr(f"{of}(batch) AS batch").first()
     return 0 if row is None or row["batch"] is None else int(row["batch"])
 
@@ -151,8 +151,8 @@ def _check_complete(
     begins = "" if oldest is None else oldest["lsn"]
     if first is not None and first < begins:
         raise ChangesUnknown(
-            f"the log begins at LSN {begins}, which is later than {first}: older days were removed"
-            " (sink.commit_retention_days), or the lake began there"
+            f"the log starts at LSN {begins}, which is later than {first}: older days were deleted"
+            " (sink.commit_retention_days), or the lake started there"
         )
     in_range = states.where(f"lsn > {literal(first or begins)} AND lsn <= {literal(end)}")
     lossy = in_range.where("get_json_object(state, '$.lost') <> '{}'")
@@ -173,10 +173,10 @@ def _check_counts(
     schemas: SchemaStore,
     first: str,
 ) -> None:
-    """Refuse where the log lacks changes that the publisher counted.
+    """Compare the log with the publisher's counts.
 
     Raises:
-        ChangesUnknown: it does.
+        ChangesUnknown: the log lacks changes, or has others.
     """
     ids = [row["schema_id"] for row in progress.select("schema_id").distinct().collect()]
     if not ids:
@@ -192,8 +192,8 @@ def _check_counts(
     raise ChangesUnknown(
         f"the log has {held}, in the cut at LSN {lsn}: records of topic {topic} were removed"
         " (compaction or retention) or written by somebody else before the sink read them."
-        f" Fix: ask for the changes after LSN {gap['last_lsn']}, where the last such cut ends;"
-        " what the table held there is in read(spark, lake).as_of(lsn=...)"
+        f" Fix: read the changes after LSN {gap['last_lsn']}, where the last such cut ends, and the"
+        " table at that LSN with read(spark, lake).as_of(lsn=...)"
     )
 
 

@@ -1,8 +1,8 @@
-"""A cut: all lake tables as they stood at one LSN of the source.
+"""A cut: all lake tables at one LSN of the source.
 
-A cut is the tables at the versions that a commit row names, and the log's tail: the changes behind
-that row, up to the cut. Whoever reads the bare tables is a fold behind, and may see two cuts for
-the seconds in which a batch is applied.
+A cut consists of the tables at the versions of a commit row, and of the log's tail: the changes
+after that row, up to the cut. Readers of the bare tables lag by up to one fold. While a batch is
+applied they may see two cuts.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _REFUSES_OLD_VERSIONS: Final = (
 )
 _SETTING_LOCK: Final = threading.Lock()
 _VIEWS: Final = "tailrace.views"
-"""Setting of a session, like its views: the name of each view, with its lake and its prefix."""
+"""Setting of a session with the lake, prefix and name of each view that was created in it."""
 
 _log = structlog.get_logger("tailrace.sink")
 
 
 class CutUnknown(SinkError):
-    """The lake has no cut at or before what was asked for, or not the table."""
+    """The lake has no cut at or before the point, or the cut lacks the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Cut:
 
     Attributes:
         batch: batch id of the commit row.
-        closed_lsn: every change up to this LSN is in, none after it.
-        closed_commit_time: when the source committed that LSN (naive, in the process's zone, as
-            PySpark gives timestamps); None when the source has committed nothing yet.
-        versions: table path below the lake to its version.
-        tail: what the log has beyond those versions; None when that is nothing.
+        closed_lsn: the cut has every change up to this LSN and none after it.
+        closed_commit_time: when the source committed that LSN, without a zone, in that of the
+            process, like PySpark's timestamps; None if the source has committed nothing yet.
+        versions: path below the lake to the version of each table.
+        tail: the changes of the log that these versions lack; None if there are none.
     """
 
     spark: SparkSession
@@ -66,33 +66,33 @@ class Cut:
 
     @property
     def tables(self) -> list[TableName]:
-        """The tables in the cut, append-only companions left out."""
+        """Tables in the cut, without append-only companions."""
         paths = [path for path in self.versions if not path.endswith(CHANGES_SUFFIX)]
         found = {TableName(*map(unescape, path.split("/"))) for path in paths}
         return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
     def read(self, table: TableName | str, *, is_changes: bool = False) -> DataFrame:
-        """One table in this cut.
+        """Read one table of this cut.
 
         Args:
-            table: the source table, or ``database.schema.table``.
-            is_changes: its append-only companion instead.
+            table: or its name, ``database.schema.table``.
+            is_changes: whether to read its append-only companion instead.
 
         Raises:
-            CutUnknown: the table is not in this cut; a record that is no change of it, or a schema
-                change that the lake cannot follow, stops it, and the fold will say so.
+            CutUnknown: the table is not in this cut, or a bad record or a schema change in the
+                tail will stop it.
         """
         table = TableName.of(table)
         try:
             return self._read(table, Kind.CHANGES if is_changes else None)
         except (TableError, UnsupportedType) as error:
             raise CutUnknown(
-                f"table {table} is not in the cut at LSN {self.closed_lsn}: it stops before it:"
+                f"table {table} is not in the cut at LSN {self.closed_lsn}, as it stops before it:"
                 f" {error}"
             ) from error
 
     def _read(self, table: TableName, kind: Kind | None) -> DataFrame:
-        """One table; without a kind, what the source table itself has become."""
+        """Read one table; without a kind, the source table itself."""
         path = table_path(table, kind or Kind.MIRROR)
         version = self.versions.get(path)
         in_tail = None if self.tail is None else self.tail.tables.get(table)
@@ -126,15 +126,16 @@ class Cut:
         )
 
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
-        """Temporary views of all tables of this cut in the session, for SQL.
+        """Create temporary views of all tables of this cut, for SQL.
+
+        A call with the same prefix on another cut of this lake replaces all views, and drops those
+        of tables that are not in the other cut. So no join reads two cuts.
 
         Args:
-            prefix: what their names begin with; then schema, underscore, table.
+            prefix: of all names, before schema, underscore and table.
 
         Returns:
-            The name of each table's view. A call with the same prefix on another cut of this lake
-            replaces all views, and drops those of tables that are not in the other cut: no join
-            reads two cuts. Where schema and table of several give one name (``a_b.c`` and
+            The name of each table's view. If several would have the same name (``a_b.c`` and
             ``a.b_c``), each has a number at its end.
         """
         frames: dict[str, DataFrame] = {}
@@ -158,19 +159,19 @@ class Cut:
         return views
 
     def _new_in_tail(self, tail: Tail) -> set[TableName]:
-        """Tables whose first rows are in the log only."""
+        """Tables whose rows are only in the log."""
         return {table for table, found in tail.tables.items() if found.writers}
 
     def _at(self, path: str, version: int) -> DataFrame:
-        # Without a version Delta reads the one that is current when the DataFrame is run, not when
-        # it was made. The current version costs nothing, an older one 0.3 s to rebuild (measured).
+        # Without a version Delta would read the current one of each run of the DataFrame. Delta has
+        # the current version in memory; an older one takes 0.3 s to rebuild (measured).
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
 
 
 def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:
-    """A name for each, which no other has in any case of its letters: Spark does not tell cases."""
+    """Choose names that differ regardless of case, as Spark ignores it."""
     names = {table: f"{prefix}{table.schema}_{table.table}" for table in tables}
     shared = Counter(name.casefold() for name in names.values())
     met: Counter[str] = Counter()
@@ -184,12 +185,11 @@ def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str
 
 @contextmanager
 def _time_travel_by_cuts(spark: SparkSession) -> Iterator[None]:
-    """Let a version be read that is older than the tables' deleted-file retention.
+    """Allow reads of versions whose commit is older than the deleted-file retention.
 
-    Delta refuses it by the age of its commit, though its files are kept for that long since they
-    were replaced: a table that had been quiet would lose its cuts with its next change. What a
-    commit row names is within the retention. Delta looks once, when a DataFrame is made; it must
-    belong to the caller's session, whose setting is therefore put back.
+    Delta refuses them by the age of the commit. But files are retained from their removal on, so
+    the cuts of a table that was quiet for long are still readable. Delta checks once, when a
+    DataFrame is created in the caller's session. So the setting is restored afterwards.
     """
     with _SETTING_LOCK:
         before = spark.conf.get(_REFUSES_OLD_VERSIONS, None)

@@ -1,4 +1,4 @@
-"""What rows were when: the validity intervals of a table whose every change is kept."""
+"""Validity intervals of the rows of a table with an append-only companion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tailrace_sink.tables.lake_table import COMMIT_TIME, LSN, OPERATION, POSITIO
 
 
 def history(changes: DataFrame, key: list[str]) -> DataFrame:
-    """Validity intervals (SCD type 2) over an append-only table.
+    """Compute validity intervals (SCD type 2) of the rows of an append-only table.
 
     Args:
         changes: rows of a ``.changes`` table.
@@ -17,9 +17,9 @@ def history(changes: DataFrame, key: list[str]) -> DataFrame:
 
     Returns:
         The rows with ``_cdc_valid_from_lsn``, ``_cdc_valid_to_lsn``, ``_cdc_valid_from`` and
-        ``_cdc_valid_to``; the last two are commit times, open ends are NULL. Deletes end an
-        interval and are no rows themselves. A row that left while nobody followed its table ends
-        with the snapshot that no longer found it.
+        ``_cdc_valid_to``; the last two are commit times, open ends are NULL. A delete ends an
+        interval and is no row itself. A row that the source lost unseen ends with the snapshot that
+        no longer found it.
     """
 
     def following(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""What the log has beyond the tables' versions of a commit row: planned as the fold would do it."""
+"""The log's tail: the changes after a commit row, planned as in the fold."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ class Tail:
 
     Args:
         spark: the reader's session.
-        log: the log's table.
-        last: its newest state row.
-        plan: what a fold would do.
-        schemas: the lake's writer schemas.
+        last: the newest state row of the log.
+        plan: the plan of a fold.
     """
 
     def __init__(
@@ -62,11 +60,11 @@ class Tail:
         self.tables = {batch.table: batch for batch in listed}
 
     def values(self, name: TableName) -> DataFrame:
-        """The events of one table, as the fold will take them.
+        """Read the events of one table, as the fold will apply them.
 
         Raises:
-            LedgerMismatch: the log has others than the ledger counts.
-            BadRecord: one is no change of the table, and it is not put aside.
+            LedgerMismatch: the events differ from the ledger.
+            BadRecord: a record is no change of the table, and dead letters are not configured.
         """
         tail = self.tables[name]
         found, writers = tail.topic_range, tail.all_writers
@@ -98,7 +96,7 @@ class Tail:
         )
 
     def _local_values(self) -> pa.Table:
-        """All events at once: of fifty tables as fast as of one."""
+        """Read the events of all tables at once, as fast as those of one."""
         with self._lock:
             if self._local is None:
                 ranges = [found for found in self.plan.topics if found.partitions]
@@ -107,9 +105,9 @@ class Tail:
 
 
 def milliseconds(moment: datetime) -> int:
-    """A time in whole milliseconds since the epoch; without a zone it is UTC.
+    """Convert a time to whole milliseconds since 1970; without a zone it is UTC.
 
-    Not by way of a float: 1.007 s would be 1006 ms.
+    A float would turn 1.007 s into 1006 ms.
     """
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (zoned - _EPOCH) // timedelta(milliseconds=1)
@@ -117,18 +115,18 @@ def milliseconds(moment: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Up to where to read; the newest when nothing is given.
+    """The point up to which to read; without values, the newest one.
 
     Attributes:
-        lsn: source LSN, text.
-        commit_ms: commit time at the source, milliseconds UTC.
+        lsn: source LSN as text.
+        commit_ms: source commit time, milliseconds UTC.
     """
 
     lsn: str | None = None
     commit_ms: int | None = None
 
     def has(self, closed_lsn: str, commit_ms: int | None) -> bool:
-        """Whether something that closes an LSN is not behind it."""
+        """Whether a closed LSN is at or before the point."""
         if self.lsn is not None and closed_lsn > self.lsn:
             return False
         return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
@@ -136,12 +134,7 @@ class Point:
 
 @dataclass(slots=True)
 class TailReader:
-    """Finds the tails of one lake; keeps what does not change.
-
-    Attributes:
-        spark: the reader's session.
-        lake: its address.
-    """
+    """Finds the tails of one lake, and caches what does not change."""
 
     spark: SparkSession
     lake: str
@@ -149,10 +142,10 @@ class TailReader:
     _schemas: SchemaStore | None = field(default=None, init=False)
 
     def tail(self, state: SinkState, point: Point) -> Tail | None:
-        """What the log has behind a commit row and up to a point, or None when that is nothing.
+        """Return the tail after a commit row up to a point; None if it is empty.
 
         Raises:
-            SinkError: the log does not go back to the commit row, or lacks a schema.
+            SinkError: the log starts after the commit row, or lacks a schema.
         """
         if self._log is None:
             self._log = LogTable.of_lake(self.spark, f"{self.lake}/_tailrace/log")
@@ -165,7 +158,7 @@ class TailReader:
         names = TopicNames(last.prefix)
         slices = LogSlices(self._log, names.progress, self._schemas.schema_by_id)
         backlog = Backlog(state)
-        # Cuts and batches are numbered alike; of several shards one may be behind the other.
+        # Cuts and batches have the same numbers, but one of several shards may lag.
         through = state.batch if len(state.shards) < 2 else 0
         while (found := slices.after(through)) is not None:
             through, records = found
@@ -174,7 +167,7 @@ class TailReader:
                 for record in records
                 if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
             )
-        # The commit row names no version of a table that has parts only: the log has all of it.
+        # A table of which only parts are applied has no version in the commit row. The log has all.
         held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
         state = replace(state, held=held)
         plan = plan_batch(state, backlog, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
@@ -184,5 +177,5 @@ class TailReader:
 
 
 def _every_one(_table: TableName) -> bool:
-    """The log has what the configuration wanted."""
+    """Select every table: the log only has those that the configuration selects."""
     return True

@@ -1,4 +1,4 @@
-"""Reading a lake: the cut at an LSN or a time of the source, or the newest one."""
+"""Reader of a lake's cuts: at an LSN or a time of the source, or the newest one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LakeReader:
 
     Args:
         spark: a session with Delta.
-        lake: the lake's address, as in the sink's configuration.
+        lake: address, as in the sink's configuration.
     """
 
     def __init__(self, spark: SparkSession, lake: str) -> None:
@@ -30,27 +30,27 @@ class LakeReader:
         self._tails = TailReader(spark, self._lake)
 
     def dead_letters(self) -> DataFrame:
-        """The records that could not be applied and were put aside (``sink.on_bad_record``).
+        """Read the dead letters: records that could not be applied (``sink.on_bad_record``).
 
         Returns:
-            topic, partition, offset, lsn (of the cut that lacks it), table, reason, key, value,
-            schema_id and at; no rows while there are none.
+            topic, partition, offset, lsn (of the cut that lacks the record), table, reason, key,
+            value, schema_id and at.
         """
         return dead_letters(self._spark, dead_letters_path(self._lake))
 
     def as_of(
         self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
     ) -> Cut:
-        """The newest cut at or before a point; it stays what it is while the lake goes on.
+        """Return the newest cut at or before a point. It does not change while the sink runs.
 
         Args:
-            when: ``latest``, the only word there is.
-            lsn: source LSN, text.
-            time: commit time at the source; without a zone it is UTC.
+            when: only ``latest`` is supported.
+            lsn: source LSN as text.
+            time: source commit time; UTC without a zone.
 
         Raises:
             CutUnknown: there is none.
-            ValueError: another word, or both points.
+            ValueError: ``when`` is another word, or both points are given.
         """
         if when != "latest" or (lsn is not None and time is not None):
             raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
@@ -84,22 +84,22 @@ class LakeReader:
 
 
 def read(spark: SparkSession, lake: str) -> LakeReader:
-    """A reader of a lake: ``read(spark, lake).as_of("latest").read(table)``.
+    """Open a lake: ``read(spark, lake).as_of("latest").read(table)``.
 
     Args:
-        spark: a session with Delta and spark-avro, as the sink has it.
+        spark: a session with Delta and spark-avro.
         lake: the lake's address, as in the sink's configuration.
     """
     return LakeReader(spark, lake)
 
 
 def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) -> Cut:
-    """The cut of a commit row: what the tables alone have.
+    """Return the cut of a commit row, without the log's tail.
 
     Args:
         spark: a session with Delta.
         lake: the lake's address, as in the sink's configuration.
-        up_to_lsn: the newest at or before this LSN, text form; None takes the newest.
+        up_to_lsn: the cut is the newest at or before this LSN; None: the newest.
 
     Raises:
         CutUnknown: there is none.
@@ -111,7 +111,7 @@ def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) ->
 def _commit_row(
     spark: SparkSession, lake: str, point: Point, *, may_be_empty: bool = False
 ) -> Row | None:
-    """The newest row at or before a point; None where there is no row at all, and there may be."""
+    """Read the newest row at or before a point; None if the table may be, and is, empty."""
     path = f"{lake}/_tailrace/commits"
     if table_version(spark, path) < 0:
         raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")

@@ -1,7 +1,7 @@
-"""A lake table's rows with the log's tail on top: what the fold would have made of them.
+"""A lake table's rows with the log's tail applied, as the fold would do it.
 
-The same decoding and reduction as the fold's; instead of a MERGE, the rows that the tail does not
-touch, and the tail's own. Nothing is written.
+Decoding and reduction are those of the fold. Instead of a MERGE, the rows that the tail does not
+change are combined with the tail's own. Nothing is written.
 """
 
 from __future__ import annotations
@@ -37,12 +37,7 @@ _TAIL: Final = "_tailrace_tail"
 
 @dataclass(frozen=True, slots=True)
 class BaseTable:
-    """A lake table at the version of a commit row.
-
-    Attributes:
-        table: what it is.
-        rows: all of it.
-    """
+    """A lake table at the version of a commit row, with all its rows."""
 
     table: LakeTable
     rows: DataFrame
@@ -56,21 +51,18 @@ def with_tail(
     cut_lsn: str,
     kind: Kind,
 ) -> DataFrame:
-    """The rows of one lake table at a cut.
+    """Compute the rows of one lake table at a cut.
 
     Args:
-        base: the table at the version of the commit row; None when it was not there.
-        tail: what the log has of it.
-        values: the tail's events.
-        deletes: what becomes of deleted rows: hard or soft.
-        cut_lsn: LSN of the cut.
-        kind: what the lake table has a row for.
+        base: the table at the version of the commit row; None if it did not exist.
+        tail: the table's part of the log's tail.
+        values: events of the tail.
 
     Raises:
         UnsupportedSchemaChange: the table cannot follow the tail; the fold will stop it.
     """
     if not tail.writers:
-        # Found empty by its snapshot.
+        # Its snapshot found no row.
         if base is None:
             raise ValueError("neither a table nor an event of it")
         return _all_deleted(base.rows, deletes, cut_lsn)
@@ -134,7 +126,7 @@ def _of(side: str, name: str) -> Column:
 
 
 def _without(values: DataFrame, from_offsets: Mapping[int, int] | None) -> DataFrame:
-    """What stands before a whole table is older than it: the whole replaces it."""
+    """Remove the changes before a whole table, which replaces them."""
     if not from_offsets:
         return values
     before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
@@ -142,7 +134,7 @@ def _without(values: DataFrame, from_offsets: Mapping[int, int] | None) -> DataF
 
 
 def _aligned(base: BaseTable, table: LakeTable) -> DataFrame:
-    """The base with the columns that the table has after the tail's schema versions."""
+    """Convert the base to the columns after the tail's schema versions."""
     known = {column.column_id: column.name for column in base.table.columns}
     columns = [
         f"CAST({quote(known[column.column_id]) if column.column_id in known else 'NULL'}"

@@ -1,1 +1,1 @@
-"""From framed Avro records to rows, and from rows to the last change of each key."""
+"""Framed Avro records to rows, and rows to the last change of each key."""

@@ -1,7 +1,7 @@
-"""Which records of a topic are no changes of their table, and why: pure DataFrame to DataFrame.
+"""Records of a topic that are no changes of their table, with the reason. Pure.
 
-Asked only where something is wrong: the counts differ from the ledger's, or writing failed. What is
-wrong is found in the records themselves, not read off an exception.
+They are looked for only if counts differ from the ledger or a write failed. The reason comes from
+the records themselves, not from an exception.
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ _OPERATIONS: Final = ("c", "u", "d", "r")
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Tells the records of one source table that are no changes of it.
+    """Filter of records that are no changes of a source table.
 
     Attributes:
-        table: the source table.
-        topic: its topic.
-        writers: its writer schemas.
-        other_writers: those of other tables in the same topic: their records are theirs to judge.
-        missing: writer schemas that the ledger names and nobody has: id to why.
+        other_writers: writer schemas of other tables in the same topic, whose records are ignored.
+        missing: id of each writer schema that could not be found, to the reason.
     """
 
     table: TableName
@@ -44,7 +41,7 @@ class Screen:
     missing: Mapping[int, str] = field(default_factory=dict)
 
     def judged(self, values: DataFrame) -> DataFrame:
-        """The records with a column more: what is wrong with each, NULL where nothing is.
+        """Add the column of the reason why a record is bad; NULL if it is good.
 
         Args:
             values: framed messages in column ``value``, without tombstones.
@@ -52,7 +49,7 @@ class Screen:
         header = f"substring(value, 1, {FRAME_BYTES})"
         body = F.expr(f"substring(value, {FRAME_BYTES + 1})")
         none = F.lit(None).cast("string")
-        # A column each, so that an event is decoded once however often it is looked at.
+        # One column for each writer schema, so that an event is decoded only once.
         events = {
             _event(writer): F.when(
                 F.expr(f"{header} = {writer.header}"),
@@ -66,7 +63,7 @@ class Screen:
         for schema_id, why in sorted(self.missing.items()):
             text = (
                 f"the registry does not have schema {schema_id} ({why}): it was deleted before the"
-                " lake had it"
+                " lake stored it"
             )
             of_it = F.expr(f"{header} = X'{frame_header(schema_id).hex()}'")
             reason = reason.when(of_it, F.lit(text))
@@ -77,19 +74,19 @@ class Screen:
         return values.withColumns(events).withColumn(REASON, reason).drop(*events)
 
     def bad(self, values: DataFrame) -> DataFrame:
-        """The bad ones, with what is wrong."""
+        """Select the bad records, with their reasons."""
         return self.judged(values).where(f"{REASON} IS NOT NULL")
 
     def good(self, values: DataFrame) -> DataFrame:
-        """The others."""
+        """Select the good records."""
         return self.judged(values).where(f"{REASON} IS NULL").drop(REASON)
 
     def first(self, values: DataFrame, also: str | None = None) -> BadRecord | None:
-        """The first bad record, or None when there is none.
+        """Return the error of the first bad record, or None.
 
         Args:
             values: partition, offset and value.
-            also: what else is known, for the message.
+            also: further text of the message.
         """
         bad = self.bad(values).orderBy("partition", "offset").limit(1)
         for row in bad.select("partition", "offset", REASON).collect():
@@ -99,12 +96,12 @@ class Screen:
 
     @property
     def _judges_what_is_nobodys(self) -> bool:
-        """Whether records of nobody are this table's to judge: of tables in a topic the first's."""
+        """Whether records of no table count as this one's: the first table of a topic has them."""
         return all(self.table <= writer.version.table for writer in self.other_writers)
 
 
 def _judged(writer: WriterSchema) -> Column:
-    """What is wrong with a record that names a writer schema."""
+    """Expression of the reason why a record with a known writer schema is bad."""
     event = F.col(_event(writer))
     op, source = event.getField("op"), event.getField("source")
     image = F.coalesce(event.getField("after"), event.getField("before"))

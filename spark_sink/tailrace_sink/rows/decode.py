@@ -1,7 +1,7 @@
-"""From framed Avro messages to rows of a lake table's shape, by writer schema id.
+"""Decoding of framed Avro messages to rows of a lake table, by writer schema id.
 
-Each writer schema is decoded with itself and its columns are matched to the lake's by column id, so
-that renames, exchanged names, widened types and missing columns need no Avro aliases.
+Each message is decoded with its writer schema, and its columns are matched to the lake's by column
+id. So renames, exchanged names, widened types and missing columns need no Avro aliases.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _OF_SOURCE: Final = frozenset(
         *("ts_ms", "changed", "unavailable"),
     }
 )
-"""What rows are made of; the other two thirds of ``source`` are skipped, not decoded."""
+"""Fields of ``source`` that rows need; the others are skipped without decoding."""
 UNAVAILABLE = "_cdc_unavailable"
-"""Names of the columns whose value the change table did not hold; never stored."""
+"""Column with the names of columns whose value the change table did not hold; never stored."""
 
 POSITION_SQL = (
     "unhex(concat("
@@ -60,9 +60,8 @@ class WriterSchema:
     """A registered envelope schema.
 
     Attributes:
-        schema_id: its id in the registry.
         avro: the schema as JSON text.
-        version: the table's schema version that it tells of.
+        version: the table's schema version that the schema describes.
     """
 
     schema_id: int
@@ -71,16 +70,16 @@ class WriterSchema:
 
     @property
     def header(self) -> str:
-        """The frame header of its messages, as a SQL literal."""
+        """Frame header of its messages, as a SQL literal."""
         return f"X'{frame_header(self.schema_id).hex()}'"
 
 
 def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterSchema:
-    """The writer schema of a registered envelope.
+    """Parse a registered envelope schema.
 
     Raises:
-        ForeignRecord: not an envelope of ours.
-        UnsupportedEventForm: an event of ours in another form.
+        ForeignRecord: it is no envelope of Tailrace's publisher.
+        UnsupportedEventForm: the publisher's events have another form.
     """
     try:
         check_form(schema, topic)
@@ -90,11 +89,11 @@ def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterS
 
 
 def check_form(schema: Mapping[str, Any], topic: str) -> None:
-    """Refuse the registered schema of events that are not read.
+    """Refuse the registered schema of events in another form.
 
     Raises:
         UnsupportedEventForm: the events have another form, or are not Avro.
-        ValueError: they have one that is not known here.
+        ValueError: their form is unknown.
     """
     found = EventShape.of(schema).differences(_READ)
     if found:
@@ -111,9 +110,8 @@ def change_rows(
 
     Args:
         values: framed messages in column ``value``, without tombstones.
-        table: gives the columns and their types.
         writers: the table's writer schemas in these messages.
-        other_writers: those of other tables in the same topic, whose messages are passed over.
+        other_writers: those of other tables in the same topic, whose messages are skipped.
 
     Returns:
         The table's columns, ``_cdc_*`` columns, ``_cdc_changed`` and ``_cdc_unavailable``. A
@@ -145,12 +143,12 @@ def _decoded(values: DataFrame, table: LakeTable, writer: WriterSchema) -> DataF
 
 @lru_cache(maxsize=4096)
 def _rows_only(avro: str) -> str:
-    """An envelope's schema with nothing but what rows are made of."""
+    """Reduce an envelope's schema to the fields that rows need."""
     return json.dumps(nested_only(json.loads(avro), _FIELDS, _OF_SOURCE))
 
 
 def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
-    """SQL expressions over image, source and op that make a row of the lake table."""
+    """SQL expressions over image, source and op for the columns of the lake table."""
     fields = {column.column_id: avro_name(column.name) for column in version.columns}
     rows = []
     for column in table.columns:
@@ -187,7 +185,7 @@ def _by_lake_name(table: LakeTable, version: TableSchema) -> str:
 
 
 def within_cut(changes: DataFrame, after_lsn: str | None, up_to_lsn: str | None) -> DataFrame:
-    """Only the changes and snapshot rows of (after_lsn, up_to_lsn]."""
+    """Select the changes and snapshot rows of (after_lsn, up_to_lsn]."""
     if after_lsn is not None:
         # Snapshot rows too: a second copy would bring back a row whose delete came with the first.
         # None is lost: no record after the one that was cut has an event at or below this LSN.

@@ -1,4 +1,4 @@
-"""What the keys of events tell before the events are decoded: a fraction of their bytes."""
+"""Checks of event keys without decoding the events: keys are a fraction of their bytes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ _BODY = f"substring(key, {FRAME_BYTES + 1})"
 def repeats_keys(
     values: DataFrame, writers: Sequence[WriterSchema], table: LakeTable, changes: DataFrame
 ) -> bool:
-    """Whether two changes may be of one key; by hash, so that the pass holds numbers only.
+    """Whether two changes may have the same key; by hash, so that only numbers are grouped.
 
     Args:
-        values: the messages.
-        writers: their writer schemas.
-        table: the lake table.
-        changes: the messages decoded, for where their keys do not tell.
+        changes: the decoded messages, for use if the messages have no comparable keys.
     """
     hashed = F.xxhash64(*(quote(name) for name in table.key))
     if _has_keys(values, writers):
-        # Of one schema version the same key is the same bytes: nothing has to be decoded.
+        # In one schema version the same key has the same bytes, so nothing must be decoded.
         changes, hashed = values, F.xxhash64(F.expr(_BODY))
     twins = changes.groupBy(hashed.alias("hash")).count().where("count > 1").limit(1)
     return bool(twins.collect())
@@ -41,7 +38,7 @@ def repeats_keys(
 def key_extremes(
     values: DataFrame, writers: Sequence[WriterSchema], table: LakeTable
 ) -> list[KeyBound]:
-    """Between which values each key column is; none where the messages' keys do not tell."""
+    """Compute the bounds of each key column; empty if the messages have no comparable keys."""
     if not _has_keys(values, writers):
         return []
     (writer,) = writers
@@ -54,7 +51,7 @@ def key_extremes(
         F.col(f"key.{quote(names[column.column_id])}").cast(column.type).alias(column.name)
         for column in columns
     ]
-    # A key that is none is a NULL, of which there is no extreme.
+    # A key that cannot be decoded is NULL, and a column with NULLs has no bound.
     keys = values.select(from_avro(F.expr(_BODY), schema, {"mode": "PERMISSIVE"}).alias("key"))
     return extremes_by_spark(keys.select(*fields), table)
 

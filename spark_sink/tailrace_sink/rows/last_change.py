@@ -1,10 +1,10 @@
-"""The last change of each key: pure DataFrame to DataFrame.
+"""The last change of each key. Pure.
 
-The maximum of a struct that begins with the position is the last change; it beats a window and
-``max_by`` (measured). Positions are unique within a table, so no later field is ever compared.
+The maximum of a struct that starts with the position is the last change. It is faster than a window
+and than ``max_by`` (measured). Positions are unique within a table, so no later field is compared.
 
-A large column that a change does not carry (``unavailable``) takes its last available value of the
-same batch; when there is none, the MERGE keeps the lake's.
+A large column that a change lacks (``unavailable``) gets its last available value in the batch. If
+there is none, the MERGE keeps the lake's value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST = "_cdc_last"
 
 
 def available_flag(index: int) -> str:
-    """Name of the column that says whether the n-th large column has a value in this batch."""
+    """Name of the flag whether the n-th large column has a value in this batch."""
     return f"_cdc_available_{index}"
 
 
@@ -34,12 +34,11 @@ def latest_changes(changes: DataFrame, table: LakeTable, large: Sequence[str]) -
     """Reduce changes to the last one of each key.
 
     Args:
-        changes: as :func:`tailrace_sink.rows.decode.change_rows` gives them.
-        table: a table with a key.
-        large: the large columns to look at; empty when no schema version has any.
+        changes: as returned by :func:`tailrace_sink.rows.decode.change_rows`.
+        large: names of the large columns.
 
     Returns:
-        The table's columns, the ``_cdc_*`` columns, and one flag per large column.
+        The table's columns, the ``_cdc_*`` columns, and one flag for each large column.
     """
     key = [F.col(quote(name)) for name in table.key]
     rest = [name for name in [c.name for c in table.columns] if name not in set(table.key)]

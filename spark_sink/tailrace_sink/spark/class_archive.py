@@ -1,10 +1,9 @@
-"""Class data sharing: what Spark's JVM has loaded, kept for those that start after it.
+"""Class data sharing: an archive of the classes that Spark's JVM loads, for faster starts.
 
-A sink loads some 24,000 classes until its first MERGE, a third of what its JVM does meanwhile
-(ADR 0052). ``class_recording`` has one Spark do what every sink does first, and its JVM write the
-classes into an archive beside the jars. Later JVMs map that file instead of reading, checking and
-linking the classes again. The JVM itself decides whether an archive is its own: with another Java,
-or other jars, it starts as if there were none.
+A sink loads some 24,000 classes up to its first MERGE (ADR 0052). ``class_recording`` runs the
+first steps of a sink, after which its JVM writes the classes into an archive next to the jars.
+Later JVMs map that file instead of reading, verifying and linking the classes. The JVM decides
+whether an archive fits. With another Java or other jars it starts without it.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _NAME: Final = "classes.jsa"
 _MAPPED: Final = "-XX:SharedArchiveFile="
 QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
-"""An archive of another Java is no trouble, and neither is a class that cannot be kept in one."""
+"""Silences warnings of archives of another Java, and of classes that cannot be archived."""
 
 
 def archive_of(jars: Sequence[str | Path]) -> Path | None:
-    """Where the archive of a Spark with these jars is, or would be; None without jars."""
+    """Return the path of the archive for these jars, existing or not; None without jars."""
     return Path(jars[0]).parent / _NAME if jars else None
 
 
 def start_settings(jars: Sequence[str | Path], settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings by which a JVM that is about to start maps the archive; none where there is none.
+    """Return the settings with which a new JVM maps the archive; empty if there is none.
 
     Args:
-        jars: ours, as at ``class_recording.record``.
-        settings: those that the session has besides. No archive fits a class path of their own.
+        jars: as passed to ``class_recording.record``.
+        settings: the session's other settings. No archive fits a class path among them.
     """
     archive = archive_of(jars)
     options = settings.get(JAVA_OPTIONS, "")
@@ -46,7 +45,7 @@ def start_settings(jars: Sequence[str | Path], settings: Mapping[str, str]) -> d
 
 
 def archive_in(java_options: str) -> str | None:
-    """The archive that a JVM which runs was told of by its options, or None."""
+    """Return the archive named in the options of a running JVM, or None."""
     for option in shlex.split(java_options):
         if option.startswith(_MAPPED):
             return option.removeprefix(_MAPPED)
@@ -54,15 +53,14 @@ def archive_in(java_options: str) -> str | None:
 
 
 def class_path(jars: Sequence[str | Path]) -> str:
-    """A class path that says Spark's jars one by one, and ours.
+    """Build a class path that lists Spark's jars one by one, then the sink's.
 
-    Spark says ``jars/*``, in whatever order the folder has them on this file system, and an archive
-    fits one order. What follows on the class path, and is never reached, does not matter to it. And
-    classes of ``spark.jars`` have a loader of their own, which cannot share; ours stay there for
-    executors.
+    Spark itself uses ``jars/*``, whose order depends on the file system, while an archive fits one
+    order only. Entries that follow do not matter. The classes of ``spark.jars`` have a loader that
+    cannot use an archive, so the sink's jars are on the class path too.
     """
     of_spark = sorted(Path(_home_of_spark(), "jars").glob("*.jar"))
-    # As Spark itself has it: others have parts of this one in them.
+    # Spark's own function, so that the path is the same.
     of_spark.sort(key=lambda jar: not jar.name.startswith("slf4j-api-"))
     return os.pathsep.join(map(str, [*of_spark, *jars]))
 

@@ -1,4 +1,4 @@
-"""Errors of Spark's JVM as errors of ours, told apart by class names and error conditions."""
+"""Translation of errors of Spark's JVM to the sink's, by class names and error conditions."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ _LOST: Final = frozenset(
 
 
 def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
-    """The sink's error for one of Spark's.
+    """Translate an error of Spark.
 
     Args:
-        step: what was being done, for the message.
-        error: as PySpark or py4j raised it.
+        step: name of the step in the message.
     """
     throwable = _throwable(error)
     causes = _causes(throwable)
@@ -59,12 +58,12 @@ def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
 
 
 def lacks_file(classes: Iterable[str]) -> bool:
-    """Whether a file was not there, by the Java classes of an error's causes."""
+    """Whether a missing file is among the Java classes of an error's causes."""
     return any(name.endswith("FileNotFoundException") for name in classes)
 
 
 def cause_classes(error: PySparkException | Py4JError) -> list[str]:
-    """Java classes of an error's chain of causes, outermost first; none when Java had no part."""
+    """Return the Java classes of an error's causes, outermost first; empty without Java."""
     return [name for name, _ in _causes(_throwable(error))]
 
 
@@ -76,14 +75,14 @@ def _throwable(error: BaseException) -> Any:
 
 
 def _causes(throwable: Any) -> list[tuple[str, str]]:
-    """(class, message) of a Java exception and its causes, outermost first."""
+    """Return (class, message) of a Java exception and its causes, outermost first."""
     causes: list[tuple[str, str]] = []
     try:
         while throwable is not None and len(causes) < _CAUSES_MAX:
             causes.append((str(throwable.getClass().getName()), str(throwable.getMessage())))
             throwable = throwable.getCause()
     except (Py4JError, Py4JNetworkError):
-        # The JVM is gone: what was found so far has to do.
+        # The JVM has ended: return the causes found so far.
         return causes
     return causes
 

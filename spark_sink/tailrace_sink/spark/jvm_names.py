@@ -1,9 +1,8 @@
-"""Names of the JVM that PySpark asks for again and again, looked up once.
+"""Names of the JVM that PySpark uses often, looked up once.
 
-Py4J does not know whether ``py4j``, ``py4j.reflection`` or ``PythonUtils`` is a package or a class,
-and has the JVM look for a class of that name in each of some 250 jars: 0.5 to 3 ms a part of a
-name, each time that it is said. PySpark says some for each column of an expression, and for an
-error of the JVM asks thirteen times which it is, 50 ms. Of a cut that was a tenth (ADR 0052).
+Py4J does not know whether ``py4j``, ``py4j.reflection`` or ``PythonUtils`` is a package or a class.
+So at each use of a name the JVM searches some 250 jars for each of its parts. PySpark uses several
+names for each column of an expression, and thirteen to classify an error (ADR 0052).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _NAMES: Final = (
 
 
 def keep_names(spark: SparkSession) -> None:
-    """Have the view of a session's JVM keep what these names are; again, it does nothing."""
+    """Store these names in the view of a session's JVM. Idempotent."""
     view: Any = spark._jvm  # noqa: SLF001 - it is PySpark's own view that PySpark asks
     for name in _NAMES:
         held = view
@@ -39,12 +38,12 @@ def keep_names(spark: SparkSession) -> None:
             if part not in vars(held):
                 setattr(held, part, getattr(held, part))
             held = vars(held)[part]
-        setattr(view, name, held)  # some are asked for in one piece
+        setattr(view, name, held)  # PySpark looks up some of them by the whole name.
 
 
 def items_of(collection: Any) -> list[Any]:
-    """The items of a Java collection.
+    """Return the items of a Java collection.
 
-    Py4J's own iteration ends with an error of the JVM, which PySpark then examines.
+    Py4J's own iteration ends with an error of the JVM, which PySpark takes time to classify.
     """
     return list(collection.toArray())

@@ -1,4 +1,4 @@
-"""The Spark session: every setting that matters, with its reason."""
+"""The Spark session: the settings that matter, with their reasons."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tailrace_sink.spark.jvm_names import keep_names
 _JARS: Final = "spark.jars"
 _HADOOP: Final = "spark.hadoop."
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Where spark-submit tells the program that it starts how to reach its JVM."""
+"""Environment variable with which spark-submit passes the port of its JVM."""
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 
 _SMALL_BATCH: Final[Mapping[str, str]] = {
-    # For some rows, generating and compiling code costs far more than running it. Together these
-    # halved the processor time of a batch of two tables, from 12 to 6 seconds (measured).
+    # For few rows, generating and compiling code takes far longer than running it. Together these
+    # settings halve the processor time of a small batch (measured).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -36,22 +36,18 @@ _DELETION_VECTORS: Final = "spark.databricks.delta.merge.deletionVectors.persist
 
 
 class TunedSession:
-    """A session of its own whose settings fit either some rows or many.
-
-    Args:
-        spark: any session of the application.
-    """
+    """A session whose settings can be switched between few and many rows."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark.newSession()
-        # Unsetting would fall back to Spark's own defaults, not to the application's settings.
+        # After unsetting, Spark's defaults would hold instead of the application's settings.
         self._for_large = {name: self.spark.conf.get(name) for name in _SMALL_BATCH}
         self._is_small: bool | None = None
         self._rewrites: bool | None = None
         self.tune(is_small=True)
 
     def tune(self, *, is_small: bool) -> None:
-        """Set the session up for some thousand rows, or for more."""
+        """Tune the session for some thousand rows, or for more."""
         if is_small != self._is_small:
             for name, value in (_SMALL_BATCH if is_small else self._for_large).items():
                 if value is not None:
@@ -59,21 +55,21 @@ class TunedSession:
             self._is_small = is_small
 
     def rewrite(self, *, rewrites: bool) -> None:
-        """Let a MERGE write changed files anew, or deletion vectors for what left them."""
+        """Let a MERGE rewrite changed files, or write deletion vectors."""
         if rewrites != self._rewrites:
             self.spark.conf.set(_DELETION_VECTORS, str(not rewrites).lower())
             self._rewrites = rewrites
 
 
 def small_batch_session(spark: SparkSession) -> SparkSession:
-    """A session of the same application whose queries start fast and handle few rows."""
+    """Create a session of the same application, tuned for few rows."""
     return TunedSession(spark).spark
 
 
 def spark_settings(cores: int) -> dict[str, str]:
-    """Our settings; what spark-submit was given and the configuration's ``spark`` override them.
+    """Return the sink's settings, which spark-submit and the section ``spark`` override.
 
-    There is no master among them: where nobody names one, Spark takes ``local[*]``.
+    They do not include a master: without one, Spark uses ``local[*]``.
 
     Args:
         cores: processors of the driver, which size the shuffles of a local master.
@@ -82,9 +78,9 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.app.name": "tailrace-sink",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # No table of ours is there; by default Spark makes a folder where the process was started.
+        # No table is there. By default Spark creates a folder in the working directory.
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).resolve().as_uri(),
-        # Commit times are instants: whoever reads them must see the same text everywhere.
+        # Commit times are instants, so their text must not depend on the machine's zone.
         "spark.sql.session.timeZone": "UTC",
         # A value that does not fit is an error, never a silent NULL.
         "spark.sql.ansi.enabled": "true",
@@ -94,32 +90,32 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
         "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
-        # 200 tasks for a batch of ten rows cost seconds.
+        # 200 tasks (the default) for a batch of ten rows take seconds.
         "spark.sql.shuffle.partitions": str(cores),
-        # Each table's MERGE has some 40 generated classes; with the default of 100, three tables
-        # compile each other's away, batch after batch.
+        # Each table's MERGE has some 40 generated classes. With the default of 100, three tables
+        # evict each other's classes in every batch.
         "spark.sql.codegen.cache.maxEntries": "2000",
         # The state of a small table is rebuilt with this many tasks (default 50).
         "spark.databricks.delta.snapshotPartitions": "2",
-        # The sink keeps the changes of a MERGE itself, once they are reduced (apply).
+        # The sink caches the reduced changes of a MERGE itself (apply).
         "spark.databricks.delta.merge.materializeSource": "none",
-        # Delta's check is about cached tables, whose version may move on; offsets do not.
+        # Delta checks for cached tables, whose version may change. Offsets do not change.
         "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
-        # What is kept is read three times and dropped: finding out how to compress it cost as much
-        # as decoding it.
+        # Cached changes are read three times and dropped. Choosing a compression for them takes as
+        # long as decoding them.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # The log's rows of a cut are of one day: two open files instead of sorting them by day.
         "spark.sql.maxConcurrentOutputFileWriters": "2",
-        # The log's small jobs must not wait behind those of the tables.
+        # The log's small jobs must not wait for those of the tables.
         "spark.scheduler.mode": "FAIR",
-        # How often an idle stream asks Kafka for news; 10 ms, Spark's own, burns a fifth of a core.
+        # How often an idle stream polls Kafka. Spark's default of 10 ms takes a fifth of a core.
         "spark.sql.streaming.pollingDelay": "50ms",
-        # Consumers that are kept open between two cuts, one for each partition (default 64).
+        # Consumers that stay open between two cuts, one for each partition (default 64).
         "spark.kafka.consumer.cache.capacity": "512",
         # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "5",
-        # Each query's plan is written down as text for the user interface, which is off.
+        # Spark formats each query's plan as text for its user interface, which is off.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.retainedJobs": "100",
@@ -132,32 +128,32 @@ def spark_settings(cores: int) -> dict[str, str]:
 
 
 def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSession:
-    """A session with Delta and Kafka.
+    """Create a session with Delta and Kafka.
 
     Args:
-        config: its ``spark`` section overrides our settings; its ``spark.jars`` come beside ours.
-        jars: files for ``spark.jars``: the Kafka connector, spark-avro and Delta with what they
-            need; empty where the cluster already has them.
+        config: its section ``spark`` overrides the sink's settings and adds to ``spark.jars``.
+        jars: files for ``spark.jars``: the Kafka connector, spark-avro, Delta and their
+            dependencies; empty if the cluster has them.
     """
     return session_with(config.spark, jars)
 
 
 def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) -> SparkSession:
-    """A session with our settings, some overrides and jars beside theirs."""
-    # PySpark would print every error with its whole Java stack; the sink tells it in one line.
+    """Create a session with the sink's settings, some overrides, and all jars."""
+    # PySpark prints every error with its whole Java stack; the sink logs it in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder: SparkSession.Builder = SparkSession.builder
     ours = list(jars)
     listed = {_JARS: ",".join(map(str, ours))} if ours else {}
     submitted = _submitted()
     settings = merged_settings(spark_settings(os.cpu_count() or 1), submitted, listed, overrides)
-    if not submitted:  # else its JVM has started
+    if not submitted:  # With spark-submit the JVM is already running.
         settings |= start_settings(ours, settings)
     options = settings.get(JAVA_OPTIONS, "")
     if "log4j2.configurationFile" not in options:
         settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
-    # What a builder gets is on the command line of the JVM, which every user of the machine may
-    # read; keys of object stores are among the settings of Hadoop.
+    # The settings of a builder appear on the JVM's command line, which every user of the machine
+    # can read. Settings of Hadoop include keys of object stores, so they are set later.
     hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP)}
     for name, value in settings.items():
         if name not in hadoop:
@@ -171,7 +167,7 @@ def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) 
 
 
 def merged_settings(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Settings of several layers, the later over the earlier; jars of all of them together."""
+    """Merge settings: later layers override earlier ones, but the jars of all are combined."""
     merged: dict[str, str] = {}
     for layer in layers:
         jars = all_jars(merged.get(_JARS), layer.get(_JARS))
@@ -182,13 +178,13 @@ def merged_settings(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def all_jars(*lists: str | None) -> str:
-    """Comma-separated lists of jars as one, each jar once, in their order."""
+    """Combine comma-separated lists of jars in order, each jar once."""
     every = (jar.strip() for listed in lists for jar in (listed or "").split(","))
     return ",".join(dict.fromkeys(jar for jar in every if jar))
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was given: the JVM that it started has it; nothing without spark-submit."""
+    """Read the settings of spark-submit from the JVM that it started; empty without it."""
     if _SUBMITTED not in os.environ:
         return {}
     SparkContext._ensure_initialized()  # noqa: SLF001 - only so a SparkConf sees the JVM's settings

@@ -1,12 +1,12 @@
-"""Which source column a lake column mirrors, as the lake table's properties keep it.
+"""Identities of lake columns: the source column of each, stored in the table's properties.
 
-A column's identity is the source's ``column_id``, which survives renames. ``tailrace.columns`` maps
-each name to it, with the SQL Server type and the place in the key. An ALTER is another commit than
-the one that changes a property, so what is about to be renamed or added is announced before, in
-``tailrace.columns.pending``: whatever part of a series of ALTERs was done before a crash, every
-column is known by one of the two. Comments belong to whoever reads the lake.
+The identity is the source's ``column_id``, which survives renames. ``tailrace.columns`` maps each
+name to it, with the SQL Server type and the place in the key. A rename and a change of the property
+are separate commits. So ``tailrace.columns.pending`` first announces names that will be renamed or
+added. After a crash in a series of ALTERs, one of the two properties has every column. Comments
+belong to the readers of the lake.
 
-Releases before 0.2 kept identities in the columns' comments; those are taken over once.
+Releases before 0.2 stored identities in the columns' comments, which are converted once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _COMMENT: Final = re.compile(r"^(?P<type>[^;]*); column_id=(?P<id>\d+)(?:; key=(
 
 
 class Identity(NamedTuple):
-    """What a lake column mirrors.
+    """The source column of a lake column.
 
     Attributes:
-        column_id: the source's column id.
-        sql_type: SQL Server type of the newest version.
-        key_ordinal: 1-based place in the key, 0 when not part of it.
+        sql_type: SQL Server type of the newest schema version.
+        key_ordinal: 1-based place in the key; 0 outside of it.
     """
 
     column_id: int
@@ -36,16 +35,16 @@ class Identity(NamedTuple):
 
 
 def identities_text(identities: Iterable[tuple[str, Identity]]) -> str:
-    """The value of the property."""
+    """Format identities as the value of the property."""
     listed = {name: list(identity) for name, identity in identities}
     return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_identities(text: str | None) -> dict[str, Identity]:
-    """Identities by name; none when there is no such property.
+    """Parse the property into identities by name; empty without the property.
 
     Raises:
-        ValueError: somebody else wrote another text there.
+        ValueError: the text is not the sink's.
     """
     if not text:
         return {}
@@ -61,17 +60,17 @@ def parse_identities(text: str | None) -> dict[str, Identity]:
 def known_identities(
     properties: Mapping[str, str], comments: Mapping[str, str | None]
 ) -> tuple[dict[str, Identity], frozenset[int]]:
-    """Identities by name, of all names that a column may have.
+    """Return the identities of all names that a column may have.
 
     Args:
-        properties: the table's.
-        comments: of the columns by name; looked at when there is no property.
+        properties: of the table.
+        comments: of the columns by name; used if there is no property.
 
     Returns:
-        The identities, and the ids of the columns that the table must have.
+        The identities by name, and the ids of the columns that the table must have.
 
     Raises:
-        ValueError: somebody else wrote another text there.
+        ValueError: the text of a property is not the sink's.
     """
     settled = parse_identities(properties.get(COLUMNS_PROPERTY))
     if not settled:
@@ -84,7 +83,7 @@ def known_identities(
 
 
 def parse_comment(comment: str | None) -> Identity | None:
-    """The identity in a column comment of an earlier release, None when it has none."""
+    """Parse the identity in a column comment of an earlier release; None if it has none."""
     match = _COMMENT.match(comment or "")
     if match is None:
         return None

@@ -116,7 +116,7 @@ def conditions_of(bounds: Iterable[KeyBound]) -> list[str]:
 
 
 def bounds_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
-    """The bounds of the keys of some rows in memory."""
+    """Compute the bounds of the keys of rows in memory."""
     found = {}
     for column in bounded_columns(table):
         values = rows[column.name]
@@ -127,13 +127,13 @@ def bounds_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
 
 
 def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBound]]:
-    """The same for rows in a DataFrame, and how many they are: one pass."""
+    """Count the rows of a DataFrame and compute the bounds of their keys, in one pass."""
     total, found = _extremes(rows, table)
     return total, _rounded(bounded_columns(table), found)
 
 
 def extremes_by_spark(rows: DataFrame, table: LakeTable) -> list[KeyBound]:
-    """The bounds of the keys of some rows, not rounded: for statistics, not for statements."""
+    """Compute bounds that are not rounded, to compare with statistics instead of in statements."""
     _, found = _extremes(rows, table)
     columns = (column for column in bounded_columns(table) if column.name in found)
     return [KeyBound(column, *found[column.name]) for column in columns]
@@ -166,7 +166,7 @@ def _rounded(
 
 
 def rounded(least: Any, greatest: Any) -> tuple[Any, Any]:
-    """Bounds at or outside of some, which seldom are others from one batch to the next."""
+    """Round bounds outwards, so that they seldom change from one batch to the next."""
     if isinstance(least, int) and isinstance(greatest, int):
         step = 1 << max(0, max(abs(least), abs(greatest)).bit_length() - _BITS)
         return least // step * step, (greatest // step + 1) * step - 1
@@ -184,13 +184,13 @@ def _month(day: dt.date) -> tuple[int, int]:
 
 
 def sql_literal(value: Any, type_: str) -> str | None:
-    """A literal of exactly a type, None where there is none."""
+    """Format a literal of exactly a type; None if there is none."""
     if value is None:
         return None
     if type_ in _SUFFIXES:
         return f"{value}{_SUFFIXES[type_]}"
     if type_ == "STRING":
-        # Spark puts settings in the place of ${...}, wherever it stands in a statement.
+        # Spark replaces ${...} by a setting anywhere in a statement.
         return literal(value) if len(value) <= _TEXT_MAX and "$" not in value else None
     if type_ == "DATE" and isinstance(value, dt.date):
         return f"DATE'{value.isoformat()}'"

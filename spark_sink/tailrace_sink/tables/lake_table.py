@@ -1,7 +1,7 @@
-"""What a lake table looks like: pure, no Spark.
+"""Columns and properties of a lake table. Pure.
 
-A column is known by the source's ``column_id`` (``identity``), whatever its name and its comment.
-``tailrace.schemaLsn`` in the table's properties is the newest schema version applied.
+A column is identified by the source's ``column_id`` (``column_identity``), whatever its name and
+comment. The property ``tailrace.schemaLsn`` is the newest schema version applied.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ CHANGES_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
 SCHEMA_LSN_PROPERTY: Final = "tailrace.schemaLsn"
 """Property with the newest schema version applied; set last."""
 DELETES_PROPERTY: Final = "tailrace.deletes"
-"""Property that tells whether rows of deleted keys may be in a table: hard, or soft once it was."""
+"""Property whether the table may have rows of deleted keys: hard, or soft since it first was."""
 DELETES_UNKNOWN: Final = "unknown"
-"""Its value once a change of the table was put aside: it may have been a delete."""
+"""Its value after a change of the table went to the dead letters: it may have been a delete."""
 OWNER_PROPERTY: Final = "tailrace.owner"
-"""Property that names the sink that has the table, by the id of its log and its epoch there."""
+"""Property with the sink that owns the table: the id of its log, and its epoch."""
 RESERVED: Final = "_cdc_"
-"""First part of all names of ours."""
+"""Prefix of the sink's own columns."""
 NO_ZONE: Final = "TIMESTAMP_NTZ"
-"""The type that a table must be made ready for before it is added to it."""
+"""The type that needs a table feature before a column can have it."""
 _NOT_IN_PARQUET: Final = frozenset(" ,;{}()\n\t=")
 
 
 class Feature(StrEnum):
-    """What a table is made ready for when it first needs it: not every reader knows it.
+    """A feature that a table gets when it first needs it, as not every reader supports it.
 
     The values are the properties that turn it on. Source: Delta Lake's documentation of column
     mapping and of type widening; both can be turned on later without a rewrite.
@@ -76,18 +76,18 @@ class Feature(StrEnum):
 
 
 class Kind(Enum):
-    """What a lake table has a row for."""
+    """Meaning of the rows of a lake table."""
 
     MIRROR = auto()
-    """Each key of a keyed source table."""
+    """A row for each key of a keyed source table."""
     EVENTS = auto()
-    """Each change of a keyless source table."""
+    """A row for each change of a keyless source table."""
     CHANGES = auto()
-    """Each change of a keyed one: the companion beside its mirror."""
+    """A row for each change of a keyed source table: the companion of its mirror."""
 
     @classmethod
     def of(cls, version: TableSchema) -> Kind:
-        """What a source table itself becomes."""
+        """Return the kind of the lake table of a source table."""
         return cls.MIRROR if version.key_columns else cls.EVENTS
 
     @property
@@ -101,12 +101,11 @@ class LakeColumn:
     """A column that mirrors a source column.
 
     Attributes:
-        name: its name in the lake, as SQL Server spells it.
-        column_id: the source's column id.
+        name: in SQL Server's spelling.
         type: Spark SQL type.
-        sql_type: SQL Server type of the newest version.
-        key_ordinal: 1-based place in the key, 0 when not part of it.
-        comment: as it is in the lake; what is not ours is left alone.
+        sql_type: SQL Server type of the newest schema version.
+        key_ordinal: 1-based place in the key; 0 outside of it.
+        comment: in the lake; other people's comments stay.
     """
 
     name: str
@@ -118,40 +117,38 @@ class LakeColumn:
 
     @property
     def is_large(self) -> bool:
-        """Whether a change may come without its value (LOB rules of CDC)."""
+        """Whether a change may lack its value (LOB rules of CDC)."""
         return ColumnType.parse(self.sql_type).is_large
 
     @property
     def identity(self) -> Identity:
-        """What it mirrors."""
+        """Identity of its source column."""
         return Identity(self.column_id, self.sql_type, self.key_ordinal)
 
     @property
     def has_our_comment(self) -> bool:
-        """Whether nobody else wrote the comment."""
+        """Whether the comment is the sink's."""
         return self.comment == self.sql_type or parse_comment(self.comment) is not None
 
     @property
     def needs_mapping(self) -> bool:
-        """Whether its name is one that Parquet files do not take."""
+        """Whether Parquet does not allow its name."""
         return not _NOT_IN_PARQUET.isdisjoint(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class LakeTable:
-    """A lake table as it is, or as it will be after its statements ran.
+    """A lake table, at present or after some statements.
 
     Attributes:
         table: the source table.
-        kind: what it has a row for.
         columns: in the lake's order, without the ``_cdc_`` columns.
-        schema_lsn: newest schema version applied, text.
-        features: what it was made ready for.
+        schema_lsn: LSN of the newest schema version applied, as text.
         foreign: names of columns that somebody else added, in lower case.
-        recorded: the identities that its property has.
-        deletes: whether deleted keys may have rows: hard, soft, or unknown or empty when nothing
-            tells.
-        is_new: whether it was just created, and has no row.
+        recorded: the identities in its property, as text.
+        deletes: whether deleted keys may have rows: hard, soft, or, if that is not known, unknown
+            or empty.
+        is_new: whether it has no rows.
     """
 
     table: TableName
@@ -172,22 +169,22 @@ class LakeTable:
 
     @property
     def path(self) -> str:
-        """Path below the lake."""
+        """Path below the lake's address."""
         return table_path(self.table, self.kind)
 
     @property
     def identities(self) -> str:
-        """The property that tells what the columns mirror."""
+        """Value of the property with the columns' identities."""
         return identities_text((column.name, column.identity) for column in self.columns)
 
     @property
     def needs_mapping(self) -> bool:
-        """Whether a column has a name that Parquet files do not take."""
+        """Whether Parquet does not allow a column's name."""
         return any(column.needs_mapping for column in self.columns)
 
     @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
-        """Our columns of this kind of table."""
+        """The sink's own columns in this kind of table."""
         return CHANGES_COLUMNS if self.kind.appends else CDC_COLUMNS
 
 
@@ -195,34 +192,34 @@ CHANGES_SUFFIX: Final = ".changes"
 
 
 def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
-    """Path of a table below the lake: database/schema/table, escaped as in topic names.
+    """Return a table's path below the lake: database/schema/table, escaped as in topic names.
 
-    The escape leaves no dot in a name, so that ``.changes`` cannot meet another table's path.
+    Escaped names have no dot, so ``.changes`` cannot clash with another table's path.
     """
     path = "/".join(map(topic_part, (table.database, table.schema, table.table)))
     return changes_path(path) if kind is Kind.CHANGES else path
 
 
 def changes_path(path: str) -> str:
-    """Path of the append-only companion of a table's path."""
+    """Return the path of a table's append-only companion."""
     return f"{path}{CHANGES_SUFFIX}"
 
 
 def quote(name: str) -> str:
-    """An identifier in Spark SQL."""
+    """Quote an identifier for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
-    """A string literal in Spark SQL."""
+    """Format a string literal for Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
-    """The lake table of a source table in one schema version.
+    """Describe the lake table of a source table in one schema version.
 
     Raises:
-        UnsupportedSchemaChange: names that Spark cannot tell apart, or that are ours.
+        UnsupportedSchemaChange: Spark cannot distinguish two names, or a name is reserved.
         UnsupportedType: a column has a type without a lake form.
     """
     check_names(schema)
@@ -241,7 +238,7 @@ def create_statement(
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> str:
-    """CREATE TABLE of a Delta table at a location."""
+    """Build CREATE TABLE of a Delta table at a location."""
     layout = ""
     if partition_by:
         layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
@@ -263,17 +260,17 @@ def create_statement(
 
 
 def properties_ddl(properties: Mapping[str, str]) -> str:
-    """Properties as DDL has them."""
+    """Format properties for DDL."""
     return ", ".join(f"{literal(name)} = {literal(v)}" for name, v in properties.items())
 
 
 def column_ddl(column: LakeColumn) -> str:
-    """A column as DDL has it: the SQL Server type is its comment."""
+    """Format a column for DDL, with the SQL Server type as comment."""
     return f"{quote(column.name)} {column.type} COMMENT {literal(column.sql_type)}"
 
 
 def columns_ddl(table: LakeTable) -> str:
-    """All columns with their comments, as DDL has them."""
+    """Format all columns with their comments for DDL."""
     columns = [column_ddl(column) for column in table.columns]
     columns += [
         f"{quote(name)} {type_} COMMENT {literal(comment)}"
@@ -283,10 +280,10 @@ def columns_ddl(table: LakeTable) -> str:
 
 
 def check_names(schema: TableSchema) -> None:
-    """Refuse names that Spark cannot tell apart, or that are ours.
+    """Refuse reserved names, and names that Spark cannot distinguish.
 
     Raises:
-        UnsupportedSchemaChange: names the column.
+        UnsupportedSchemaChange: with the first such column.
     """
     seen: dict[str, str] = {}
     for column in schema.columns:
@@ -295,21 +292,21 @@ def check_names(schema: TableSchema) -> None:
             raise UnsupportedSchemaChange(
                 str(schema.table),
                 column.name,
-                f"names that begin with {RESERVED} are the sink's own",
+                f"names that start with {RESERVED} are reserved for the sink",
                 "leave the column out of the capture instance",
             )
         if lowered in seen:
             raise UnsupportedSchemaChange(
                 str(schema.table),
                 column.name,
-                f"Spark does not tell it from {seen[lowered]}",
+                f"Spark cannot distinguish it from {seen[lowered]}",
                 "leave one of the two out of the capture instance",
             )
         seen[lowered] = column.name
 
 
 def lake_column(column: SchemaColumn) -> LakeColumn:
-    """The lake column that mirrors a source column.
+    """Describe the lake column of a source column.
 
     Raises:
         UnsupportedType: it has a type without a lake form.

@@ -1,8 +1,8 @@
-"""How a lake table follows its source table: pure, from schema versions to ALTER statements.
+"""ALTER statements with which a lake table follows the schema versions of its source. Pure.
 
-A series of statements can end anywhere, with a crash. Each name is announced before a column gets
-it (``identity``), and what the table has is read from the table itself, so the rest of the series
-follows from there.
+A crash may interrupt a series of statements anywhere. Each name is announced before a column gets
+it (``column_identity``), and the table's present columns are read from the table. So the next run
+computes the rest of the series.
 """
 
 from __future__ import annotations
@@ -39,18 +39,16 @@ def evolve(
 ) -> tuple[LakeTable, list[str]]:
     """Follow schema versions, oldest first.
 
-    A version newer than the table's renames and widens; an older one only adds what is missing.
-    A dropped column stays with its values; when another column takes its name, it is renamed to
+    A version newer than the table's renames and widens columns; an older one only adds missing
+    ones. A dropped column stays with its values. If another column gets its name, it is renamed to
     ``<name>_dropped_<column_id>``. A type that the lake's type already holds changes nothing.
 
     Args:
-        existing: the table as it is.
-        versions: of its source table.
-        location: of the lake table.
-        stays_plain: refuse what the table would have to be made ready for (``Feature``).
+        existing: the present table.
+        stays_plain: whether to refuse changes that need a ``Feature``.
 
     Returns:
-        The table afterwards and the ALTER statements that lead there, in order.
+        The table afterwards, and the ALTER statements in order.
 
     Raises:
         UnsupportedSchemaChange: the lake cannot follow without losing values.
@@ -76,10 +74,10 @@ def evolve(
 
 
 def require_plain(table: LakeTable) -> None:
-    """Refuse a new table that would have to be made ready for more than every reader knows.
+    """Refuse a new table that needs a feature which not every reader supports.
 
     Raises:
-        UnsupportedSchemaChange: names the column.
+        UnsupportedSchemaChange: with the column that needs it.
     """
     for column in table.columns:
         if column.needs_mapping:
@@ -88,7 +86,7 @@ def require_plain(table: LakeTable) -> None:
 
 @dataclass(slots=True)
 class _Changes:
-    """The statements so far, and the columns as they are behind them."""
+    """The statements so far, and the columns after them."""
 
     table: LakeTable
     begin: str
@@ -116,7 +114,7 @@ class _Changes:
             self._retype(column, is_newer=is_newer)
 
     def _rename_all(self, wanted: Mapping[int, LakeColumn]) -> None:
-        """Give every column its newest name; columns that exchange names go by way of a third."""
+        """Rename every column to its newest name; columns that swap names need a third name."""
         new_names = {column.name.lower(): column_id for column_id, column in wanted.items()}
         for column_id, column in list(self.columns.items()):
             taker = new_names.get(column.name.lower())
@@ -195,7 +193,7 @@ class _Changes:
         self.features.add(feature)
 
     def _make_ready_for(self, type_: str) -> None:
-        """Delta turns the feature on by itself at CREATE, not at ALTER."""
+        """Turn the feature of a type on: Delta does this at CREATE, but not at ALTER."""
         if type_ == NO_ZONE and all(c.type != NO_ZONE for c in self.columns.values()):
             feature = {"delta.feature.timestampNtz": "supported"}
             self.alter(f"SET TBLPROPERTIES ({properties_ddl(feature)})")
@@ -205,7 +203,7 @@ class _Changes:
             raise UnsupportedSchemaChange(
                 str(self.table.table),
                 name,
-                "the lake's table has a column of that name which did not come from the source",
+                "the lake's table has a column of that name that is not from the source",
                 f"rename or drop it, and {way_out(self.table)}",
             )
 
@@ -216,7 +214,7 @@ def _not_plain(
     return UnsupportedSchemaChange(
         str(table.table),
         column,
-        f"{reason} needs Delta's {feature.value}, which sink.profile compatible leaves out",
+        f"{reason} needs Delta's {feature.value}, which sink.profile compatible does not allow",
         f"use sink.profile fast, or {way_out(table)}",
     )
 
@@ -239,9 +237,9 @@ def _check_key(
 
 
 def way_out(table: LakeTable) -> str:
-    """What to do about a change that the lake cannot follow."""
+    """Return the fix of a change that the lake cannot follow."""
     name = f"{table.table.schema}.{table.table.table}"
     snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
     if table.kind.appends:
         return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
-    return f"{snapshot}, which then replaces the lake's table; or use tables.exclude"
+    return f"{snapshot}, which replaces the lake's table; or use tables.exclude"

@@ -1,4 +1,4 @@
-"""Whether a lake column's type holds another type, or can be widened to it in place."""
+"""Comparison of types: whether a lake column's type holds another, or can be widened to it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 _DECIMAL: Final = re.compile(r"^DECIMAL\((\d+),(\d+)\)$")
 _INTEGER_DIGITS: Final = {"SMALLINT": 10, "INT": 10, "BIGINT": 20}
-"""Digits before the point that Delta asks of a decimal which is to hold the integer type."""
+"""Digits before the point that Delta requires of a decimal to hold the integer type."""
 _ORDERED: Final = (("SMALLINT", "INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("DATE", "TIMESTAMP_NTZ"))
 
 
 class Widening(Enum):
-    """What has to happen to a column so that it holds values of another type."""
+    """The change that a column needs to hold values of another type."""
 
     HOLDS = auto()
     WIDENS = auto()
@@ -21,14 +21,14 @@ class Widening(Enum):
 
 
 def widening(present: str, wanted: str) -> Widening:
-    """Compare a lake column's type with the one that a newer schema version has.
+    """Compare a lake column's type with that of a newer schema version.
 
     Source: Delta's type widening (integers upwards, float to double, integers to double and
     decimal, decimals that grow, date to timestamp_ntz).
 
     Args:
         present: Spark SQL type of the lake column.
-        wanted: Spark SQL type of the source column now.
+        wanted: Spark SQL type of the source column.
     """
     present, wanted = present.upper(), wanted.upper()
     if _holds(present, wanted):

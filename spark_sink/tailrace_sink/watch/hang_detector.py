@@ -1,8 +1,8 @@
-"""Whether the sink still gets on: a job that hangs raises nothing, and waits for ever.
+"""Detection of a sink that hangs: a job that hangs raises nothing and waits forever.
 
-The log's thread and the fold's say when they work and when they take a step. Between two steps may
-be one long job of Spark, so its tasks count, too: a stage of which one ends gets on. What the
-stream's jobs do explains nothing of the fold, which may hang without a job of its own.
+The threads of log and fold report when they work and when they take a step. Between two steps one
+long Spark job may run, so a task that ends counts as progress of its stage. Jobs of the stream do
+not count as progress of the fold, which may hang without a job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOK_S: Final = 5.0
 
 
 class Part(StrEnum):
-    """What works by itself; the text is what is told of it."""
+    """A part that works on its own; the value is its name in messages."""
 
     STREAM = "the stream of progress records"
     LOG = "a cut of the log"
@@ -32,7 +32,7 @@ class Part(StrEnum):
 
 @dataclass(slots=True)
 class _Stage:
-    """A stage of Spark: how many of its tasks have ended, and since when it is that many."""
+    """A stage of Spark: the number of its tasks that ended, and since when."""
 
     ended: int
     since: float
@@ -40,13 +40,13 @@ class _Stage:
 
 @dataclass(slots=True)
 class _Seen:
-    """The stages that run, and when a task of any last ended."""
+    """The running stages, and the time at which a task of any of them last ended."""
 
     stages: dict[int, _Stage] = field(default_factory=dict)
     moved_at: float = float("-inf")
 
     def then(self, ended: Mapping[int, int], now: float) -> _Seen:
-        """What is seen next, given how many tasks have ended of each stage that runs."""
+        """Return the next observation, given the number of ended tasks of each running stage."""
         stages = {}
         for stage, count in ended.items():
             known = self.stages.get(stage)
@@ -58,20 +58,19 @@ class _Seen:
         return _Seen(stages, now if has_moved else self.moved_at)
 
     def gets_on(self, now: float, hang_s: float) -> bool:
-        """Whether a task has ended in time, and no stage stands."""
+        """Whether a task ended in time and every stage makes progress."""
         since = max((now - stage.since for stage in self.stages.values()), default=0.0)
         return now - self.moved_at <= hang_s and since <= hang_s
 
 
 class Steps:
-    """The steps that the sink's threads take; asked by those of its endpoint.
+    """The steps of the sink's threads, read by the threads of its endpoint.
 
     Args:
-        hang_s: seconds without a step from which on working is hanging.
-        monotonic: clock, seconds.
+        hang_s: seconds without a step after which a working part counts as hanging.
 
     Attributes:
-        stream_group: the group of the jobs that the stream runs; None while there is none.
+        stream_group: Spark's job group of the stream; None while no stream runs.
     """
 
     def __init__(self, hang_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -83,7 +82,7 @@ class Steps:
 
     @contextmanager
     def working(self, part: Part) -> Iterator[None]:
-        """A part works while the block runs: steps are expected of it."""
+        """Expect steps of a part while the block runs."""
         self._stepped_at[part] = self._monotonic()
         try:
             yield
@@ -91,17 +90,17 @@ class Steps:
             self._stepped_at.pop(part, None)
 
     def stepped(self, *parts: Part) -> None:
-        """Parts have taken a step; those that do not work are passed over."""
+        """Record a step of the parts that are working."""
         for part in parts:
             if part in self._stepped_at:
                 self._stepped_at[part] = self._monotonic()
 
     def saw_tasks(self, ended: Mapping[int, int], of_stream: Collection[int] = ()) -> None:
-        """Tasks of Spark, as they are now.
+        """Record the present tasks of Spark.
 
         Args:
-            ended: how many tasks have ended of each stage that runs, by its number.
-            of_stream: the stages of the stream's jobs.
+            ended: stage id to the number of its tasks that ended, for each running stage.
+            of_stream: ids of the stages of the stream's jobs.
         """
         now, seen = self._monotonic(), self._seen
         of_others = {stage: count for stage, count in ended.items() if stage not in of_stream}
@@ -111,9 +110,9 @@ class Steps:
         }
 
     def hang(self) -> str | None:
-        """What hangs, in a sentence; None while all that works gets on."""
+        """Describe the part that hangs in a sentence; None if every part makes progress."""
         now, seen = self._monotonic(), self._seen
-        # What asks Spark all the time must answer, whether Spark gets on or not.
+        # Only recorded observations are read: /health must answer even if Spark does not.
         explained = {part for part, of in seen.items() if of.gets_on(now, self._hang_s)}
         still = {
             part: now - at for part, at in self._stepped_at.copy().items() if part not in explained
@@ -122,14 +121,14 @@ class Steps:
         if part is None or still[part] <= self._hang_s:
             return None
         return (
-            f"{part} has not got on for {still[part]:.0f} s, and no task of Spark has ended that"
-            f" would explain it (sink.hang_s is {self._hang_s:g}): it hangs; see Spark's own page"
-            " for the job that runs, and restart the sink, which loses nothing"
+            f"{part} has made no progress for {still[part]:.0f} s, and no task of Spark has ended"
+            f" that would explain it (sink.hang_s is {self._hang_s:g}): it hangs. Fix: see Spark's"
+            " own page for the running job, and restart the sink, which loses nothing"
         )
 
 
 def look_at_tasks(tracker: StatusTracker, steps: Steps) -> None:
-    """See which tasks of Spark have ended, and whose they are.
+    """Record which tasks of Spark have ended, and of which part.
 
     Raises:
         Py4JError, OSError: the session is stopped.
@@ -146,9 +145,9 @@ def look_at_tasks(tracker: StatusTracker, steps: Steps) -> None:
 
 @contextmanager
 def watched_tasks(spark: SparkSession, steps: Steps) -> Iterator[None]:
-    """Look at Spark's tasks from time to time while the block runs.
+    """Watch Spark's tasks while the block runs.
 
-    Where the JVM does not answer, the thread that asks waits with it, and no step is seen.
+    If the JVM does not answer, the watching thread waits too, so that no progress is recorded.
     """
     over = threading.Event()
     tracker = spark.sparkContext.statusTracker()

@@ -1,8 +1,8 @@
-"""The one place where a test may step in: called with each step of the sink, and a table's path.
+"""The hook for tests: called with each step of the sink and the path of its table.
 
-Steps, in their order: ``appending``, ``logged`` (a cut of the log), ``planned`` (the fold has
-written down what it is about to do), ``merged`` (a table of it is done), ``finished`` (and the
-snapshot that it is the end of), ``committed``.
+Steps in order: ``appending``, ``logged`` (a cut of the log), ``planned`` (the fold has stored its
+plan), ``merged`` (one table is written), ``finished`` (a snapshot in parts has ended there),
+``committed``.
 """
 
 from collections.abc import Callable
@@ -15,4 +15,4 @@ LOG_STEPS: Final = frozenset({"appending", "logged"})
 
 
 def no_hook(_step: str, _path: str) -> None:
-    """Nobody steps in."""
+    """Do nothing."""

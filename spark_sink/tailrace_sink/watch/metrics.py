@@ -1,4 +1,4 @@
-"""What the sink tells Prometheus."""
+"""The sink's metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class SinkMetrics:
     """Counters and gauges of one sink.
 
     Args:
-        registry: where they are registered; a new one when None.
+        registry: where they are registered; None: a new registry.
 
     Attributes:
-        failures: the last errors that were told.
-        has_logged, has_folded: whether it is known how far log and tables are.
+        failures: the last reported errors.
+        has_logged, has_folded: whether the lag of log and of tables is known.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -36,7 +36,7 @@ class SinkMetrics:
         )
         self.waiting = Gauge(
             "tailrace_sink_waiting_changes",
-            "Changes that are known of and not yet in the log, or not yet in the tables",
+            "Published changes that are not yet in the log, or not yet in the tables",
             ["stage"],
             registry=self.registry,
         )
@@ -70,7 +70,7 @@ class SinkMetrics:
         )
         self.closed_commit_seconds = Gauge(
             "tailrace_sink_through_commit_timestamp_seconds",
-            "Commit time at the source of the LSN that the lake stands at",
+            "Source commit time of the LSN of the newest batch",
             registry=self.registry,
         )
         self.stopped_tables = Gauge(
@@ -81,7 +81,7 @@ class SinkMetrics:
         )
         self.dead_letters = Counter(
             "tailrace_sink_dead_letters",
-            "Records that could not be applied and were put into the dead letters",
+            "Records that could not be applied and were stored in the dead letters",
             ["table"],
             registry=self.registry,
         )
@@ -100,42 +100,37 @@ class SinkMetrics:
         )
 
     def logged(self, changes: int, seconds: float, published_ms: int) -> None:
-        """A cut is in the log."""
+        """Record a cut that was appended to the log."""
         self._cuts.inc()
         self._cut_changes.inc(changes)
         self._cut_seconds.observe(seconds)
         self.logged_through(published_ms)
 
     def logged_through(self, published_ms: int) -> None:
-        """The log has all that was published up to a time."""
+        """Record the time up to which the log has all that was published."""
         self.has_logged = True
         self._log_lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
 
     def folded_through(self, published_ms: int) -> None:
-        """The tables have all that was published up to a time."""
+        """Record the time up to which the tables have all that was published."""
         self.has_folded = True
         self._lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
 
     def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
-        """Keep an error that was told, with the time.
+        """Store a reported error with the time.
 
         Args:
-            error: it, or its class.
-            reason: its text.
-            table: the one table that it is of.
+            error: the error or the name of its class.
+            table: None if it concerns more than one table.
         """
         self.failures.add(time.time_ns() // 1_000_000, error, reason, table)
 
     def value(self, name: str) -> float | None:
-        """A figure without labels; None where it is not known."""
+        """Return the value of a metric without labels; None if unknown."""
         return finite(self.registry.get_sample_value(name))
 
     def carried(self, stage: str) -> tuple[int, int]:
-        """Changes that a stage has done since the start, and those that wait.
-
-        Args:
-            stage: log or tables.
-        """
+        """Count the changes that a stage (log, tables) carried since the start, and its backlog."""
         name = {"log": "tailrace_sink_cut_changes_total", "tables": "tailrace_sink_changes_total"}
         done = self.registry.get_sample_value(name[stage])
         waiting = self.registry.get_sample_value("tailrace_sink_waiting_changes", {"stage": stage})

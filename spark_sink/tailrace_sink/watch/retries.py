@@ -1,4 +1,4 @@
-"""When to try again, and when not any more."""
+"""Retries with growing pauses, up to a bound."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class Retries:
-    """The attempts of one loop.
-
-    Args:
-        config: gives their number and the longest pause.
-        metrics: counts them.
-    """
+    """The attempts of one loop."""
 
     def __init__(self, config: SinkConfig, metrics: SinkMetrics) -> None:
         self._config = config
@@ -35,15 +30,14 @@ class Retries:
     def wait_after(
         self, error: SinkError | RegistryError, batch: int, stop: threading.Event
     ) -> None:
-        """Wait before the next attempt, or raise the error again when there is none.
+        """Wait before the next attempt, or raise the error again after the last one.
 
         Args:
-            error: what failed.
-            batch: where the loop stands: what fails after progress is another failure.
-            stop: ends the waiting.
+            batch: the loop's position. An error after progress starts a new count.
+            stop: ends the wait.
 
         Raises:
-            SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
+            SinkError: not retryable, or still there after ``apply_attempts``.
             RegistryError: the registry refuses.
         """
         if batch != self._batch_before:

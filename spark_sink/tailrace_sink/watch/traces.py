@@ -1,6 +1,6 @@
-"""The sink's part of traces: when a Kafka transaction is in the log, and in the tables.
+"""The sink's spans: when a Kafka transaction reached the log, and the tables.
 
-Which Kafka transactions are traced follows from their progress records, which the sink has anyway.
+The progress records of Kafka transactions determine which of them are traced.
 """
 
 from __future__ import annotations
@@ -21,13 +21,10 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class SinkTraces:
-    """Sends the sink's spans; does nothing where the options want none.
-
-    Args:
-        config: the options.
+    """Sender of the sink's spans; does nothing unless tracing is configured.
 
     Raises:
-        ConfigError: traces are wanted and cannot be made.
+        ConfigError: tracing is configured and cannot start.
     """
 
     def __init__(self, config: SinkConfig) -> None:
@@ -40,20 +37,18 @@ class SinkTraces:
             _log.info("traces_sent", endpoint=config.tracing.endpoint, ratio=config.tracing.ratio)
 
     def close(self) -> None:
-        """Send what waits."""
+        """Send the waiting spans."""
         if self._traces is not None:
             self._traces.close()
 
     def logged(
         self, records: Iterable[ProgressRecord], batch: int, began_s: float, ended_s: float
     ) -> None:
-        """A cut is in the log.
+        """Record a cut that was appended to the log.
 
         Args:
-            records: its progress records.
-            batch: its number.
-            began_s: when its append began, seconds since 1970.
-            ended_s: when it was there.
+            began_s: start of the append, seconds since 1970.
+            ended_s: end of its commit, seconds since 1970.
         """
         if self._traces is not None:
             self._send(self._traces, "log", records, batch, began_s, ended_s)
@@ -61,13 +56,13 @@ class SinkTraces:
     def folded(
         self, waiting: Iterable[ProgressRecord], state: SinkState, began_s: float, ended_s: float
     ) -> None:
-        """A batch is in the tables.
+        """Record a batch that was applied to the tables.
 
         Args:
-            waiting: progress records, those of the batch among them.
-            state: behind the batch.
-            began_s: when it began, seconds since 1970.
-            ended_s: when its commit row was written.
+            waiting: progress records, including those of the batch.
+            state: after the batch.
+            began_s: start of the batch, seconds since 1970.
+            ended_s: time of its commit row, seconds since 1970.
         """
         if self._traces is None:
             return
@@ -91,7 +86,7 @@ class SinkTraces:
                 traces.send(key, span)
 
     def _key_of(self, progress: Progress) -> TraceKey | None:
-        """The trace of a Kafka transaction; None where it closes no LSN, or has no changes."""
+        """Key of a transaction's trace; None if it closes no LSN or has no changes."""
         if not progress.closed or progress.closed_lsn == progress.after_lsn:
             return None
         if not any(_has_changes(part) for part in progress.partitions):
@@ -100,5 +95,5 @@ class SinkTraces:
 
 
 def _has_changes(part: PartitionProgress) -> bool:
-    """Whether there is more than rows of snapshots, as far as the record tells."""
+    """Whether the record counts changes other than snapshot rows, or no operations at all."""
     return part.count > (0 if part.operations is None else part.operations.reads)

@@ -51,7 +51,7 @@ def test_a_missing_option_is_named():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"format": "iceberg"}, "Iceberg tables are not written yet; use delta"),
+        ({"format": "iceberg"}, "Iceberg tables are not supported yet; use delta"),
         ({"lake": "main.sales"}, "absolute path or a URI"),
         ({"lake": "/a`b"}, "backtick"),
         ({"kafka": {"bootstrap": "h:1", "extra": {"isolation.level": "x"}}}, "exact cuts"),

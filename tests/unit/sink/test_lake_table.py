@@ -290,8 +290,14 @@ def test_after_every_prefix_of_the_statements_the_rest_follows(target: TableSche
             "column note.*became int",
         ),
         (version(2, column(1, "id", "int"), column(2, "note", "varchar(20)", 1)), "key changed"),
-        (version(2, column(1, "id", "int", 1), column(2, "ID", "int")), "does not tell it from id"),
-        (version(2, column(1, "id", "int", 1), column(2, "_CDC_op", "int")), "the sink's own"),
+        (
+            version(2, column(1, "id", "int", 1), column(2, "ID", "int")),
+            "cannot distinguish it from id",
+        ),
+        (
+            version(2, column(1, "id", "int", 1), column(2, "_CDC_op", "int")),
+            "reserved for the sink",
+        ),
     ],
 )
 def test_what_the_lake_cannot_follow_is_named(changed: TableSchema, match: str):

@@ -40,7 +40,7 @@ def test_work_without_a_step_hangs_and_a_step_ends_that():
         clock.now += 1
         told = steps.hang()
         assert told is not None
-        assert told.startswith("a batch of the tables has not got on for 61 s")
+        assert told.startswith("a batch of the tables has made no progress for 61 s")
         steps.stepped(Part.LOG)  # another's
         assert steps.hang() == told
         steps.stepped(Part.FOLD)
@@ -64,7 +64,7 @@ def test_a_long_job_gets_on_by_its_tasks():
         steps.saw_tasks({8: 0})
         assert steps.hang() is None
         clock.now += 1
-        assert "has not got on for 561 s" in str(steps.hang())
+        assert "has made no progress for 561 s" in str(steps.hang())
 
 
 def test_one_stage_that_stands_is_not_hidden_by_others():
@@ -76,7 +76,7 @@ def test_one_stage_that_stands_is_not_hidden_by_others():
             clock.now += 20
         told = steps.hang()
     assert told is not None
-    assert told.startswith("a batch of the tables has not got on for 100 s")
+    assert told.startswith("a batch of the tables has made no progress for 100 s")
 
 
 def test_what_the_stream_s_jobs_do_explains_nothing_of_the_fold():
@@ -88,7 +88,7 @@ def test_what_the_stream_s_jobs_do_explains_nothing_of_the_fold():
             clock.now += 21
         told = steps.hang()
         assert told is not None
-        assert told.startswith("a batch of the tables has not got on for 63 s")
+        assert told.startswith("a batch of the tables has made no progress for 63 s")
         steps.saw_tasks({7: 3, 9: 0}, of_stream={7})
         assert steps.hang() is None  # a job of its own has begun
         steps.saw_tasks({7: 4}, of_stream={7})
@@ -130,6 +130,6 @@ def test_the_endpoint_tells_it():
             for path in ("/health", "/ready"):
                 answer = client.get(path)
                 assert answer.status_code == 503
-                assert answer.text.startswith("a cut of the log has not got on for 90 s")
+                assert answer.text.startswith("a cut of the log has made no progress for 90 s")
             assert client.get("/metrics").status_code == 200
         assert [client.get(path).status_code for path in ("/health", "/ready")] == [200, 200]

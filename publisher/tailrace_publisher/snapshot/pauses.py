@@ -1,26 +1,24 @@
-"""When a table that could not be read is tried again; it is told once."""
+"""When a table that could not be read is tried again; its failure is logged once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
 
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.snapshot.pending import PendingTable
+from tailrace_service.backoff import Backoff
 
 _log = structlog.get_logger(__name__)
-
-_FIRST_S: Final = 0.25
 
 
 @dataclass(slots=True)
 class _Pause:
-    attempts: int
-    until: float
-    is_told: bool
+    backoff: Backoff
+    until: float = 0.0
+    is_reported: bool = False
 
 
 class Pauses:
@@ -46,15 +44,13 @@ class Pauses:
 
         Args:
             table: the table.
-            error: what keeps it from being read, which is told once; None when that was told.
+            error: what keeps it from being read, logged once; None if it was.
         """
-        pause = self._pauses.setdefault(table.topic, _Pause(0, 0.0, is_told=False))
-        pause_s = min(_FIRST_S * 2 ** min(pause.attempts, 30), self._longest_s)
-        pause.attempts += 1
-        pause.until = self._monotonic() + pause_s
-        if error is None or pause.is_told:
+        pause = self._pauses.setdefault(table.topic, _Pause(Backoff(self._longest_s)))
+        pause.until = self._monotonic() + pause.backoff.next_s()
+        if error is None or pause.is_reported:
             return
-        pause.is_told = True
+        pause.is_reported = True
         _log.warning(
             "snapshot_retrying",
             table=str(table.instance.table),
@@ -66,5 +62,6 @@ class Pauses:
     def end(self, table: PendingTable) -> None:
         """A table was read."""
         pause = self._pauses.pop(table.topic, None)
-        if pause is not None and pause.is_told:
-            _log.info("snapshot_resumed", table=str(table.instance.table), attempts=pause.attempts)
+        if pause is not None and pause.is_reported:
+            attempts = pause.backoff.attempts
+            _log.info("snapshot_resumed", table=str(table.instance.table), attempts=attempts)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
 
 import structlog
 
+from tailrace_service.backoff import Backoff
 from tailrace_service.registry.client import RegistryError, RegistryUnavailable
 from tailrace_sink.errors import KafkaUnavailable, SinkError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.watch.metrics import SinkMetrics
-
-_BACKOFF_FIRST_S: Final = 0.25
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -24,7 +22,7 @@ class Retries:
         self._config = config
         self._metrics = metrics
         self._failures = 0
-        self._backoff_s = _BACKOFF_FIRST_S
+        self._backoff = Backoff(config.retry_backoff_max_s)
         self._batch_before = -1
 
     def wait_after(
@@ -41,19 +39,20 @@ class Retries:
             RegistryError: the registry refuses.
         """
         if batch != self._batch_before:
-            self._failures, self._backoff_s, self._batch_before = 0, _BACKOFF_FIRST_S, batch
+            self._failures, self._batch_before = 0, batch
+            self._backoff.reset()
         waits_outside = isinstance(error, KafkaUnavailable | RegistryUnavailable)
         self._failures += 0 if waits_outside else 1
         if not error.retryable or self._failures >= self._config.apply_attempts:
             raise error
         self._metrics.retries.labels(error=type(error).__name__).inc()
         self._metrics.failed(error, str(error))
+        wait_s = self._backoff.next_s()
         _log.warning(
             "retrying",
             error=type(error).__name__,
             reason=str(error),
             attempt=self._failures,
-            wait_s=self._backoff_s,
+            wait_s=wait_s,
         )
-        stop.wait(self._backoff_s)
-        self._backoff_s = min(self._backoff_s * 2, self._config.retry_backoff_max_s)
+        stop.wait(wait_s)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.process.loop import Publisher, publisher_of
-from tailrace_publisher.daemon.session.retry_bounds import backoff_s
+from tailrace_publisher.daemon.process.supervised import Supervised
 from tailrace_publisher.daemon.status.status_board import Phase, StatusBoard
 from tailrace_publisher.errors import PreflightError, PublisherError
 from tailrace_publisher.errors.one_table import text_of
@@ -50,32 +50,28 @@ class OneDatabase(StatusBoard, Collector):
         self._stop = threading.Event()
         self._asked = threading.Event()
         self._failures = LastFailures()
-        self._executor = runtime.ports.executor(f"database-{name}")
-        self._attempts = 0
-        self._retry_at: float | None = None
-        self._ending: Future[None] | None = None
+        self._runs = Supervised(f"database-{name}", runtime)
+        self._is_started = False
         self._publisher = self._made()
 
     # -- for the one that supervises ---------------------------------------------------------------
 
     def begin(self) -> None:
         """Publish, on a thread of its own."""
-        if self._ending is not None:
+        if self._is_started:
             self._publisher = self._made()
+        self._is_started, self.error = True, None
         self._asked.clear()
-        self.error, self._retry_at = None, None
-        self._ending = self._executor.submit(self._publish, self._publisher)
+        self._runs.start(partial(self._publish, self._publisher))
 
     def look(self) -> None:
         """See whether it has ended, and whether it is to begin again."""
-        if self._ending is None or not self._ending.done():
+        if not self._is_started or self._runs.is_running:
             return
-        error = self._ending.exception()
-        if error is not None and self.error is None and self._retry_at is None:
+        if error := self._runs.new_failure():
             self._ended(error)
-        is_due = self._retry_at is not None and self._runtime.clock.monotonic() >= self._retry_at
-        if is_due or self._asked.is_set():
-            _log.info("database_begun_again", database=self.name, attempts=self._attempts)
+        if self._runs.is_due or self._asked.is_set():
+            _log.info("database_begun_again", database=self.name, attempts=self._runs.attempts)
             self.begin()
 
     def end(self) -> None:
@@ -84,15 +80,15 @@ class OneDatabase(StatusBoard, Collector):
 
     def wait(self) -> None:
         """Wait until it has ended, as long as that takes."""
-        self._executor.shutdown(wait=True)
+        self._runs.close(wait=True)
 
     # -- for whoever asks --------------------------------------------------------------------------
 
     def ask_start(self) -> bool:
         """Have it begin at once, where it is stopped or waits; whether it is so."""
-        if self.phase != "stopped" and self._retry_at is None:
+        if self.phase != "stopped" and not self._runs.waits:
             return False
-        self._attempts = 0
+        self._runs.forgive()
         self._asked.set()
         return True
 
@@ -111,14 +107,14 @@ class OneDatabase(StatusBoard, Collector):
         """The present one; ended where nothing more is wanted of it."""
         if self.error is not None:
             return "stopped"
-        if self._ending is not None and self._ending.done():
-            return "ended" if self._ending.exception() is None else "retrying"
+        if self._is_started and not self._runs.is_running:
+            return "ended" if self._runs.error is None else "retrying"
         return self._publisher.board.phase
 
     @property
     def is_going(self) -> bool:
         """Whether its publisher is at work."""
-        return self._ending is not None and not self._ending.done()
+        return self._runs.is_running
 
     @property
     def still_s(self) -> float:
@@ -152,20 +148,17 @@ class OneDatabase(StatusBoard, Collector):
             publisher.run()
 
     def _stepped(self, step: Step) -> None:
-        if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
-            _log.info("database_resumed", database=self.name, attempts=self._attempts)
-            self._attempts = 0
+        attempts = self._runs.attempts
+        if self._runs.has_recovered(step):
+            _log.info("database_resumed", database=self.name, attempts=attempts)
         self._runtime.on_step(step)
 
     def _ended(self, error: BaseException) -> None:
-        clock, longest_s = self._runtime.clock, self._runtime.config.retry_backoff_max_s
-        self._since_ms = clock.now_ms()
+        self._since_ms = self._runtime.clock.now_ms()
         kind, reason = type(error).__name__, text_of(error)
         self._failures.add(self._since_ms, kind, reason)
         if may_be_mended(error):
-            pause_s = backoff_s(self._attempts, longest_s)
-            self._attempts += 1
-            self._retry_at = clock.monotonic() + pause_s
+            pause_s = self._runs.retry_later()
             _log.error(
                 "database_failed",
                 database=self.name,

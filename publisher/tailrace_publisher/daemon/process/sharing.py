@@ -11,23 +11,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, wait
-from dataclasses import dataclass, replace
+from concurrent.futures import wait
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import structlog
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.process.shard_group import ShardGroup, member_options
+from tailrace_publisher.daemon.process.supervised import Supervised
 from tailrace_publisher.daemon.session.conductor import Conductor
-from tailrace_publisher.daemon.session.retry_bounds import backoff_s
 from tailrace_publisher.daemon.shards.agreed_map import agreed_map, wanted_map
 from tailrace_publisher.daemon.status.shard_board import ShardBoard
 from tailrace_publisher.errors import PublisherError, PublisherReplaced, ShardsDiffer
 from tailrace_publisher.errors.one_table import text_of
 from tailrace_publisher.metrics.publisher_metrics import Metrics
-from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.runtime import Runtime, Step
 from tailrace_schemas.records.shards import Shard, ShardMap, group_id
+from tailrace_service.backoff import Backoff
 
 _log = structlog.get_logger(__name__)
 
@@ -41,10 +43,8 @@ much shorter than max.poll.interval.ms, behind which the group would throw this 
 class _Taken:
     """A shard that is published here."""
 
-    stop: threading.Event
-    executor: Executor
-    ending: Future[None]
-    retry_at: float | None = None
+    runs: Supervised
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 class SharingPublisher:
@@ -73,7 +73,7 @@ class SharingPublisher:
             PublisherError: what waiting does not cure, of all shards that are here.
         """
         config, stop = self._runtime.config, self._runtime.stop
-        attempts = 0
+        backoff = Backoff(config.retry_backoff_max_s)
         while not stop.is_set():
             try:
                 self._map = agreed_map(config, self._runtime.ports)
@@ -82,11 +82,9 @@ class SharingPublisher:
                 if not error.retryable:
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                     raise
-                pause_s = backoff_s(attempts, config.retry_backoff_max_s)
-                attempts += 1
                 self.board.failed(error)
                 _log.warning("retrying", error=type(error).__name__, reason=str(error))
-                self._runtime.clock.wait(pause_s, stop)
+                self._runtime.clock.wait(backoff.next_s(), stop)
             else:
                 return
 
@@ -112,6 +110,7 @@ class SharingPublisher:
         for number in numbers:
             if number < self._map.shards:
                 _log.info("shard_taken", shard=number)
+                self._taken[number] = _Taken(Supervised(f"shard-{number}", self._runtime))
                 self._begin(number)
         self.board.joined()
 
@@ -130,25 +129,33 @@ class SharingPublisher:
             )
 
     def _begin(self, number: int) -> None:
-        stop = threading.Event()
+        taken = self._taken[number]
         runtime = replace(
-            self._runtime, metrics=Metrics(), stop=stop, shard=Shard(number, self._map)
+            self._runtime,
+            metrics=Metrics(),
+            stop=taken.stop,
+            shard=Shard(number, self._map),
+            on_step=partial(self._stepped, number, taken.runs),
         )
         conductor = Conductor(runtime)
         self.board.add(number, conductor.board, runtime.metrics)
-        executor = self._runtime.ports.executor(f"shard-{number}")
-        ending = executor.submit(_publish, number, conductor)
-        self._taken[number] = _Taken(stop, executor, ending)
+        taken.runs.start(partial(_publish, number, conductor))
+
+    def _stepped(self, number: int, runs: Supervised, step: Step) -> None:
+        attempts = runs.attempts
+        if runs.has_recovered(step):
+            _log.info("shard_resumed", shard=number, attempts=attempts)
+        self._runtime.on_step(step)
 
     def _leave(self, numbers: Sequence[int]) -> None:
         left = {number: self._taken.pop(number) for number in numbers if number in self._taken}
         for taken in left.values():
             taken.stop.set()
-        wait([taken.ending for taken in left.values()], _LEAVE_S)
+        wait([taken.runs.ending for taken in left.values()], _LEAVE_S)
         for number, taken in left.items():
-            taken.executor.shutdown(wait=False)
+            taken.runs.close(wait=False)
             self.board.remove(number)
-            if taken.ending.done():
+            if not taken.runs.is_running:
                 _log.info("shard_left", shard=number)
             else:
                 _log.warning(
@@ -164,23 +171,20 @@ class SharingPublisher:
         Raises:
             PublisherError: what ended the conductors, where none of them goes on.
         """
-        ended = {n: taken for n, taken in self._taken.items() if taken.ending.done()}
-        for number, taken in ended.items():
-            error = taken.ending.exception()
-            if error is not None and taken.retry_at is None:
-                self._failed(number, taken, error)
-        failed = {n: taken for n, taken in ended.items() if taken.ending.exception() is not None}
+        ended = {n: taken.runs for n, taken in self._taken.items() if not taken.runs.is_running}
+        for number, runs in ended.items():
+            if error := runs.new_failure():
+                self._failed(number, runs, error)
+        failed = {n: runs for n, runs in ended.items() if runs.error is not None}
         if failed and len(failed) == len(self._taken):
             self._raise_unless_fenced(failed)
-        for number, taken in failed.items():
-            if taken.retry_at is not None and self._runtime.clock.monotonic() >= taken.retry_at:
-                taken.executor.shutdown(wait=False)
+        for number, runs in failed.items():
+            if runs.is_due:
                 self._begin(number)
         return bool(self._taken) and len(ended) == len(self._taken) and not failed
 
-    def _failed(self, number: int, taken: _Taken, error: BaseException) -> None:
-        pause_s = self._runtime.config.retry_backoff_max_s
-        taken.retry_at = self._runtime.clock.monotonic() + pause_s
+    def _failed(self, number: int, runs: Supervised, error: BaseException) -> None:
+        pause_s = runs.retry_later()
         self.board.failed(error)
         _log.error(
             "shard_failed",
@@ -188,10 +192,10 @@ class SharingPublisher:
             error=type(error).__name__,
             reason=text_of(error),
             effect="its tables stand still; the other shards go on",
-            retry_in_s=pause_s,
+            retry_in_s=round(pause_s, 2),
         )
 
-    def _raise_unless_fenced(self, failed: dict[int, _Taken]) -> None:
+    def _raise_unless_fenced(self, failed: dict[int, Supervised]) -> None:
         """End where no shard goes on.
 
         One that was fenced is another publisher's by now: the group has not told it yet. One that
@@ -201,8 +205,7 @@ class SharingPublisher:
         Raises:
             PublisherError: what ended the first of the others.
         """
-        for taken in failed.values():
-            error = taken.ending.exception()
+        for error in (runs.error for runs in failed.values()):
             if isinstance(error, PublisherError) and not isinstance(error, PublisherReplaced):
                 raise error
 

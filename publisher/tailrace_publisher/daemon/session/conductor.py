@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 from prometheus_client.registry import Collector
 
-from tailrace_publisher.daemon.session.retry_bounds import Patience, backoff_s
+from tailrace_publisher.daemon.session.retry_bounds import Patience
 from tailrace_publisher.daemon.session.wiring import ready_session
 from tailrace_publisher.daemon.start.carried_state import Kept
 from tailrace_publisher.daemon.start.fencing import FencingCheck
@@ -27,6 +27,7 @@ from tailrace_publisher.runtime import Runtime, Step, database_topics
 from tailrace_publisher.source.catalog.instances import KnownCatalog
 from tailrace_publisher.source.connection.tries import TryingConnection
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.backoff import Backoff
 from tailrace_service.registry.client import RegistryError
 
 _log = structlog.get_logger(__name__)
@@ -54,7 +55,7 @@ class Conductor:
         ports = replace(runtime.ports, connect=lambda source: TryingConnection(connect(source)))
         self._runtime = replace(runtime, on_step=self._stepped, ports=ports)
         config = runtime.config
-        self._attempts = 0
+        self._backoff = Backoff(config.retry_backoff_max_s)
         self._foreign: Counter[TableName] = Counter()
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
@@ -119,9 +120,9 @@ class Conductor:
         self.board.turned()
         if step is Step.COMMITTED:
             self._foreign.clear()
-        if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
-            _log.info("resumed", attempts=self._attempts)
-            self._attempts = 0
+        if self._backoff.attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
+            _log.info("resumed", attempts=self._backoff.attempts)
+            self._backoff.reset()
             self._patience.renew()
         self._outer.on_step(step)
 
@@ -148,9 +149,7 @@ class Conductor:
         if self._runtime.stop.is_set():
             _log.info("stopped", reason=str(error))
             return
-        longest_s = self._runtime.config.retry_backoff_max_s
-        pause_s = max(shortest_s, backoff_s(self._attempts, longest_s))
-        self._attempts += 1
+        pause_s = max(shortest_s, self._backoff.next_s())
         self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
         self._runtime.metrics.failed(error, str(error))
         self.board.enter("retrying")
@@ -158,7 +157,7 @@ class Conductor:
             "retrying",
             error=type(error).__name__,
             reason=str(error),
-            attempt=self._attempts,
+            attempt=self._backoff.attempts,
             pause_s=round(pause_s, 2),
         )
         self._runtime.clock.wait(pause_s, self._runtime.stop)

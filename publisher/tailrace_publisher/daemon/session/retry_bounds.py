@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-
-_BACKOFF_FIRST_S: Final = 0.25
 
 
 class Patience:
@@ -35,8 +32,3 @@ class Patience:
     def renew(self) -> None:
         """It is over."""
         self._since = None
-
-
-def backoff_s(attempts: int, longest_s: float) -> float:
-    """Seconds to pause after that many failed attempts: 0.25, doubled each time, bounded."""
-    return float(min(_BACKOFF_FIRST_S * 2 ** min(attempts, 30), longest_s))

@@ -23,7 +23,6 @@ from tailrace_publisher.daemon.orders.signals import Signals
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.pacing import Pacing
-from tailrace_publisher.daemon.session.retry_bounds import backoff_s
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
@@ -35,6 +34,7 @@ from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.errors import PublisherError, SourceBusy, TableFailed, TopicRefused
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.log.commit_times import milliseconds
+from tailrace_service.backoff import Backoff
 
 _log = structlog.get_logger(__name__)
 
@@ -88,7 +88,7 @@ class Session:
         self._parts = parts
         self._pacing = Pacing(runtime.config.poll_interval_ms / 1000)
         self._looked_at = 0.0
-        self._failures = 0
+        self._backoff = Backoff(runtime.config.retry_backoff_max_s)
 
     def run(self) -> None:
         """Publish until the stop is set, or until nothing more is wanted.
@@ -150,7 +150,7 @@ class Session:
         except SourceBusy as error:
             self._try_again(error)
             return True
-        self._failures = 0
+        self._backoff.reset()
         if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
             parts.committer.commit()
         if is_idle:
@@ -193,15 +193,17 @@ class Session:
         Raises:
             SourceBusy: the error, when it came again and again.
         """
-        self._failures += 1
-        if self._failures > _FAILURES_MAX:
+        if self._backoff.attempts >= _FAILURES_MAX:
             raise error
         self._settle()
-        pause_s = backoff_s(self._failures - 1, self._runtime.config.retry_backoff_max_s)
+        pause_s = self._backoff.next_s()
         self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
         self._runtime.metrics.failed(error, str(error))
         _log.warning(
-            "poll_retried", reason=str(error), attempt=self._failures, pause_s=round(pause_s, 2)
+            "poll_retried",
+            reason=str(error),
+            attempt=self._backoff.attempts,
+            pause_s=round(pause_s, 2),
         )
         self._runtime.clock.wait(pause_s, self._runtime.stop)
 

@@ -1,0 +1,89 @@
+"""A publisher that runs on a thread of its own, and starts again some time after it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from tailrace_publisher.runtime import Runtime, Step
+from tailrace_service.backoff import Backoff
+
+
+class Supervised:
+    """One of several publishers of a process: what ends it ends none of the others.
+
+    The runtime is the process's: it gives the thread, the clock and the longest pause.
+    """
+
+    def __init__(self, name: str, runtime: Runtime) -> None:
+        self._executor = runtime.ports.executor(name)
+        self._clock = runtime.clock
+        self._backoff = Backoff(runtime.config.retry_backoff_max_s)
+        self._ending: Future[None] | None = None
+        self._retry_at: float | None = None
+        self._is_noticed = False
+
+    def start(self, run: Callable[[], None]) -> None:
+        """Run a publisher; the run before has ended."""
+        self._retry_at, self._is_noticed = None, False
+        self._ending = self._executor.submit(run)
+
+    @property
+    def ending(self) -> Future[None]:
+        """Done when the newest run has ended."""
+        if self._ending is None:
+            raise RuntimeError("started before it is waited for")
+        return self._ending
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run was started and has not ended."""
+        return self._ending is not None and not self._ending.done()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the newest run; None while it runs, or if nothing more was wanted."""
+        return self._ending.exception() if self._ending and self._ending.done() else None
+
+    def new_failure(self) -> BaseException | None:
+        """Give the error of each failed run once."""
+        if self._is_noticed or self.error is None:
+            return None
+        self._is_noticed = True
+        return self.error
+
+    def retry_later(self) -> float:
+        """Be due again after a pause, which grows until a run commits; gives its seconds."""
+        pause_s = self._backoff.next_s()
+        self._retry_at = self._clock.monotonic() + pause_s
+        return pause_s
+
+    @property
+    def attempts(self) -> int:
+        """How often it was to start again since it last committed."""
+        return self._backoff.attempts
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to start again, now or later."""
+        return self._retry_at is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its pause is over."""
+        return self._retry_at is not None and self._clock.monotonic() >= self._retry_at
+
+    def has_recovered(self, step: Step) -> bool:
+        """Take note of a step of the run; whether it is the first proof that it works again."""
+        if not self._backoff.attempts or step not in {Step.COMMITTED, Step.HEARTBEAT}:
+            return False
+        self._backoff.reset()
+        return True
+
+    def forgive(self) -> None:
+        """Let the next pause be the shortest."""
+        self._backoff.reset()
+
+    def close(self, *, wait: bool) -> None:
+        """Start no more runs."""
+        self._executor.shutdown(wait=wait)

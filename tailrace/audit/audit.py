@@ -1,7 +1,7 @@
 """``tailrace audit``: do the topics hold what the publisher says it published, once and in order?
 
 Reads the progress topic, then every data topic up to where those records end, as any subscriber
-could: nothing but Kafka and the schema registry is asked. Memory holds the ledger, not the events.
+could. It needs only Kafka and the schema registry. Memory holds the ledger, not the events.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ class TopicAudit:
     """What was found in a data topic.
 
     Attributes:
-        topic: the topic.
         events: events that were read and accounted for; tombstones are not counted.
         transactions: Kafka transactions in it, of each partition.
         removed: those that retention has removed.
@@ -67,7 +66,6 @@ class Audit:
         begins_ms: time of the first record, milliseconds UTC, if retention has removed earlier
             ones.
         closed_lsn: the closed LSN at which it ends.
-        topics: by name.
         not_provable: compacted topics: what is not there may have been there.
         problems: what is wrong; none proves that nothing is missing, repeated or out of order, in
             the topics that can be proven.
@@ -92,15 +90,14 @@ def audit(
 
     Args:
         bootstrap: comma-separated host:port of some brokers.
-        names: the topics' names.
         registry: knows the writers' schemas.
         extra: further librdkafka options of the connection.
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
-        PublisherError: the topics' settings cannot be had.
+        PublisherError: the topics' settings cannot be read.
         TimeoutError: a partition could not be read to its end.
-        RegistryError: a schema cannot be had.
+        RegistryError: a schema is not available.
     """
     result = Audit()
     kafka = kafka_at(bootstrap, extra)

@@ -1,8 +1,8 @@
 """The ledger against what the topics hold: pure parts of ``tailrace audit``.
 
 Every progress record says for each partition which offsets its transaction filled, how many events
-are there and the sum of their position hashes. So whoever reads a partition in offset order can
-tell whether each record is accounted for, once, and in the order of positions.
+are there and the sum of their position hashes. A reader of a partition in
+offset order sees whether each record is accounted for, once, and in the order of positions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Problems:
 
 
 def check_chain(records: Iterable[Progress], problems: Problems) -> None:
-    """Each record of a shard goes on at the LSN at which the one before ended, and none goes back.
+    """Check that each record of a shard starts where the one before it ended, and none goes back.
 
     The first record that is held is where the proof begins.
     """
@@ -67,7 +67,7 @@ def ranges_by_partition(
 ) -> dict[tuple[str, int], list[PartitionProgress]]:
     """The ledger's entries of some topics, in the order of their offsets.
 
-    A topic that was deleted and made again begins anew: only the entries since then count.
+    If a topic was deleted and created again, only the entries since then count.
     """
     wanted = set(topics)
     found: dict[tuple[str, int], list[PartitionProgress]] = {}
@@ -87,7 +87,6 @@ class PartitionAudit:
     Args:
         entries: of the ledger, in the order of their offsets.
         low: first offset that the partition still holds.
-        problems: where differences go.
 
     Attributes:
         events: events that are accounted for; tombstones are not counted.
@@ -122,7 +121,6 @@ class PartitionAudit:
         """Take the next committed record.
 
         Args:
-            offset: its offset.
             position: of its event; None for a tombstone.
         """
         while self._next < len(self._entries) and offset >= self._entries[self._next].next_offset:

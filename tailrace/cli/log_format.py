@@ -21,7 +21,7 @@ def set_log_format(log_format: LogFormat, program: str) -> None:
     event's fields (docs/events.md).
 
     Args:
-        log_format: text is what structlog does by itself, with what a terminal obeys escaped.
+        log_format: text is structlog's own form, with characters that a terminal obeys escaped.
         program: named in JSON lines.
     """
     if log_format == "text":

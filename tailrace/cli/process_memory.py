@@ -1,4 +1,4 @@
-"""How a process of ours asks for memory: from few pools, so that little is held for later."""
+"""Limit the memory that a process holds in reserve: few pools instead of one per thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ARENAS: Final = 1
 def hold_little() -> None:
     """Have all threads share one arena of the C library, and Arrow take its memory from it.
 
-    By default each thread has an arena of its own, up to eight for a core, and Arrow a pool beside
-    them; what one has freed the others cannot use. It is to be called before threads are started
-    and Arrow is imported. What the environment says (``MALLOC_ARENA_MAX``,
-    ``ARROW_DEFAULT_MEMORY_POOL``) counts more; C libraries that have no arenas are left alone.
+    By default each thread has an arena of its own, up to eight per core, and Arrow has another
+    pool. Memory that one frees the others cannot use. Call it before threads start and Arrow is
+    imported. The environment (``MALLOC_ARENA_MAX``, ``ARROW_DEFAULT_MEMORY_POOL``) takes
+    precedence. C libraries without arenas are left alone.
 
     https://man7.org/linux/man-pages/man3/mallopt.3.html, https://arrow.apache.org/docs/cpp/env_vars.html
     """

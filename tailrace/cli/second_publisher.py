@@ -1,8 +1,8 @@
-"""Keeping a publisher that is started by mistake from ending the one that runs.
+"""Refuse to start a second publisher by mistake: it would end the one that runs.
 
-A start fences the producer before it, so of two publishers of one database the newer would go on.
-Before it starts, ``tailrace publish`` looks at the newest progress record: a publisher writes one
-every ``heartbeat_s``, and its host and process id are in a header.
+A start fences the earlier producer, so of two publishers of one database the newer would survive.
+Before it starts, ``tailrace publish`` reads the newest progress record. A publisher writes one
+every ``heartbeat_s``, with its host and process id in a header.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class LastSign:
         host: where its publisher ran; empty in records of earlier releases.
         process: its process id there; 0 in the same.
         age_s: seconds since it was written, by two clocks.
-        next_offset: offset after it.
     """
 
     host: str

@@ -1,8 +1,8 @@
 """What happens in the middle of the demo's day: a new column, and a publisher that is killed.
 
-At noon the airports announce gates. So the source's table gets a column, and a second capture
-instance that has it, as SQL Server wants it for a change of columns; the flights that leave from
-then on have a gate. A little later the publisher is killed while changes come, and started again.
+At noon the airports announce gates, so the source's table gets a column. SQL Server captures a new
+column through a second capture instance, so the demo enables one. Flights that leave afterwards
+have a gate. A little later the publisher is killed while changes arrive, and started again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class Day:
     """The day's transactions, and where in them the middle is.
 
     Attributes:
-        transactions: in time order.
         noon: how many of them come before the column.
-        killed: behind how many of them the publisher is killed.
+        killed: the publisher is killed after this many of them.
     """
 
     transactions: list[SourceTransaction]
@@ -52,9 +51,9 @@ class Day:
 def with_gates(transactions: list[SourceTransaction]) -> Day:
     """The day with gates from the middle of its transactions on."""
     noon = len(transactions) // 2
-    behind = [replace(t, statements=_with_gates(t.statements)) for t in transactions[noon:]]
+    afternoon = [replace(t, statements=_with_gates(t.statements)) for t in transactions[noon:]]
     killed = round(len(transactions) * _KILLED_AT)
-    return Day([*transactions[:noon], *behind], noon, killed)
+    return Day([*transactions[:noon], *afternoon], noon, killed)
 
 
 def _with_gates(statements: Iterable[Statement]) -> tuple[Statement, ...]:

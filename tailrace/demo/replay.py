@@ -38,7 +38,7 @@ class ReplayProgress:
 
 
 def plan(day: list[SourceTransaction]) -> ReplayProgress:
-    """The progress of a replay that has not begun."""
+    """Return the progress of a replay that has not started."""
     return ReplayProgress(
         transactions_total=len(day),
         statements_total=sum(len(transaction.statements) for transaction in day),
@@ -50,7 +50,6 @@ class Replay:
 
     Args:
         connection: to the airline's database; autocommit is switched off here.
-        day: in time order.
         progress: updated as it goes.
         before: what else is done, by how many transactions come before it.
 

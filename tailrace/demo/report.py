@@ -1,4 +1,4 @@
-"""What the demo tells at its end: events, rates, latency, verification, and what to try next."""
+"""What the demo prints at its end: events, rates, latency, verification, and what to try next."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def tell(console: Console, report: Report) -> None:
             )
     if report.verified:
         console.print(
-            "In mid-day flights got the column gate, by a second capture instance, and tailrace"
-            " publish was killed and started again: nothing is missing, nothing is twice."
+            "Halfway through, flights got the column gate, by a second capture instance, and"
+            " tailrace publish was killed and started again: nothing is missing, nothing is twice."
         )
     data_dir = report.lake.parent
     console.print("\nThree answers:", style="bold")

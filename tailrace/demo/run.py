@@ -1,4 +1,4 @@
-"""The demo's conductor: start everything, replay, wait until the lake has it, stop, verify, tell.
+"""The demo's conductor: start everything, replay, wait for the lake, stop, verify, report.
 
 Publisher and sink run as the processes that a user would run, from a configuration file that stays
 in the data directory. Whatever was started is stopped on every way out.

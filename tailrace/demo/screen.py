@@ -14,7 +14,7 @@ from rich.live import Live
 from tailrace.demo.view import Picture
 
 DAY_LINES: Final = 12
-"""From the beginning of the replay on, as many lines are told."""
+"""Lines that are printed, from the start of the replay."""
 QUIET_S: Final = 4.0
 """A log file gets a line at least this often."""
 
@@ -23,7 +23,6 @@ class Screen:
     """Shows a picture; use as a context manager.
 
     Args:
-        console: of the user.
         picture: redrawn at each refresh.
     """
 

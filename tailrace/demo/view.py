@@ -1,4 +1,4 @@
-"""The live view of the demo: source, topics, lake, lag and rates, drawn from what each tells.
+"""The live view of the demo: source, topics, lake, lag and rates, drawn from what each reports.
 
 Nothing here measures: it shows a :class:`Picture` that the conductor fills in.
 """

@@ -1,6 +1,6 @@
-"""``tailrace doctor``: looks at everything in the configuration and judges it.
+"""``tailrace doctor``: check everything in the configuration, and judge it.
 
-Each part of the way has a file: the server, its capture jobs, its tables, the login's permissions,
-the brokers, the registry, the lake, the clocks. A file gives findings; ``run`` connects, asks them
-all and goes on where a part does not answer; ``render`` shows them.
+Each part has a file: the server, its capture jobs, its tables, the login's permissions, the
+brokers, the registry, the lake, the clocks. A file yields findings. ``run`` connects, runs them
+all, and continues if a part does not answer. ``render`` prints them.
 """

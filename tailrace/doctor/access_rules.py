@@ -1,7 +1,7 @@
 """Kafka: may the publisher use its transactional ids, and join its group.
 
-It cannot be tried: whoever takes an id ends the publisher that has it, and whoever joins the group
-takes shards from those that are in it. So the rules are read.
+A trial is not possible: taking an id would end the publisher that uses it, and joining the group
+would take shards from its members. So doctor reads the rules.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ class _Use:
     Attributes:
         subject: what the kind is called.
         kind: as the brokers know it.
-        option: of kafka-acls.
         operations: of which the first is the one that counts.
         effect: what is not possible without it.
     """
@@ -106,7 +105,6 @@ def look_at_access_rules(
     Args:
         admin: a client of the brokers.
         config: where they are, and as whom.
-        identities: the names.
     """
     for name in identities.transactional_ids:
         yield _judged(admin, config, _TRANSACTIONS, name)
@@ -130,7 +128,7 @@ def _judged(admin: AdminClient, config: KafkaConfig, use: _Use, name: str) -> Fi
             f"whether {name} may be used is not known: the rules may not be read"
             f" ({error.args[0].str()})",
             f"without {use.operation} on it {use.effect}",
-            Fix(f"{fix.text}; to have it checked here, allow Describe on the cluster"),
+            Fix(f"{fix.text}; to let doctor check it, allow Describe on the cluster"),
         )
     ours = {_EVERYBODY} if principal is None else {_EVERYBODY, principal}
     denied = [r for r in rules if r.permission_type is AclPermissionType.DENY]
@@ -148,7 +146,7 @@ def _judged(admin: AdminClient, config: KafkaConfig, use: _Use, name: str) -> Fi
         return _JUDGE.warning(
             use.subject,
             f"{name} is allowed to {', '.join(sorted(_names(allowed)))}; as whom the publisher"
-            " comes is not told by its options",
+            " comes is not in its options",
             f"without {use.operation} on it {use.effect}",
             fix,
         )
@@ -195,7 +193,7 @@ def _names(rules: Iterable[Any]) -> set[str]:
 
 
 def _principal(config: KafkaConfig) -> str | None:
-    """As whom the publisher comes; None where a certificate or a ticket tells it."""
+    """Return the principal of the publisher; None if a certificate or a ticket decides it."""
     options = config.librdkafka_options()
     user = options.get("sasl.username")
     if user:

@@ -1,4 +1,4 @@
-"""Asking the source what it may not tell: a view that is missing or closed is an answer too."""
+"""Query the source: a view that is missing or denied is an answer too."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ embedded server's word for what it has not."""
 
 @dataclass(slots=True)
 class Source:
-    """The source's database, asked leniently.
+    """The source's database, queried leniently.
 
     Attributes:
-        connection: where to ask.
-        database: its name.
-        user: the login, as the configuration has it.
+        user: the configured login.
         read_mode: through what it reads changes.
-        hidden: what could not be seen, with the server's words, by what was asked for.
+        hidden: the server's refusal, by what was queried.
     """
 
     connection: Connection
@@ -33,12 +31,10 @@ class Source:
     hidden: dict[str, str] = field(default_factory=dict)
 
     def rows(self, what: str, sql: str, *parameters: object) -> list[Any] | None:
-        """Rows of a statement; None where this server or this login does not have them.
+        """Return the rows of a statement; None if this server or this login does not show them.
 
         Args:
-            what: what is asked for, in a few words, for :attr:`hidden`.
-            sql: the statement.
-            parameters: its parameters.
+            what: the query in a few words, for :attr:`hidden`.
 
         Raises:
             SourceError: the server did not answer.

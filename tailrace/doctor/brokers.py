@@ -46,7 +46,6 @@ def look_at_brokers(
     """Judge the brokers and the topics.
 
     Args:
-        config: where they are.
         topics: names of the publisher's own topics.
         data: names of the tables' topics.
         identities: under which names the publisher comes.
@@ -137,15 +136,15 @@ def _defaults(
     if factor > brokers:
         yield _JUDGE.problem(
             "copies of new topics",
-            f"{factor} are asked for, and there are {brokers} brokers",
-            "no topic can be made",
+            f"{factor} are configured, and there are {brokers} brokers",
+            "no topic can be created",
             Fix(f"kafka.replication_factor: {brokers}"),
         )
     elif factor == 1:
         yield _JUDGE.warning(
             "copies of new topics",
             "1",
-            "a lost disk loses events, and with the checkpoint the place to go on from",
+            "a lost disk loses events, and with the checkpoint the place to resume from",
             Fix("kafka.replication_factor: 3, with three brokers"),
         )
     else:
@@ -187,7 +186,7 @@ def _kept(
                 name,
                 "forgets earlier than the data topics do"
                 f" ({_told(found, retention_limits(found))})",
-                "events without a progress record prove nothing: a sink that lacks some goes on by"
+                "events without a progress record prove nothing: a sink that lacks some takes"
                 " new snapshots of all tables",
                 topic_fix(name, {"retention.ms": kept, "retention.bytes": "-1"}, is_safe=True),
             )

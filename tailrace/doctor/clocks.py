@@ -1,4 +1,4 @@
-"""The clocks: what is told in seconds is as true as they are."""
+"""The clocks: every figure in seconds is only as exact as they are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def look_at_time_zone(source: Source, configured: str | None) -> Iterator[Findin
         return
     yield _JUDGE.warning(
         "time zone",
-        "the server does not tell it, as SQL Server 2022 and later do",
+        "the server does not report it, as SQL Server 2022 and later do",
         "the times of a backlog across a change of the clocks are an hour off",
         Fix("publisher.source.time_zone: <a name of sys.time_zone_info; UTC has no changes>"),
     )

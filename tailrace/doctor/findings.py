@@ -61,8 +61,6 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        level: the judgement.
-        part: where.
         subject: what was looked at: "SQL Server Agent", "dbo.orders".
         text: what was found, in one sentence.
         why: why it matters; empty where all is well.
@@ -79,11 +77,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Makes the findings of one part.
-
-    Attributes:
-        part: the part.
-    """
+    """Makes the findings of one part."""
 
     part: Part
 

@@ -31,8 +31,7 @@ def look_at_jobs(source: Source, lag: timedelta | None) -> Iterator[Finding]:
     """Judge the jobs' settings, their last sessions and their errors.
 
     Args:
-        source: where to ask.
-        lag: how far the topics are behind; None while nothing was published, or it is not known.
+        lag: lag of the topics; None while nothing is published, or if it is not known.
     """
     rows = source.rows(
         "msdb.dbo.cdc_jobs",
@@ -118,7 +117,7 @@ def _sessions(source: Source, interval_s: int) -> Iterator[Finding]:
         yield _JUDGE.warning(
             "scan sessions",
             f"cannot be seen ({error})",
-            "a stopped capture job cannot be told from a quiet database",
+            "a stopped capture job looks like a quiet database",
             Fix(f"GRANT VIEW DATABASE STATE TO {quote_name(source.user)}"),
         )
         return
@@ -132,8 +131,7 @@ def _sessions(source: Source, interval_s: int) -> Iterator[Finding]:
         yield _JUDGE.warning(
             "capture errors",
             f"{at:%Y-%m-%d %H:%M:%S} error {number}: {message}",
-            "the capture process tries again after an error; one that comes back keeps it from"
-            " going on",
+            "the capture process retries after an error; an error that returns stops it",
             Fix("SELECT * FROM sys.dm_cdc_errors ORDER BY entry_time DESC"),
         )
 

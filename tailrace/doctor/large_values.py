@@ -67,7 +67,6 @@ def look_at_large_values(
     """Compare them with the topics' limits.
 
     Args:
-        found: at the source.
         settings: of topics, by name, as far as they may be seen.
     """
     for topic, columns in sorted(found.columns.items()):

@@ -45,8 +45,8 @@ def look_at_login(source: Source) -> Iterator[Finding]:
         yield _JUDGE.problem(
             source.user,
             "may not read the catalog of capture instances",
-            "source.read_mode: function asks for it, and for no change table",
-            Fix("tailrace grants --user <the login> shows what is enough"),
+            "source.read_mode: function needs it, and no change table",
+            Fix("tailrace grants --user <the login> prints what is enough"),
         )
     elif reads_cdc == 0:
         yield _JUDGE.problem(
@@ -59,15 +59,15 @@ def look_at_login(source: Source) -> Iterator[Finding]:
         yield _JUDGE.warning(
             source.user,
             "may not see the database's state",
-            "a stopped capture job cannot be told from a quiet database",
+            "a stopped capture job looks like a quiet database",
             Fix(f"GRANT VIEW DATABASE STATE TO {user}"),
         )
     if is_sysadmin or is_owner:
         yield _JUDGE.warning(
             source.user,
             f"is {'sysadmin' if is_sysadmin else 'db_owner'}",
-            "the publisher only reads: whoever gets its password may do anything",
-            Fix("tailrace grants --user <a login of its own> shows what is enough"),
+            "the publisher only reads: anyone who gets its password may do anything",
+            Fix("tailrace grants --user <a login of its own> prints what is enough"),
         )
     elif reads_cdc and sees_state:
         what = "the catalog of capture instances" if by_function else "schema cdc"

@@ -1,4 +1,4 @@
-"""Asks every part of the configuration; one that does not answer does not keep the others."""
+"""Check every part of the configuration, also if another part does not answer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             f"{config.source.host}:{config.source.port}",
             str(error),
             "nothing of the source could be looked at from here on",
-            Fix("mend this first, then run tailrace doctor again"),
+            Fix("fix this first, then run tailrace doctor again"),
         )
     yield from look_at_brokers(config.kafka, config.topics, topics, Identities.of(config), large)
     yield from look_at_registry(config.registry)
@@ -104,7 +104,7 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
 
 
 def _lag(config: PublisherConfig) -> timedelta | None:
-    """How far what is published is behind now; None where nothing is, or it is not known."""
+    """Return the lag of the topics; None if nothing is published, or if it is not known."""
     try:
         record = last_published(config)
     except (KafkaException, ConfigError, TokenUnavailable):

@@ -20,7 +20,6 @@ def look_at_shards(metadata: ClusterMetadata, topics: TopicNames, shards: int) -
     """Judge how many shards there are.
 
     Args:
-        metadata: of the cluster.
         topics: names of the publisher's own topics.
         shards: how many the configuration says.
     """

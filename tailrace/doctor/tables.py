@@ -43,7 +43,7 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
         return
     for problem in problems:
         name = f"{problem.table.schema}.{problem.table.table}"
-        later = "go on with its changes" if problem.is_of_snapshot else "leave the table out"
+        later = "continue with its changes" if problem.is_of_snapshot else "leave the table out"
         why = f"the first start is refused; later ones {later}"
         yield _JUDGE.problem(name, problem.text, why)
     yield from _not_captured(source, config)
@@ -92,7 +92,7 @@ def _keyless(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding
 
 
 def _left_out(source: Source, tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
-    """Tables whose newest capture instance lacks columns: added behind it, or left out of it."""
+    """Find tables whose newest capture instance lacks columns: added after it, or left out."""
     try:
         rows = source.connection.query(
             "SELECT object_id, name FROM sys.columns WHERE object_id IN"

@@ -42,7 +42,6 @@ def plan_enable(
     """What turns change data capture on for tables.
 
     Args:
-        config: of the publisher.
         account: the source with the login that looks, and that is to run it.
         wanted: schema and name of each.
         options: how they are captured.
@@ -159,9 +158,7 @@ def plan_grants(config: PublisherConfig, account: SourceConfig, user: str) -> Pl
     """What gives a user what the publisher needs, for the tables that are captured and selected.
 
     Args:
-        config: of the publisher.
         account: the source with the login that looks, and that is to run it.
-        user: the database user.
 
     Raises:
         SourceError: the server did not answer.

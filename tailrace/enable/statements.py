@@ -1,4 +1,4 @@
-"""T-SQL that is shown before it is run: what enable and grants plan, the doctor's safe fixes."""
+"""T-SQL that is shown before it runs: plans of enable and grants, safe fixes of doctor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Statement:
     """A statement, and what it is for.
 
     Attributes:
-        secret: text that stands in the statement and is never shown.
+        secret: text in the statement that is never shown.
     """
 
     sql: str
@@ -35,7 +35,6 @@ class Plan:
     """What is to be run in the source's database, in this order.
 
     Attributes:
-        statements: the statements.
         notes: what is to be known in addition.
         not_runnable: why they cannot be run as they are; None where they can.
     """

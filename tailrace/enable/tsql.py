@@ -1,4 +1,4 @@
-"""The T-SQL that turns change data capture on, and that gives a login what it needs."""
+"""The T-SQL that turns change data capture on, and that grants a login what it needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CaptureOptions:
     Attributes:
         capture_instance: name of the instance; None leaves it to SQL Server: schema_table.
         columns: what is captured; empty for all.
-        role: the gating role, which is made where there is none; None for no gate.
+        role: the gating role, created if it does not exist; None for no gate.
         filegroup: where the change table goes; None for the database's default.
     """
 
@@ -62,7 +62,6 @@ def least_grants(
     """What the publisher's login needs in the source's database, and nothing else.
 
     Args:
-        user: the database user.
         schemas: of the published tables.
         roles: gating roles of their capture instances.
         mode: ``source.read_mode``: with ``function`` no change table is opened to the login.

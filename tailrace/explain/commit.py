@@ -32,13 +32,10 @@ def explain_commit(
 ) -> Explanation:
     """Ask change tables and topic for the first commit at or after a moment that has the table.
 
-    Tables without a key have it, too. Columns that the options leave out, mask, cut or hash are not
-    shown.
+    This also works for tables without a key. Columns that the options leave out, mask, cut or hash
+    are not shown.
 
     Args:
-        config: says where.
-        tail: reads the topics.
-        table: schema and name.
         moment: an LSN or a time.
         changes_max: how many change rows at most, in their order.
 

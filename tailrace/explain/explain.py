@@ -25,9 +25,7 @@ def explain_key_or_moment(
     """Ask all stages for the row with a key, or for the first commit at or after a moment.
 
     Args:
-        config: of the publisher.
         lake: of the sink; None where there is none.
-        table: schema and name.
         asked: the key as text, or the moment.
         changes_max: how many change rows at most.
 

@@ -23,7 +23,6 @@ def explanation_lines(found: Explanation, *, has_lake: bool) -> Iterator[str]:
     """The stages of the way, each with what it holds of the row.
 
     Args:
-        found: the row.
         has_lake: whether a lake is configured.
     """
     yield f"{shown(f'{found.table.schema}.{found.table.table}')} {fields_text(found.key)}".rstrip()

@@ -1,7 +1,7 @@
 """``tailrace explain``: one row, from the source through change table and topic to the lake.
 
-Every stage tells what it holds of the row: the source now, the change tables and the events by
-position, the lake's version of it, and the cut in which its newest change arrived there.
+Every stage shows what it holds of the row: the source now, change tables and events by position,
+and the lake. For the lake it also names the cut in which the newest change arrived.
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ class Explanation:
     """What each stage holds of a row.
 
     Attributes:
-        table: the table.
-        key: its key; empty where the rows of a commit are explained instead of one row.
-        now: the row at the source; None where there is none.
+        key: empty if the rows of a commit are explained instead of one row.
+        now: the row in the source; None if it has none.
         changes: its last change rows, newest first.
         events: their events by position; those that are missing are not published (yet), or were
             removed by retention.
-        lake: the row in the lake; None where there is none.
-        lake_problem: why the lake could not be asked; None where it was.
-        cuts: by commit LSN the first cut that has it.
+        lake: the row in the lake; None if it has none.
+        lake_problem: why the lake could not be read; None if it was.
+        cuts: by commit LSN, the first cut that includes it.
     """
 
     table: TableName
@@ -100,9 +99,6 @@ def explain(
     Columns that the options leave out, mask, cut or hash are not shown.
 
     Args:
-        config: says where.
-        tail: reads the topics.
-        table: schema and name.
         key: as :func:`parse_key` takes it.
         changes_max: how many change rows at most.
 
@@ -174,11 +170,6 @@ def _changes(
 def add_events(found: Explanation, tail: EventTail, names: TopicNames) -> None:
     """Find the events of the changes.
 
-    Args:
-        found: is added to.
-        tail: reads the topics.
-        names: of the topics.
-
     Raises:
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
@@ -202,7 +193,6 @@ def add_cuts(found: Explanation, commits: str) -> None:
     """Find the cuts in which the changes came into the lake's tables.
 
     Args:
-        found: is added to.
         commits: folder or URI of the lake's commit table.
     """
     rows = CommitRows(commits).read()
@@ -217,7 +207,6 @@ def add_lake(found: Explanation, lake: str, commits: str) -> None:
     """Ask the lake for the row, and for the cuts in which its changes came.
 
     Args:
-        found: is added to.
         lake: folder or URI of the lake.
         commits: folder or URI of its commit table.
     """
@@ -247,7 +236,7 @@ def add_lake(found: Explanation, lake: str, commits: str) -> None:
 
 
 def _typed_key(found: Explanation) -> Key:
-    """The key with its values as the source has them, where some stage has the row."""
+    """Return the key with the values of the source, if some stage holds the row."""
     held = [found.now, *(change.values for change in found.changes)]
     row = next((row for row in held if row is not None), found.key)
     by_name = {name.casefold(): value for name, value in row.items()}

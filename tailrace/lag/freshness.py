@@ -1,7 +1,7 @@
-"""How fresh each table is at each joint: source commit, captured, topic, log, folded lake.
+"""The lag of each table at each stage: captured, published, in the lake's log, in its table.
 
-Every part is asked on its own, and one that does not answer is named: what the others tell is shown
-all the same. ``tailrace lag`` and ``tailrace web`` show it.
+Each part is queried on its own. A part that does not answer is named; the others are shown all
+the same. ``tailrace lag`` and ``tailrace web`` show it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TableFreshness:
-    """One table: LSNs, and the seconds by which each stage is behind its newest captured change.
+    """One table: LSNs, and the lag of each stage behind its newest captured change.
 
-    Seconds are 0.0 where the stage has the newest change, and None where that is not known.
+    Seconds are 0.0 if the stage has the newest change, and None if that is not known.
 
     Attributes:
-        table: schema.table.
         newest_lsn: commit LSN of its newest captured change; None while there is none.
         newest_ms: commit time of that change, milliseconds UTC.
-        topic_s: at the topics.
         log_s: at the lake's log.
         lake_s: at the lake's table.
         in_cut: whether it is part of the cut: neither in its snapshot nor stopped.
@@ -57,7 +55,6 @@ class Joint:
     Attributes:
         lsn: up to which it has everything; None while nothing.
         commit_ms: source commit time of that LSN, milliseconds UTC.
-        age_s: seconds since then.
         lag_s: seconds for which the oldest change of a table in the cut has waited for the stage;
             of the change tables what the capture job reports. 0.0 if none waits: an idle database
             is not late, however old its last commit is. None if not known.
@@ -75,11 +72,11 @@ class Freshness:
 
     Attributes:
         at_ms: the moment, milliseconds UTC.
-        capture_s: seconds by which the capture job is behind the source's log, as it says itself.
-        retention_s: how long the source keeps change rows, seconds; None where it may not be seen.
-        capture_age_s: seconds since the capture job's newest scan; None where it may not be seen.
+        capture_s: lag of the capture job behind the source's log, as the job reports it.
+        retention_s: how long the source keeps change rows; None: the login may not see it.
+        capture_age_s: seconds since the capture job's newest scan; None likewise.
         published_ms: when the newest progress record was written, milliseconds UTC; None: none is.
-        joints: captured, topics, log, lake: in this order, those that are configured.
+        joints: the configured stages, in the order captured, topics, log, lake.
         tables: in the order of their names.
         problems: by part, what kept it from answering.
     """
@@ -107,10 +104,10 @@ class Freshness:
 
 
 class FreshnessReader:
-    """Asks all parts of a configuration, again and again.
+    """Query all parts of a configuration, again and again.
 
     Args:
-        settings: the configuration; a lake is asked where the sink is configured.
+        settings: the configuration; the lake is queried if the sink is configured.
 
     Raises:
         SettingsError: it is not usable.

@@ -1,4 +1,4 @@
-"""``tailrace lag``: freshness per table at each joint, once or again and again."""
+"""``tailrace lag``: lag per table and stage, once or refreshed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ _STAGES = {"topics": "topic_s", "log": "log_s", "lake": "lake_s"}
 
 
 def show(settings: Settings, *, every_s: float | None, as_json: bool, worst_first: bool) -> None:
-    """Print it once, or until Ctrl-C.
+    """Print the lag once, or until Ctrl-C.
 
     Args:
-        settings: the configuration.
-        every_s: seconds between two looks; None for one.
+        every_s: seconds between two refreshes; None: print once.
         as_json: one JSON object a line.
-        worst_first: the tables that are furthest behind first.
+        worst_first: list the tables with the most lag first.
 
     Raises:
         SettingsError: the configuration is not usable.

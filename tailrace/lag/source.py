@@ -1,4 +1,4 @@
-"""What the source tells of freshness: the newest change of each table, and how far capture is."""
+"""Query the source: the newest change of each table, and the lag of the capture job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class Newest:
     Attributes:
         lsn: its commit LSN as text; None while there is none.
         commit_ms: its commit time, milliseconds UTC; None where it is not known.
-        instances: the capture instances.
     """
 
     lsn: str | None
@@ -51,12 +50,11 @@ class SourceState:
     Attributes:
         max_lsn: newest captured commit; None before any.
         max_lsn_ms: its time, milliseconds UTC.
-        capture_latency_s: seconds by which the capture job is behind the log; None where it may not
-            be seen.
+        capture_latency_s: lag of the capture job behind the log, seconds; None: the login may not
+            see it.
         capture_age_s: seconds since its newest scan.
-        retention_s: how long change rows are kept, seconds; None where the login may not see it.
-        newest: by table.
-        times_ms: commit times of the LSNs that were asked for, milliseconds UTC.
+        retention_s: how long the source keeps change rows; None: the login may not see it.
+        times_ms: commit times of the requested LSNs, milliseconds UTC.
         waiting_ms: of the same LSNs: commit time of the first captured transaction after each.
     """
 

@@ -1,4 +1,4 @@
-"""``tailrace status``: how far each table is behind, at the topics and in the lake."""
+"""``tailrace status``: the lag of each table at the topics and in the lake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Stage:
     tables: frozenset[str] | None = None
     """Paths below the lake of the tables that are in its newest cut; None of the topics."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)
-    """How many records of each topic the sink has put aside."""
+    """How many records of each topic the sink could not apply."""
     published_ms: int | None = None
     """Of the topics: when the newest progress record was written; of several shards, the oldest of
     these times; None if a shard has no record."""
@@ -52,13 +52,13 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class TableLag:
-    """One table's newest captured change, and the seconds that each stage is behind it.
+    """One table's newest captured change, and the lag of each stage behind it.
 
     None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
     not in the cut is in its snapshot, or was stopped: ``publisher_state`` and ``publisher_says``
-    tell which, where its checkpoint can be read. Why the sink stopped a table is in
-    ``lake_stopped``; ``dead_letters`` are the records that it put aside. ``publisher_paused`` is
-    the same of all tables.
+    say which, if its checkpoint can be read. Why the sink stopped a table is in ``lake_stopped``;
+    ``dead_letters`` counts the records that it could not apply. ``publisher_paused`` is the same of
+    all tables.
     """
 
     table: str
@@ -76,11 +76,10 @@ class TableLag:
 
 
 def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
-    """Seconds by which a stage is behind a table's newest change.
+    """Return the lag of a stage behind a table's newest change, in seconds.
 
     Args:
         newest_lsn: commit LSN of the newest change in the change table, None while there is none.
-        newest_ms: its commit time.
         stage: None while nothing was published or applied.
     """
     if stage is None:
@@ -178,7 +177,7 @@ def _notes(config: PublisherConfig, topics: Stage | None) -> PublisherNotes:
     try:
         return publisher_notes(config)
     except (PublisherError, RegistryError) as error:
-        click.echo(shown(f"What is paused or stopped, and why, cannot be told: {error}"), err=True)
+        click.echo(shown(f"What is paused or stopped, and why, is not known: {error}"), err=True)
         return PublisherNotes()
 
 
@@ -222,7 +221,6 @@ def tables_stage(commits: CommitRows, path: str) -> Stage | None:
 
     Args:
         commits: reads the commit table.
-        path: where it is.
 
     Raises:
         StageUnavailable: it cannot be read.

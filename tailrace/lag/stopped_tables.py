@@ -26,7 +26,7 @@ class TableNote:
 
     Attributes:
         state: in a word or two.
-        told: the same in a sentence, with what to do; empty where there is nothing to be done.
+        told: a sentence with the fix; empty if there is nothing to do.
     """
 
     state: str
@@ -69,17 +69,15 @@ def publisher_notes(config: PublisherConfig) -> PublisherNotes:
 
 
 def note_of(table: str, record: TableCheckpoint) -> TableNote | None:
-    """Why a table is not part of the cut; None where it is, as far as its record tells."""
+    """Return why a table is not part of the cut; None if it is, as far as its record shows."""
     if record.state in _UNREAD:
         rows = f"{record.snapshot_rows} rows"
         if record.snapshot_paused:
-            told = (
-                f"The snapshot of {table} is paused at {rows}: tailrace snapshot --resume {table}"
-            )
-            return TableNote("snapshot paused", f"{told} has it go on")
+            told = f"The snapshot of {table} is paused at {rows}."
+            return TableNote("snapshot paused", f"{told} Fix: tailrace snapshot --resume {table}")
         return TableNote(f"in snapshot, {rows}")
     if record.state == TableState.HALTED.value:
-        told = f"The snapshot of {table} was stopped: tailrace snapshot {table} takes a new one"
+        told = f"The snapshot of {table} was stopped. Fix: tailrace snapshot {table}"
         return TableNote("snapshot stopped", told)
     if record.state in _ENDED:
         reason = record.stopped_reason or "its log has why"

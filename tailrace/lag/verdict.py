@@ -47,7 +47,6 @@ class DaemonFact:
     """Publisher or sink.
 
     Attributes:
-        program: ``publisher`` or ``sink``.
         state: as it reports it; None if it did not answer or was not asked.
         is_watched: whether its address is known, so that it was asked.
     """
@@ -62,7 +61,6 @@ class StageFact:
     """A stage of the pipeline: a key of :data:`LAG_MAX_S`.
 
     Attributes:
-        name: of the stage.
         lag_s: how long the oldest change has waited for it; 0.0 if none waits, None if not known.
         has_begun: whether anything has reached it.
     """
@@ -78,7 +76,6 @@ class Facts:
 
     Attributes:
         daemons: those that the configuration has.
-        stages: the same.
         record_age_s: of the newest progress record, of the shard whose is oldest; None: there is
             none.
         heartbeat_s: how often an idle publisher writes one.

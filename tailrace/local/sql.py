@@ -27,8 +27,6 @@ def run(data_dir: Path, database: str, text: str) -> None:
     """Run the batches of a script, and print what they return.
 
     Args:
-        data_dir: of the stack.
-        database: where they run.
         text: batches, with ``GO`` between them on lines of their own.
 
     Raises:

@@ -18,7 +18,7 @@ _SAID: dict[Outcome, str] = {
     "started again": "had ended, started again (process {pid}); its log: {log}",
     "stopped": "stopped (process {pid})",
     "killed": "did not stop when asked to, killed (process {pid})",
-    "already gone": "was already gone (process {pid} has ended by itself); its log: {log}",
+    "already gone": "was already gone (process {pid} ended on its own); its log: {log}",
     "not running": "was not running",
 }
 

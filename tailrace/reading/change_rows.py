@@ -24,13 +24,7 @@ class NotThere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A row of a change table, without the before image of an update.
-
-    Attributes:
-        position: of the change.
-        instance: the capture instance.
-        values: the captured columns.
-    """
+    """A row of a change table, without the before image of an update."""
 
     position: ChangePosition
     instance: str
@@ -39,14 +33,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangesAsked:
-    """Which rows of a change table.
-
-    Attributes:
-        condition: T-SQL.
-        parameters: of it.
-        at_most: how many.
-        is_newest_first: or oldest first.
-    """
+    """Which rows of a change table."""
 
     condition: str
     parameters: tuple[Any, ...]
@@ -60,8 +47,6 @@ def instances_of(
     """The capture instances of a table, oldest first.
 
     Args:
-        config: of the publisher.
-        connection: to the source.
         table: schema and name, in any case.
 
     Raises:

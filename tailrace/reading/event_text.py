@@ -72,7 +72,7 @@ def fields_text(values: Mapping[str, Any]) -> str:
 
 
 def short_value(value: Any) -> str:
-    """A value as JSON has it, cut where it is long."""
+    """Return a value as JSON, cut if it is long."""
     text = shown(json.dumps(value, default=json_value, ensure_ascii=False))
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 

@@ -77,7 +77,7 @@ def newest_logged(path: str) -> str | None:
 
 
 def dead_letters(path: str) -> dict[str, int]:
-    """How many records of each topic the sink has put aside.
+    """Count the records of each topic that the sink could not apply.
 
     Args:
         path: folder or URI of the dead letters (``SinkConfig.dead_letters_path``).

@@ -16,7 +16,7 @@ def lake_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         settings: of Spark, e.g. ``{"spark.hadoop.fs.s3a.endpoint": "..."}``; they override ours.
 
     Raises:
-        LocalStackError: the jars cannot be had, or there is no Java 17.
+        LocalStackError: the jars are not available, or there is no Java 17.
     """
     from tailrace_compose.local.jars import spark_jars
     from tailrace_sink.spark.session import session_with

@@ -18,7 +18,6 @@ class Moment:
     """A place in the stream of commits; at least one of the two is None.
 
     Attributes:
-        lsn: a commit LSN.
         time_ms: a commit time, milliseconds UTC.
     """
 
@@ -76,7 +75,7 @@ def parse_moment(text: str) -> Moment:
     """A moment of a text that may be either an LSN or a time.
 
     Raises:
-        MomentError: it is neither.
+        MomentError: the text is neither an LSN nor a time.
     """
     try:
         return Moment(lsn=parse_lsn(text))
@@ -91,7 +90,7 @@ def parse_lsn(text: str) -> Lsn:
     """An LSN of one of its two text forms.
 
     Raises:
-        MomentError: it is neither.
+        MomentError: the text is no LSN.
     """
     try:
         if text[:2].casefold() == "0x":

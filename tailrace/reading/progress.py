@@ -1,4 +1,4 @@
-"""Following the progress topic: what is out, up to which LSN, since when."""
+"""Follow the progress topic: what is published, up to which LSN, since when."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def records_from_now(
     extra: Mapping[str, str] | None = None,
     timeout_s: float = 10,
 ) -> Iterator[Progress]:
-    """The progress records that there are, then those that come, until told to stop.
+    """Yield the progress records that exist, then new ones, until a stop.
 
     Those of several shards that come are in the order in which they arrive.
 
@@ -167,7 +167,7 @@ def records_from_now(
 def _until_now(
     consumer: Consumer, reached: list[TopicPartition], timeout_s: float
 ) -> Iterator[Progress]:
-    """The records of all partitions; moves ``reached`` behind them."""
+    """Yield the records of all partitions; move ``reached`` past them."""
     if len(reached) == 1:
         yield from _moving(consumer, reached, 0, timeout_s)
         return
@@ -232,7 +232,7 @@ def _messages(consumer: Consumer, start: TopicPartition, timeout_s: float) -> It
 
 @dataclass(slots=True)
 class Published:
-    """What the progress topic told so far."""
+    """What the progress topic has shown so far."""
 
     closed_lsn: str = ""
     closed_commit_ms: int | None = None
@@ -248,7 +248,7 @@ class Published:
         return sum(self.events.values())
 
     def add(self, record: Progress) -> None:
-        """Take in one record."""
+        """Add one record."""
         self.closed_lsn = record.closed_lsn
         self.closed_commit_ms = record.closed_commit_ms
         self.published_ms = record.published_ms

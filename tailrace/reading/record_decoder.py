@@ -21,11 +21,7 @@ _CONNECT: Final = {"schema", "payload"}
 
 
 class RecordDecoder:
-    """Decodes records, whichever serialization they have; remembers their schemas.
-
-    Args:
-        registry: knows the schemas.
-    """
+    """Decodes records, whichever serialization they have; remembers their schemas."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
@@ -36,7 +32,7 @@ class RecordDecoder:
 
         Raises:
             ValueError: neither framed nor JSON.
-            RegistryError: the schema cannot be had.
+            RegistryError: the schema is not available.
         """
         if raw[:1] == _OBJECT:
             return 0, _plain(raw)
@@ -51,11 +47,7 @@ class RecordDecoder:
 
 
 class PositionDecoder:
-    """Positions of events, whichever serialization they have; of Avro nothing else is decoded.
-
-    Args:
-        registry: knows the schemas.
-    """
+    """Positions of events, whichever serialization they have; of Avro nothing else is decoded."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
@@ -66,7 +58,7 @@ class PositionDecoder:
 
         Raises:
             ValueError, EOFError, TypeError, KeyError, IndexError: not one of ours.
-            RegistryError: the schema cannot be had.
+            RegistryError: the schema is not available.
         """
         if raw[:1] == _OBJECT:
             return position_of(_plain(raw))

@@ -20,13 +20,10 @@ class Version:
     """A registered version.
 
     Attributes:
-        number: of the subject.
-        schema_id: in the registry.
-        schema: the table's columns.
         changes: against the version before, one sentence each; of the first one, its columns, and
-            the form of its events where it is not the envelope in Avro.
-        ddl: the statements that led to it, where the source still knows them: the one that began
-            it, or of a newer capture instance those since the version before.
+            the form of its events if that is not the envelope in Avro.
+        ddl: the statements that led to it, if the source still has them. Of a newer capture
+            instance: all since the version before.
     """
 
     number: int
@@ -42,8 +39,6 @@ def versions_of(
     """The versions under a topic's value subject, oldest first.
 
     Args:
-        registry: knows them.
-        topic: a table's topic.
         ddl: statements by LSN, as :func:`ddl_of` gives them.
 
     Raises:
@@ -103,7 +98,7 @@ def _type(column: SchemaColumn) -> str:
 
 
 def ddl_of(source: SourceConfig, table: TableName) -> dict[Lsn, str]:
-    """DDL statements of a captured table by their LSN, as far as the source still has them.
+    """DDL statements of a captured table by their LSN, as far as the source still keeps them.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
 

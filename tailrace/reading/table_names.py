@@ -30,7 +30,7 @@ def parse_table(text: str) -> tuple[str, str]:
 
 
 def splits(text: str) -> list[tuple[str, str]]:
-    """What a name without brackets may mean, as the parts tell it: a split at each of its dots."""
+    """Return what a name without brackets may mean: a split at each of its dots."""
     dots = (index for index, char in enumerate(text) if char == ".")
     return [(text[:dot], text[dot + 1 :]) for dot in dots if 0 < dot < len(text) - 1]
 

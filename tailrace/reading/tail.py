@@ -1,7 +1,7 @@
 """``tailrace tail``: events of any tables in commit order, over all partitions and topics.
 
 The progress topic says which offsets each Kafka transaction filled. So the transactions are read
-one behind the other, and the events of one are merged by their positions: what is shown is in
+one after the other, and the events of one are merged by their positions: what is shown is in
 commit order, committed, and whole. Of several shards each is so for itself: what comes of them
 while one follows is shown as it arrives.
 """
@@ -35,8 +35,6 @@ class EventTail:
 
     Attributes:
         bootstrap: comma-separated host:port of some brokers.
-        names: the topics' names.
-        registry: to decode with.
         extra: further librdkafka options of the connection.
         removed: events that retention has taken, of ranges that were asked for.
     """
@@ -59,8 +57,6 @@ class EventTail:
         """Events from a moment on, without tombstones.
 
         Args:
-            topics: data topics.
-            begin: where to begin.
             follow: whether to wait for more at the end, until ``stopped``.
             stopped: asked between two reads.
 
@@ -123,7 +119,7 @@ class EventTail:
                     event = event_of(decoder, message)
                     if event.envelope is not None:
                         found[where].append(event)
-                # The marker behind the last record, and the end, say that it was read, too.
+                # The marker after the last record, and the end, also show that it was read.
                 if offset >= ends[where] - 1:
                     unread.discard(where)
         return heapq.merge(*found.values(), key=_position)

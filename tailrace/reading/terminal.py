@@ -8,14 +8,14 @@ from typing import Any, Final
 
 _ACTS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNS: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that change the direction of what stands behind them."""
+"""Characters that change the direction of the text after them."""
 _LINES: Final = frozenset({"exception", "stack"})
 
 
 def shown(text: str, *, lines: bool = False) -> str:
     """A text in which nothing moves the cursor, sets a title, ends the line or turns its direction.
 
-    SQL Server takes nearly every character in a name, and whoever may make a table chooses it.
+    SQL Server takes nearly every character in a name; anyone who may create a table chooses it.
     Control characters, halves of surrogate pairs, line separators and marks of direction become
     their escapes, as Python writes them.
 

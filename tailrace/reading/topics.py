@@ -61,7 +61,7 @@ def consumer_of(bootstrap_servers: str, extra: Mapping[str, str] | None = None) 
     return Consumer(
         {
             **(extra or {}),
-            "log_level": 2,  # what fails is raised; librdkafka would tell it twenty times a second
+            "log_level": 2,  # what fails is raised; librdkafka would log it twenty times a second
             "bootstrap.servers": bootstrap_servers,
             "group.id": "tailrace-reader",
             "enable.auto.commit": False,
@@ -117,8 +117,6 @@ def read_all(
     """Every committed record of the topics from the beginning to their ends at call time.
 
     Args:
-        bootstrap_servers: of Kafka.
-        registry: to decode with.
         topics: names and partition counts.
         timeout_s: the longest wait without any record.
 
@@ -139,13 +137,12 @@ def committed_messages(
 ) -> Iterator[Message]:
     """The messages of the topics, committed ones only, to their ends at call time.
 
-    The end is the high watermark. A commit returns once the coordinator has it in its log; the
-    markers come to the partitions a moment later, and until then a read_committed consumer is told
-    that the partition ends before the transaction. So this reader waits for the markers, and
-    leaves out only what is still undecided after ``marker_wait_s``: an open transaction.
+    The end is the high watermark. A commit returns once it is in the coordinator's log. The
+    markers reach the partitions a moment later; until then a read_committed consumer sees the
+    partition end before the transaction. So this reader waits for the markers. It leaves out only
+    what is still undecided after ``marker_wait_s``: an open transaction.
 
     Args:
-        bootstrap_servers: of Kafka.
         topics: names and partition counts.
         timeout_s: the longest wait without any message.
         marker_wait_s: the longest wait at a transaction without end.
@@ -194,7 +191,7 @@ def committed_messages(
 def in_commit_order(events: Iterable[Event]) -> list[Event]:
     """Events of one topic, its partitions merged by position.
 
-    Within a partition the order stays; a tombstone stays behind its delete.
+    Within a partition the order stays; a tombstone stays after its delete.
     """
     by_partition: dict[int, list[tuple[ChangePosition, Event]]] = {}
     for event in events:

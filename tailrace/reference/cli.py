@@ -1,4 +1,4 @@
-"""docs/cli.md, made from the commands, so that the two cannot differ.
+"""docs/cli.md, generated from the commands, so that the two cannot differ.
 
 ``python -m tailrace.reference.cli docs/cli.md`` writes it; a test compares.
 """

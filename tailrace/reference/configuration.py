@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the options' own declarations so that the two cannot differ.
+"""docs/configuration.md, generated from the options' own declarations.
 
 ``python -m tailrace.reference.configuration docs/configuration.md`` writes it; a test compares.
 """

@@ -1,4 +1,4 @@
-"""docs/errors.md, made from the errors' own classes, so that the two cannot differ.
+"""docs/errors.md, generated from the errors' own classes, so that the two cannot differ.
 
 ``python -m tailrace.reference.errors docs/errors.md`` writes it; a test compares.
 """
@@ -19,10 +19,10 @@ _HEAD: Final = """# Errors
 What the programs raise on purpose, by the name that logs (`error`), /status and the page show. The
 text of an error names table, column, option and what to do; this page says what kind it is.
 
-- *waits*: the daemon tries again by itself, with growing pauses, and says so (`retrying`).
-- *table*: it stops one table, which leaves the cuts; the others go on, and
-  `tailrace snapshot` brings it back when its reason is mended.
-- *ends*: the daemon ends with 1 and the text; whoever supervises it starts it again.
+- *waits*: the daemon retries automatically, with growing pauses, and logs it (`retrying`).
+- *table*: it stops one table, which leaves the cuts; the others continue, and
+  `tailrace snapshot` brings it back when its reason is fixed.
+- *ends*: the daemon ends with 1 and the text; its supervisor starts it again.
 
 This page is generated: `python -m tailrace.reference.errors docs/errors.md`.
 """

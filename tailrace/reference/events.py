@@ -1,4 +1,4 @@
-"""docs/events.md, made from the calls that log, so that the two cannot differ.
+"""docs/events.md, generated from the calls that log, so that the two cannot differ.
 
 ``python -m tailrace.reference.events docs/events.md`` writes it; a test compares.
 """
@@ -37,7 +37,6 @@ class LogCall:
     """One call that logs.
 
     Attributes:
-        event: its name.
         level: its level; exception counts as error.
         fields: names of its fields; "..." where some are computed.
         file: where it stands, below the clone's root.
@@ -60,7 +59,9 @@ def document() -> str:
         calls: dict[str, list[LogCall]] = {}
         for call in sorted(_calls_below(folder), key=lambda call: (call.event, call.file)):
             calls.setdefault(call.event, []).append(call)
-        parts.append(f"\n## {program}\n\n| event | level | fields | told by |\n|---|---|---|---|\n")
+        parts.append(
+            f"\n## {program}\n\n| event | level | fields | logged by |\n|---|---|---|---|\n"
+        )
         parts += [_row(event, found) for event, found in calls.items()]
     return "".join(parts)
 
@@ -83,7 +84,6 @@ def calls_in(text: str, file: str) -> Iterator[LogCall]:
     """The calls of a module that log.
 
     Args:
-        text: of the module.
         file: what to call it.
 
     Raises:

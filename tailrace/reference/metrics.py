@@ -1,4 +1,4 @@
-"""docs/metrics.md, made from the collectors that count, so that the two cannot differ.
+"""docs/metrics.md, generated from the collectors that count, so that the two cannot differ.
 
 ``python -m tailrace.reference.metrics docs/metrics.md`` writes it; a test compares.
 """

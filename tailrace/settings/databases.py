@@ -1,7 +1,7 @@
 """The section ``databases``: several databases in one configuration, each with options of its own.
 
-It is a mapping from what a database is called to what is different for it: the sections of the
-file again, all of which may be left out. What it says is laid over what the file says for all.
+It maps the name of a database to what differs for it: the sections of the file again, all of them
+optional. These options override what the file says for all databases.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def laid_over(
         common: the sections for all databases.
         name: what the database is called: the default of source.database, and the last part of
             prefix and lake, unless its own options say otherwise.
-        own: its own sections.
     """
     publisher = _merged(common["publisher"], own["publisher"])
     sink = _merged(common["sink"], own["sink"])
@@ -51,7 +50,7 @@ def problems_of(databases: Any, sections: tuple[str, ...]) -> list[str]:
     """What is wrong with the section itself; a sentence each.
 
     Args:
-        databases: as the file has it.
+        databases: the section as it is in the file.
         sections: those that may be in it.
     """
     if not isinstance(databases, dict) or not databases:

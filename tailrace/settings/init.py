@@ -28,10 +28,8 @@ class Answers:
 
     Attributes:
         host: of SQL Server; ``host,port`` or ``host`` with port 1433.
-        database: the database.
         user: the login that reads it.
         password_file: file whose first line is its password.
-        bootstrap: of Kafka.
         registry: URL of the schema registry.
         prefix: first part of every topic name.
         lake: folder or URI of the lake; empty for none.

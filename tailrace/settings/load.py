@@ -235,7 +235,6 @@ def _path(parts: list[str], *, is_shell: bool = False) -> list[str]:
     """The keys of a path, with the names that have dots as one key.
 
     Args:
-        parts: of the path.
         is_shell: whether a shell was to name it, which knows no dots: Kafka's names have no
             underscores, so these stand for dots in them.
     """
@@ -272,7 +271,7 @@ def _assign(
 
 
 def _as_spelled(options: Options, keys: Sequence[str]) -> Sequence[str]:
-    """The keys of a path with the name of a database as the file has it: shells have capitals."""
+    """The keys of a path with the name of a database as it is in the file: shells use capitals."""
     names = options.get(_DATABASES)
     if keys[0] != _DATABASES or len(keys) < 2 or not isinstance(names, dict):
         return keys

@@ -1,4 +1,4 @@
-"""``tailrace accept-checkpoint-loss``: let a publisher begin again whose checkpoint is lost."""
+"""``tailrace accept-checkpoint-loss``: start again after the checkpoint is lost."""
 
 from __future__ import annotations
 
@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
 
 class LossNotAccepted(Exception):
-    """There is no loss to accept, or it could not be written down; says what to do."""
+    """There is no loss to accept, or the acceptance could not be written; the text has the fix."""
 
 
 def accept(config: PublisherConfig) -> None:
     """Write the signal that lets the next start take new snapshots of all tables.
-
-    Args:
-        config: of the publisher.
 
     Raises:
         LossNotAccepted: the checkpoint is there, nothing was published, or Kafka or the registry do
@@ -50,7 +47,7 @@ def accept(config: PublisherConfig) -> None:
     click.echo(
         f"Accepted that the checkpoint of database {database} is lost, up to {up_to} (closed LSN)."
         " The next start of the publisher takes new snapshots of all tables, which replace the"
-        " lake's; subscribers miss the changes since then. It counts this once."
+        " lake's; subscribers miss the changes since then. This accepts one loss only."
     )
 
 

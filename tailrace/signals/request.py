@@ -1,4 +1,4 @@
-"""Asking the publisher by a signal, for snapshots above all, and seeing that it takes it up."""
+"""Send a signal to the publisher, and wait until it has taken it: snapshots, pauses, stops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PAUSE = threading.Event()
 
 
 class SignalNotTaken(Exception):
-    """The signal could not be written, was refused, or nobody took it up in time."""
+    """The signal could not be written, was refused, or no publisher took it in time."""
 
 
 def ask(
@@ -46,14 +46,12 @@ def ask(
     signal_of: Callable[[tuple[str, ...]], Signal] = SnapshotSignal,
     what: str = "a new snapshot",
 ) -> None:
-    """Ask for something to become of tables: for new snapshots of them, by default.
+    """Send a signal about tables: by default, a request for new snapshots.
 
     Args:
-        config: of the publisher.
         names: the tables, ``schema.table`` each; none where the signal is about all of them.
-        wait_s: how long to wait until they are taken up; 0 only asks.
+        wait_s: the longest wait until the publisher has taken it; 0: do not wait.
         signal_of: the signal, given the tables.
-        what: is asked for.
 
     Raises:
         SignalNotTaken: a table is not published, Kafka does not take the signal, the publisher
@@ -67,12 +65,9 @@ def ask(
 
 
 def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
-    """Ask for something of the publisher as a whole.
+    """Send a signal to the publisher as a whole.
 
     Args:
-        config: of the publisher.
-        signal: says what.
-        wait_s: as of :func:`ask`.
         what: the same in words.
 
     Raises:
@@ -84,12 +79,12 @@ def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: 
 
 def _ask(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
     offset = send(config, signal.to_bytes())
-    click.echo(f"Asked for {what}.")
+    click.echo(f"Requested {what}.")
     if wait_s:
         refusals = _outcome(config, offset, wait_s)
         if refusals:
-            raise SignalNotTaken(f"The publisher refused it: {'; '.join(refusals)}")
-        click.echo("The publisher has taken it up; tailrace status shows what becomes of it.")
+            raise SignalNotTaken(f"The publisher refused the request: {'; '.join(refusals)}")
+        click.echo("The publisher has taken the request. Follow it with tailrace status.")
 
 
 @contextmanager
@@ -143,7 +138,7 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
             known = (t for t in meant if registry.versions(value_subject(config.topics.data(t))))
             return next(known, None)
     except (ValueError, RegistryError) as error:
-        raise SignalNotTaken(f"whether {name} was published cannot be asked: {error}") from error
+        raise SignalNotTaken(f"whether {name} was published is not known: {error}") from error
 
 
 def _only(name: str, tables: Iterable[TableName]) -> TableName | None:
@@ -192,7 +187,7 @@ def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
                 answers = [(s, _answer(config, registry, s, offset)) for s in waiting]
             except (PublisherError, RegistryError) as error:
                 raise SignalNotTaken(
-                    f"asked, but the checkpoint cannot be read: {error}"
+                    f"requested, but the checkpoint cannot be read: {error}"
                 ) from error
             refusals.update(dict.fromkeys(refusal for _, refusal in answers if refusal))
             waiting = [shard for shard, refusal in answers if refusal is None]
@@ -200,8 +195,8 @@ def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
                 return list(refusals)
             if time.monotonic() > deadline:
                 raise SignalNotTaken(
-                    f"no publisher took it up within {wait_s:g} s. It does so when it runs: the"
-                    " signal is kept for seven days"
+                    f"no publisher took the request within {wait_s:g} s. A publisher takes it when"
+                    " it runs: the signal is stored for seven days"
                 )
             _PAUSE.wait(_PAUSE_S)
 

@@ -1,4 +1,4 @@
-"""``tailrace seek``: put a consumer group exactly at a cut, by LSN or by time."""
+"""``tailrace seek``: move a consumer group to a cut, by LSN or by time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ class SeekRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a consumer begins that has everything up to a closed LSN, and nothing behind it.
+    """Where a consumer starts that has everything up to a closed LSN, and nothing after it.
 
     Attributes:
         closed_lsn: the closed LSN; None before the first one.
-        closed_commit_ms: its commit time.
         offsets: the next offset of each topic's partitions.
         removed: partitions that retention has shortened beyond it.
     """
@@ -44,7 +43,7 @@ class Cut:
 def cut_at(
     bootstrap: str, names: TopicNames, moment: Moment, extra: Mapping[str, str] | None = None
 ) -> Cut:
-    """The newest cut that is not behind a moment.
+    """Find the newest cut that is not after a moment.
 
     Raises:
         KafkaException: the brokers do not answer or refuse.

@@ -1,4 +1,4 @@
-"""Change data capture for your own integration tests: sources, and the pipeline behind them.
+"""Change data capture for your own integration tests: sources, and the pipeline after them.
 
 * :class:`EmulatedSqlServer` is the embedded SQL Server as a process: no container engine needed.
 * :class:`SqlServerCdcContainer` is a genuine SQL Server with SQL Server Agent, in a container.

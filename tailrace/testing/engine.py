@@ -51,7 +51,7 @@ _PULL_HINTS: Final = (
 
 @functools.cache
 def has_bridge() -> bool:
-    """Whether the engine gives containers a network of their own; asks it once.
+    """Whether the engine gives containers a network of their own; queried once.
 
     Raises:
         EngineUnavailable: none answers, or it refuses this user; says what to do.
@@ -108,7 +108,6 @@ def start(container: DockerContainer, *, port: int | None = None) -> None:
     """Create and start a container; nothing of it is left when that fails.
 
     Args:
-        container: described, not started.
         port: one on the machine that it will listen on, checked first.
 
     Raises:
@@ -145,8 +144,7 @@ def wait_until(
     """Wait for a started container; an end or a failed health check stops the wait at once.
 
     Args:
-        container: started.
-        is_ready: asks it; must return within seconds.
+        is_ready: must return within seconds.
         limit_s: how long at most, in seconds.
         what: what is waited for, for the message.
 

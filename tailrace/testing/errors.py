@@ -1,4 +1,4 @@
-"""What can go wrong while a test's source or pipeline is made; each message says what to do."""
+"""What can go wrong while a test's source or pipeline starts; each message has the fix."""
 
 from tailrace_emulator.testing.errors import TestingError
 

@@ -1,4 +1,4 @@
-"""The pipeline behind a test's source: publisher and sink as the processes that users run."""
+"""The pipeline after a test's source: publisher and sink as the processes that users run."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ class TailracePipeline:
         """Describes the pipeline; ``start`` or ``with`` starts it.
 
         Args:
-            source: a started source.
             database: one with change data capture.
             lake: run the sink, too; topics alone are there ten seconds earlier.
             prefix: of the topics; a name that nobody else has when None.
@@ -128,7 +127,7 @@ class TailracePipeline:
         """Starts what is missing, then publisher and sink; returns without waiting for data.
 
         Raises:
-            LocalStackError: Kafka, the registry or Java are not to be had; says what to do.
+            LocalStackError: Kafka, the registry or Java are not available; the text has the fix.
         """
         try:
             self._start()
@@ -144,7 +143,7 @@ class TailracePipeline:
         self._folder = None
 
     def kill(self, part: Part) -> None:
-        """Kills publisher or sink as a power cut would; :meth:`restart` goes on without a gap."""
+        """Kills publisher or sink as a power cut would; :meth:`restart` resumes without a gap."""
         self._child(part).kill()
 
     def restart(self, part: Part) -> None:
@@ -191,7 +190,7 @@ class TailracePipeline:
         """Every event of a table so far, in commit order; tombstones included.
 
         The topic's partitions are merged by position, so this is also the order of rows of
-        different keys, which a subscriber of one partition alone cannot tell.
+        different keys, which a subscriber of one partition alone does not see.
         """
         topic = self.topic(table)
         topics = existing_data_topics(self.bootstrap_servers, self.names)

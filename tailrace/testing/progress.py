@@ -17,10 +17,9 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What the ledger says when everything up to an LSN is out.
+    """What the ledger says once everything up to an LSN is published.
 
     Attributes:
-        closed_lsn: the closed LSN.
         batch: the lake's batch number from which on all of it is in the lake.
         topics: the data topics that have events.
     """
@@ -34,7 +33,6 @@ class Ledger:
     """The progress topic of one publisher, read on and on.
 
     Args:
-        bootstrap_servers: of Kafka.
         names: the topics of the prefix.
     """
 
@@ -47,7 +45,7 @@ class Ledger:
         self._topics: set[str] = set()
 
     def read(self) -> Progress | None:
-        """Take in what is new; returns the newest record, None before there is any."""
+        """Read new records; return the newest one, None before there is any."""
         if not self._is_assigned:
             topic = self._consumer.list_topics(timeout=10).topics.get(self._names.progress)
             if topic is None or not topic.partitions:
@@ -66,7 +64,7 @@ class Ledger:
         return self._last
 
     def reached(self, lsn: str) -> Reached | None:
-        """The state when everything up to an LSN is out and every snapshot is done, else None."""
+        """Return the state once an LSN is published and no snapshot runs; before that, None."""
         record = self.read()
         if record is None or not record.closed or record.snapshotting or record.closed_lsn < lsn:
             return None

@@ -55,7 +55,6 @@ class SqlServerCdcContainer(DockerContainer, CdcSource):
         """Describes the container; ``start`` or ``with`` starts it.
 
         Args:
-            image: see above.
             accept_eula: you accept the terms of SQL Server; the variable ACCEPT_EULA=Y does, too.
             password: of ``sa``; random when None.
             port: the TDS port on this machine; a free one when None.
@@ -72,7 +71,7 @@ class SqlServerCdcContainer(DockerContainer, CdcSource):
         if "mssql" in image and not accepted:
             raise EulaNotAccepted(
                 f"{image} may be used only by those who accept its terms ({_TERMS}): pass"
-                " accept_eula=True or set ACCEPT_EULA=Y. EmulatedSqlServer asks for nothing."
+                " accept_eula=True or set ACCEPT_EULA=Y. EmulatedSqlServer has no such terms."
             )
         self._sa_password = check_password(password or f"{secrets.token_urlsafe(18)}-Aa1")
         self._wanted_port = port
@@ -182,10 +181,10 @@ class SqlServerCdcContainer(DockerContainer, CdcSource):
 
 
 def check_password(password: str) -> str:
-    """The password, when SQL Server's own rule lets ``sa`` have it.
+    """Return the password if SQL Server's own rule accepts it for ``sa``.
 
     Raises:
-        PasswordRefused: says what the rule asks for.
+        PasswordRefused: the text has the rule.
     """
     kinds = sum(bool(re.search(kind, password)) for kind in _KINDS)
     if len(password) not in _PASSWORD_LENGTH or kinds < _KINDS_MIN:

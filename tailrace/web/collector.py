@@ -1,6 +1,6 @@
-"""Asks all parts every few seconds, in a thread of its own: a request is answered from memory.
+"""Query all parts every few seconds, in a thread of its own: requests are answered from memory.
 
-While nobody looks at the page it asks once a minute: the source is not asked for nothing.
+While nobody looks at the page it queries once a minute, to spare the source.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class Collector:
     """Keeps a model that is a few seconds old.
 
     Args:
-        settings: the configuration.
         publishers: where those of the database answer; none where they are not asked.
         sink: where it answers; None where it is not asked.
         every_s: pause between two looks, seconds.
@@ -81,7 +80,7 @@ class Collector:
         self._thread.start()
 
     def close(self) -> None:
-        """End; a look that has begun is finished or left."""
+        """End; a look that has started is finished or abandoned."""
         self._stop.set()
         with self._turn:
             self._turn.notify_all()

@@ -22,7 +22,7 @@ _LIMIT_S: Final = 3.0
 
 
 class DaemonUnavailable(Exception):
-    """A daemon did not tell its status; the text says what to look at."""
+    """A daemon did not report its status; the text says what to check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class DaemonAddress:
     """Where a daemon answers.
 
     Attributes:
-        url: base address.
         token_file: has the token of its guarded paths.
     """
 

@@ -1,4 +1,4 @@
-"""What the page of one table asks for when it is opened: schema versions, and a row explained."""
+"""What the page of one table shows when it is opened: schema versions, and a row explained."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ _CHANGES: int = 10
 
 
 class Details:
-    """Asks registry, source, topics and lake about one table.
-
-    Args:
-        settings: the configuration.
+    """Query registry, source, topics and lake about one table.
 
     Raises:
         SettingsError: it is not usable.
@@ -55,7 +52,7 @@ class Details:
             return []
 
     def explained(self, name: str, key: str, moment: str) -> str:
-        """What all stages hold of a row or of a commit, as lines, or why that cannot be told.
+        """What all stages hold of a row or of a commit, as lines, or why that is not known.
 
         Args:
             name: of the table, quoted.
@@ -75,7 +72,7 @@ class Details:
         return "\n".join(explanation_lines(found, has_lake=self._lake is not None))
 
     def name_of(self, table: str) -> TableName | None:
-        """The table that a name means as the parts tell it; None where it means none."""
+        """Return the table that a name means; None if it means none."""
         found = splits(table)
         if len(found) > 1:  # the source knows which of its dots is the one between
             try:

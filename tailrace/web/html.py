@@ -22,8 +22,6 @@ def tag(name: str, content: str = "", attributes: Mapping[str, object] | None = 
     """An element.
 
     Args:
-        name: of the element.
-        content: HTML.
         attributes: text; None leaves one out.
     """
     told = "".join(
@@ -33,7 +31,7 @@ def tag(name: str, content: str = "", attributes: Mapping[str, object] | None = 
 
 
 def seconds(value: float | None) -> str:
-    """How far something is behind, marked where that is much."""
+    """Return a lag, marked if it is large."""
     if value is None:
         return DASH
     if value == 0:
@@ -60,7 +58,6 @@ def page(title: str, body: str, pipeline: str, *, is_live: bool = False) -> byte
     """A whole page.
 
     Args:
-        title: of the window.
         body: HTML of the main part.
         pipeline: its name, for the head.
         is_live: whether the page renews itself.

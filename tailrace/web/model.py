@@ -31,16 +31,15 @@ class Row:
     """One table.
 
     Attributes:
-        table: schema.table.
         state: what an operator has to know of it, in one word.
         reason: why it is stopped; else empty.
         newest_lsn: of its newest captured change.
-        topic_s, log_s, lake_s: seconds behind that change; None if it is not known, and of a table
-            that is in its snapshot or stopped.
+        topic_s, log_s, lake_s: lag in seconds; None if it is not known, or if the table is in its
+            snapshot or stopped.
         rows: events published in the last hours.
-        snapshot_rows: rows of its snapshot that are out; None where none is being taken.
+        snapshot_rows: published rows of its snapshot; None if none is running.
         snapshot_estimate: rows that it will have, about.
-        snapshot_told: both in words, with the bytes and the time that is left; empty where none is.
+        snapshot_told: both in words, with bytes and time left; empty without a snapshot.
         schema_lsn: of its schema version.
     """
 
@@ -59,7 +58,7 @@ class Row:
 
     @property
     def is_bad(self) -> bool:
-        """Whether somebody has to do something."""
+        """Whether an operator has to act."""
         return self.state in _BAD
 
     @property
@@ -73,13 +72,13 @@ class Model:
     """Everything at one moment.
 
     Attributes:
-        freshness: of all joints and tables.
-        publisher, sink: what they tell; None if they are not watched, or do not answer.
-        rows: the tables: those that need somebody first, then by name.
+        freshness: of all stages and tables.
+        publisher, sink: what they report; None if they are not watched, or do not answer.
+        rows: the tables: first those that need an operator, then by name.
         strip: the ledger of the last hours.
         problems: by part, what kept it from answering.
         has_lake: whether one is configured.
-        watched: of ``publisher`` and ``sink`` those that are asked.
+        watched: those of ``publisher`` and ``sink`` that are queried.
         heartbeat_s: how often an idle publisher writes a progress record.
         is_paused: whether the checkpoints of a publisher that does not answer say so.
     """
@@ -128,7 +127,7 @@ class Model:
     def _stages(self) -> Iterator[StageFact]:
         for name, joint in self.freshness.joints.items():
             if name == "captured":
-                # Whether the job's figures may be seen is told by its age alone.
+                # Only the age shows whether the login may see the job's figures.
                 if joint.lag_s is not None:
                     yield StageFact(name, joint.lag_s)
             elif name != "topics" or joint.lsn is not None:  # without: there is no progress record
@@ -158,7 +157,6 @@ def put_together(
     Args:
         freshness: of source, topics and lake.
         publisher: its status; None if it does not answer.
-        sink: the same.
         notes: from the checkpoints; for the tables of which no publisher reports.
     """
     fresh = {table.table.casefold(): table for table in freshness.tables}
@@ -218,11 +216,11 @@ def _state(
 ) -> tuple[str, str]:
     """The gravest of what the parts say."""
     if published is not None and published.state in _BAD:
-        return published.state, f"publisher: {published.reason or 'not told'}"
+        return published.state, f"publisher: {published.reason or 'not reported'}"
     if published is None and noted is not None and noted.state in _NOTED:
         return _NOTED[noted.state], noted.told
     if sunk is not None and sunk.state in _BAD:
-        return sunk.state, f"sink: {sunk.reason or 'not told'}"
+        return sunk.state, f"sink: {sunk.reason or 'not reported'}"
     if sunk is None and fresh is not None and fresh.stopped is not None:
         return "stopped", f"sink: {fresh.stopped}"
     if published is not None and published.state in (_NOT_PUBLISHED, "found"):

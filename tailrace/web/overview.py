@@ -22,7 +22,6 @@ def overview(model: Model, name: str, age_s: float) -> str:
     """The part of the page that is renewed.
 
     Args:
-        model: what was seen.
         name: of the pipeline, for the title of the window.
         age_s: seconds since it was seen.
     """

@@ -22,7 +22,7 @@ _NOTES_AGE_MAX_S: Final = 30.0
 
 
 class PartsReader:
-    """Asks all parts, again and again.
+    """Query all parts, again and again.
 
     Args:
         settings: the configuration; the sink is a part if it is configured.

@@ -34,11 +34,11 @@ class WebOptions:
 
     Attributes:
         host: address that it listens on.
-        port: 0 takes a free one.
-        token_file: has the token that every request needs; needed where the address is not a
+        port: 0 picks a free one.
+        token_file: holds the token that every request needs; required unless the address is a
             loopback one.
-        certificate: PEM, with its chain: the page is then served with TLS.
-        key: its key, where that is in a file of its own.
+        certificate: PEM, with its chain; the page is then served with TLS.
+        key: its key, if in a file of its own.
         every_s: seconds between two looks at all parts.
         publisher_urls: where the publishers' endpoints are; default: as their options say.
         sink_url: the same of the sink.
@@ -55,7 +55,7 @@ class WebOptions:
 
 
 def weaknesses(options: WebOptions) -> Iterator[str]:
-    """What others could learn the token by, each with its fix."""
+    """Yield ways in which others could learn the token, each with its fix."""
     file = options.token_file
     if file is None:
         return
@@ -129,7 +129,7 @@ def look_once(settings: Settings) -> Model:
 
 
 def publisher_of(settings: Settings) -> DaemonAddress | None:
-    """Where the publisher of a database answers; None where its options do not tell.
+    """Where the publisher of a database answers; None if its options do not say.
 
     Args:
         settings: of one database, which may be one of several of the publisher.

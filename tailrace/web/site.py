@@ -36,9 +36,7 @@ class Site:
     """Answers from what the collector has seen.
 
     Args:
-        settings: the configuration.
-        collector: has begun to look.
-        details: asks about one table.
+        collector: already started.
     """
 
     def __init__(self, settings: Settings, collector: Collector, details: Details) -> None:

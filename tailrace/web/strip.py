@@ -1,4 +1,4 @@
-"""The ledger of the last hours: what progress records and cuts tell, in buckets of time."""
+"""The ledger of the last hours: progress records and cuts, in buckets of time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bucket:
 
 
 class Ledger:
-    """Takes in progress records, and keeps the last hours.
+    """Adds up progress records, and keeps the last hours.
 
     Pure: the time is given.
     """
@@ -52,7 +52,7 @@ class Ledger:
         self._reached: dict[int, str] = {}
 
     def add(self, record: Progress) -> None:
-        """Take in a record, in the order of its shard."""
+        """Add a record, in the order of its shard."""
         number = record.published_ms // BUCKET_MS
         bucket = self._buckets.setdefault(number, Bucket())
         bucket.records += 1
@@ -71,7 +71,6 @@ class Ledger:
         """The last hours, oldest first, each with its beginning in milliseconds UTC.
 
         Args:
-            now_ms: the time.
             cuts_ms: when cuts of the lake were committed.
         """
         last = now_ms // BUCKET_MS
@@ -96,9 +95,6 @@ class LedgerReader:
     """Follows the progress topic, from some hours ago.
 
     Args:
-        bootstrap: the brokers.
-        names: of the topics.
-        extra: further librdkafka options.
         timeout_s: how long to wait for brokers.
     """
 
@@ -113,7 +109,7 @@ class LedgerReader:
         self.ledger = Ledger()
 
     def read(self) -> None:
-        """Take in what is new; the first time, everything up to the present end.
+        """Read new records; the first time, everything up to the present end.
 
         Raises:
             KafkaException: no broker answers, or it refuses.

@@ -18,7 +18,6 @@ class Explorer:
     """What was asked of a table's rows.
 
     Attributes:
-        table: its name.
         key: of a row; empty where none was asked for.
         at: LSN or time of a commit; empty where none was asked for.
         answer: what was found, as lines; None where nothing was asked.
@@ -37,12 +36,11 @@ def table_page(
     *,
     problems: Sequence[str] = (),
 ) -> str:
-    """What stands in the page's main part.
+    """Return the page's main part.
 
     Args:
         explorer: the table, and what was asked of its rows.
         row: what is known of it; None where nothing is.
-        versions: of its schema.
         problems: what could not be asked.
     """
     parts = [tag("h1", text(explorer.table))]

@@ -94,7 +94,9 @@ def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe
         assert "tailrace_snapshot_paused 1.0" in client.http.get("/metrics").text
         out = client.orders().snapshot_rows
     told = shown_status(file_of(shop, tmp_path))
-    assert f"The snapshot of dbo.orders is paused at {out} rows: tailrace snapshot --res" in told
+    assert (
+        f"The snapshot of dbo.orders is paused at {out} rows. Fix: tailrace snapshot --res" in told
+    )
     assert "snapshot paused" in told
     shop.source.execute(
         "UPDATE dbo.orders SET note = 1 WHERE id = 7", "DELETE dbo.orders WHERE id = 0"
@@ -252,10 +254,10 @@ def test_a_publisher_that_is_paused_lives_and_publishes_nothing(shop: Pipe, tmp_
         assert client.http.post("/resume", json={}).status_code == 409
         assert "paused" not in shown_status(file)
         asked = CliRunner().invoke(cli, ["pause", "--config", file])
-        assert (asked.exit_code, "has taken it up" in asked.output) == (0, True), asked.output
+        assert (asked.exit_code, "has taken the request" in asked.output) == (0, True), asked.output
         publisher.until(lambda: client.status().state == "paused", "it is paused")
         again = CliRunner().invoke(cli, ["pause", "--config", file])
-        refusal = "The publisher refused it: the publisher is paused already"
+        refusal = "The publisher refused the request: the publisher is paused already"
         assert (again.exit_code, refusal in again.output) == (1, True), again.output
         assert client.http.post("/pause", json={}).status_code == 409
         assert client.http.get("/health").text == "ok, paused\n"

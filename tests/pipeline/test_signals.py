@@ -79,7 +79,7 @@ def test_names_with_blanks_and_several_tables(shop: Pipe):
 
 def test_a_signal_waits_for_the_publisher_and_is_taken_once(shop: Pipe):
     ask(shop.config(), ["dbo.orders"], 0)
-    with pytest.raises(SignalNotTaken, match="no publisher took it up"):
+    with pytest.raises(SignalNotTaken, match="no publisher took the request"):
         ask(shop.config(), ["dbo.orders"], 0.1)
     for step in ("snapshot_read", "before_commit"):
         live_until_killed(shop.options(), step)
@@ -178,9 +178,9 @@ def test_the_command_line_asks_and_says_what_is_wrong(shop: Pipe, tmp_path: Path
         return CliRunner().invoke(cli, ["snapshot", "--config", str(file), *arguments])
 
     asked = run("--wait", "0", "dbo.orders")
-    assert (asked.exit_code, "Asked for a new snapshot" in asked.output) == (0, True)
+    assert (asked.exit_code, "Requested a new snapshot" in asked.output) == (0, True)
     asked = run("--wait", "0", "--where", "id = 1", "dbo.orders")
-    assert (asked.exit_code, "Asked for a partial snapshot" in asked.output) == (0, True)
+    assert (asked.exit_code, "Requested a partial snapshot" in asked.output) == (0, True)
     for wrong in (["--where", "id = 1;"], ["--where", "id = 1", "--pause"]):
         assert run(*wrong, "dbo.orders").exit_code == 2
     refused = run("dbo.nosuch")

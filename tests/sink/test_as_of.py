@@ -98,13 +98,15 @@ def test_every_closed_lsn_is_readable(
         cut = reader(lake).as_of(lsn=lsn)
         assert cut.closed_lsn == lsn
         assert {t.table for t in cut.tables} == {"t", "lines"}
-        assert cut.read(lines.name).count() == number + 1
+        assert cut.read("dbo.lines").count() == number + 1
         assert rows(cut, table) == source.cuts[lsn]["t"]
     at = datetime.fromtimestamp((FIRST_COMMIT_MS + Lsn.parse(lsns[3]).block) / 1000, UTC)
     assert reader(lake).as_of(time=at).closed_lsn == lsns[3]
     assert reader(lake).as_of("latest").closed_lsn == lsns[-1]
     with pytest.raises(CutUnknown, match="no cut at or before LSN"):
         reader(lake).as_of(lsn="00000000:00000000:0001")
+    with pytest.raises(CutUnknown, match=r"dbo\.line is not in the cut .*Near names: dbo\.lines"):
+        before.read("dbo.line")
     views = before.create_views("then_")
     assert views[table.name] == "then_dbo_t"
     expected = len(source.cuts[lsns[4]]["t"])

@@ -53,7 +53,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSess
     log_only(lake, spark)
     folder = f"{lake.path}/lake"
 
-    every = changes(lake.spark, folder, table.name)
+    every = read(lake.spark, folder).changes("dbo.t")
     expected = [
         ("c", None, (1, 1, None)),
         ("u", (1, 1, None), (1, 2, None)),
@@ -71,8 +71,10 @@ def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSess
     source.publish()
     lake.catch_up()
     assert told(every) == expected, "it stays what it is"
-    assert len(told(changes(lake.spark, folder, table.name, after=third))) == 1
+    assert len(told(changes(lake.spark, folder, "Shop.DBO.T", after=third))) == 1
     assert told(changes(lake.spark, folder, table.name, after=source.through)) == []
+    with pytest.raises(ChangesUnknown, match=r"has no table dbo\.tt\. Near names: dbo\.t$"):
+        changes(lake.spark, folder, "dbo.tt")
     with pytest.raises(ChangesUnknown, match=r"no event of table shop\.dbo\.none"):
         changes(lake.spark, folder, type(table.name)("shop", "dbo", "none"))
 

@@ -32,23 +32,6 @@ class TableName:
     schema: str
     table: str
 
-    @classmethod
-    def of(cls, name: TableName | str) -> TableName:
-        """A table by its name, or by its text as :meth:`__str__` writes it.
-
-        Raises:
-            ValueError: the text has not three parts.
-        """
-        if isinstance(name, TableName):
-            return name
-        parts = name.split(".")
-        if len(parts) != 3:
-            raise ValueError(
-                f"table {name!r}: write database.schema.table, or TableName(database, schema,"
-                " table) if a name has a dot"
-            )
-        return cls(*parts)
-
     def __str__(self) -> str:
         """database.schema.table."""
         return f"{self.database}.{self.schema}.{self.table}"

@@ -22,6 +22,7 @@ from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.config import BadRecords
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.log_tail import milliseconds
+from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.rows.bad_records import REASON, Screen
 from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema, writer_schema
 from tailrace_sink.tables.lake_table import (
@@ -56,7 +57,7 @@ def changes(
     Args:
         spark: a session with Delta and spark-avro.
         lake: the lake's address, as in the sink's configuration.
-        table: or its name, ``database.schema.table``.
+        table: ``"dbo.orders"``, in any case; or with the database first.
         after: the point after which changes start; None: the start of the lake's log. The log is
             retained one day longer than ``commit_retention_days``.
         up_to: the last point; None: the newest closed LSN in the log.
@@ -69,19 +70,20 @@ def changes(
         commit. The result does not change while the sink runs.
 
     Raises:
-        ChangesUnknown: the log starts after ``after``, has no event of the table, or lacks changes.
+        ChangesUnknown: the log has no such table (lists near names), starts after ``after``, has no
+            event of the table, or lacks changes.
             Kafka lost these, the configuration excluded them, or they differ from the publisher's
             counts.
         BadRecord: a record cannot be decoded and was not stored in the dead letters.
     """
-    table = TableName.of(table)
     log = LogTable.of_lake(spark, f"{lake.rstrip('/')}/_tailrace/log")
     last = None if log is None else log.last()
     if log is None or last is None:
         raise ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")
     names = TopicNames(last.prefix)
-    topic = names.data(table)
     rows = spark.read.format("delta").load(log.path)
+    table = _named(table, rows, names, lake)
+    topic = names.data(table)
     states = rows.where("topic = ''")
     first = None if after is None else _lsn_of(states, after)
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
@@ -117,6 +119,17 @@ def changes(
     decoded = reduce(DataFrame.unionByName, (_decoded(values, of, newest) for of in own))
     decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(end)}")
     return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
+
+
+def _named(name: TableName | str, rows: DataFrame, names: TopicNames, lake: str) -> TableName:
+    if isinstance(name, TableName):
+        return name
+    topics = (row["topic"] for row in rows.select("topic").distinct().collect())
+    known = {table for table in map(names.table_of, topics) if table is not None}
+    try:
+        return table_by_name(name, known)
+    except LookupError as error:
+        raise ChangesUnknown(f"the log of {lake} has no table {name}. {error}") from None
 
 
 def _writers(events: DataFrame, schemas: SchemaStore, topic: str) -> list[WriterSchema]:

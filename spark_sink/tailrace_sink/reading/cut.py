@@ -26,6 +26,7 @@ from tailrace_sink.delta.ddl import lake_table_of
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.errors import SinkError, TableError
 from tailrace_sink.reading.log_tail import Tail
+from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.reading.tail_rows import BaseTable, with_tail
 from tailrace_sink.tables.lake_table import CHANGED, CHANGES_SUFFIX, Kind, quote, table_path
 
@@ -68,21 +69,21 @@ class Cut:
     def tables(self) -> list[TableName]:
         """Tables in the cut, without append-only companions."""
         paths = [path for path in self.versions if not path.endswith(CHANGES_SUFFIX)]
-        found = {TableName(*map(unescape, path.split("/"))) for path in paths}
+        found = set(map(_table_at, paths))
         return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
     def read(self, table: TableName | str, *, is_changes: bool = False) -> DataFrame:
         """Read one table of this cut.
 
         Args:
-            table: or its name, ``database.schema.table``.
+            table: ``"dbo.orders"``, in any case; or with the database first.
             is_changes: whether to read its append-only companion instead.
 
         Raises:
-            CutUnknown: the table is not in this cut, or a bad record or a schema change in the
-                tail will stop it.
+            CutUnknown: the table is not in this cut (lists near names), or a bad record or a schema
+                change in the tail will stop it.
         """
-        table = TableName.of(table)
+        table = self._named(table)
         try:
             return self._read(table, Kind.CHANGES if is_changes else None)
         except (TableError, UnsupportedType) as error:
@@ -91,6 +92,20 @@ class Cut:
                 f" {error}"
             ) from error
 
+    def _named(self, name: TableName | str) -> TableName:
+        known = {_table_at(path.removesuffix(CHANGES_SUFFIX)) for path in self.versions}
+        try:
+            return table_by_name(name, known | set(self.tables))
+        except LookupError as error:
+            raise CutUnknown(f"{self._lacks(name)}. {error}") from None
+
+    def _lacks(self, table: TableName | str) -> str:
+        return (
+            f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
+            " finished, the sink or the publisher stopped it, it is excluded, or it has no"
+            " changes yet"
+        )
+
     def _read(self, table: TableName, kind: Kind | None) -> DataFrame:
         """Read one table; without a kind, the source table itself."""
         path = table_path(table, kind or Kind.MIRROR)
@@ -98,11 +113,7 @@ class Cut:
         in_tail = None if self.tail is None else self.tail.tables.get(table)
         is_new = kind is None and table in self.tables
         if version is None and not is_new:
-            raise CutUnknown(
-                f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
-                " finished, the sink or the publisher stopped it, it is excluded, or it has no"
-                " changes yet"
-            )
+            raise CutUnknown(self._lacks(table))
         base = None
         if version is not None:
             rows = self._at(path, version)
@@ -168,6 +179,10 @@ class Cut:
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
+
+
+def _table_at(path: str) -> TableName:
+    return TableName(*map(unescape, path.split("/")))
 
 
 def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:

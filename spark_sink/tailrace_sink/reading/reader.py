@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold.dead_letters import dead_letters
 from tailrace_sink.log.commit_table import state_of
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut, CutUnknown
 from tailrace_sink.reading.log_tail import Point, TailReader, milliseconds
 from tailrace_sink.tables.lake_table import Kind, literal, table_path
@@ -37,6 +39,16 @@ class LakeReader:
             value, schema_id and at.
         """
         return dead_letters(self._spark, dead_letters_path(self._lake))
+
+    def changes(
+        self,
+        table: TableName | str,
+        *,
+        after: str | datetime | None = None,
+        up_to: str | datetime | None = None,
+    ) -> DataFrame:
+        """Read every change of a table in (after, up_to]: see :func:`changes`."""
+        return changes(self._spark, self._lake, table, after=after, up_to=up_to)
 
     def as_of(
         self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None

@@ -22,8 +22,7 @@ RECORD = TableCheckpoint("done", ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 
             {"snapshot_paused": True},
             TableNote(
                 "snapshot paused",
-                "The snapshot of dbo.t is paused at 7 rows: tailrace snapshot --resume dbo.t has it"
-                " go on",
+                "The snapshot of dbo.t is paused at 7 rows. Fix: tailrace snapshot --resume dbo.t",
             ),
         ),
         (
@@ -31,7 +30,7 @@ RECORD = TableCheckpoint("done", ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 
             {},
             TableNote(
                 "snapshot stopped",
-                "The snapshot of dbo.t was stopped: tailrace snapshot dbo.t takes a new one",
+                "The snapshot of dbo.t was stopped. Fix: tailrace snapshot dbo.t",
             ),
         ),
         (

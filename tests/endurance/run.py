@@ -30,6 +30,8 @@ from tests.pipeline.large_checkpoint import commit_often
 from tests.pipeline.source_database import SourceDatabase
 
 _CATCH_UP_S = 600.0
+_HEARTBEATS = 5
+"""Progress records after which the partitions were compared, whatever wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,14 @@ def _catch_up(world: World, source: Source, topics: Topics, *, has_sink: bool) -
         cuts = world.commits.read()
         return bool(cuts) and Lsn.parse(cuts[-1].closed_lsn) >= newest
 
-    if not world.until(is_out, _CATCH_UP_S):
+    def has_looked() -> bool:
+        return len(topics.progress()) >= looked
+
+    looked = 0
+    for _ in range(2):  # a switch of the end is noticed by a heartbeat, after all is out
+        is_caught_up = world.until(has_looked, _CATCH_UP_S) and world.until(is_out, _CATCH_UP_S)
+        looked = len(topics.progress()) + _HEARTBEATS
+    if not is_caught_up:
         raise AssertionError(f"not caught up within {_CATCH_UP_S:g} s: {topics.progress()[-1]}")
     if has_sink and not world.until(is_in_lake, _CATCH_UP_S):
         raise AssertionError(f"the lake is not at {newest} within {_CATCH_UP_S:g} s")

@@ -73,9 +73,9 @@ def test_a_manual_agent_captures_nothing_by_itself_and_data_outlives_a_kill(tmp_
         assert len(again.change_rows("Shop", "dbo_orders")) == 1
 
 
-def test_the_sample_of_the_start_page_runs_as_it_is_pasted(capsys):
-    page = (ROOT / "docs" / "start.md").read_text("utf-8")
-    (sample,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+def test_the_sample_of_the_testing_page_runs_as_it_is_pasted(capsys):
+    page = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    sample, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
     exec(compile(sample, "sample", "exec"), {})  # noqa: S102 - what users paste
 

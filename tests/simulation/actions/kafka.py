@@ -87,13 +87,13 @@ def stray_record(sim: Simulation, rng: random.Random) -> None:
     sim.faults.strays += rng.choice((1, 1, 2))
 
 
-_COMPACTED = frozenset({"sim.offsets", "sim.control"})
+_COMPACTED = (".offsets", ".control")
 
 
 @action
 def retention(sim: Simulation, rng: random.Random) -> None:
     """Retention takes the oldest records of a topic, but of the one that is compacted."""
-    topics = [topic for name, topic in sim.broker.topics.items() if name not in _COMPACTED]
+    topics = [topic for name, topic in sim.broker.topics.items() if not name.endswith(_COMPACTED)]
     if topics:
         for partition in rng.choice(topics).partitions:
             end = partition.stable_end()

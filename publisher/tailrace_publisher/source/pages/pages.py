@@ -243,7 +243,13 @@ class ChangePages:
 
         Instead of being carried, a before image at the end of a page is read again with the next.
         """
-        read: tuple[Any, _Ends] = self._read_rows(blocks)
+        try:
+            read: tuple[Any, _Ends] = self._read_rows(blocks)
+        except SourceError as error:
+            if error.number not in {OUT_OF_INTERVAL, INVALID_COLUMN}:
+                raise
+            # Blocks have a connection of their own, perhaps to a server that lags.
+            raise Declined(f"their server refuses what the other one has: {error}") from error
         rows, ends = read
         if rows and rows[-1][3] == Operation.UPDATE_BEFORE:
             if ends is not _Ends.NOTHING or len(rows) < _PAIR:

@@ -145,7 +145,7 @@ def test_stack_lives_on_heals_and_comes_back_at_its_addresses(tmp_path):
         kill(second["registry"])
         said = command("down")
         assert f"Kafka broker         stopped (process {first['broker']})" in said
-        assert f"schema registry      was already gone (process {first['registry']} has" in said
+        assert f"schema registry      was already gone (process {first['registry']} ended" in said
         assert f"embedded SQL Server  stopped (process {second['emulator']})" in said
         assert not running(tmp_path)
         assert command("down").count("was not running") == 3

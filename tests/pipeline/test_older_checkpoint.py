@@ -26,7 +26,7 @@ from tests.pipeline.running import Running
 
 pytestmark = pytest.mark.kafka
 
-DATA = Path(__file__).parents[1] / "unit" / "publisher_daemon" / "data"
+DATA = Path(__file__).parents[1] / "unit" / "publisher" / "daemon" / "tables" / "data"
 
 
 def checkpoint(pipe: Pipe) -> Stored:

@@ -228,9 +228,11 @@ def test_an_empty_source_table_has_its_columns_when_its_snapshot_is_over(
 def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, lake: Lake):
     table, other = source.table("t", KEY, column(2, "v", "int")), source.table("other", KEY)
     constrained = source.table("constrained", KEY, column(2, "v", "int"))
+    updated = source.table("updated", KEY, column(2, "v", "int"))
     source.commit(
         lambda t: t.insert(table, id=1, v=1),
         lambda t: t.insert(other, id=1),
+        lambda t: t.insert(updated, id=1, v=1),
         lambda t: t.insert(constrained, id=1, v=1),
     )
     source.publish()
@@ -240,8 +242,9 @@ def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, 
         if step != "committed" or altered:
             return
         altered.append(step)
-        alter(lake, "t", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-        alter(lake, "t", "RENAME COLUMN v TO mine")
+        for name in ("t", "updated"):
+            alter(lake, name, "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+            alter(lake, name, "RENAME COLUMN v TO mine")
         alter(lake, "constrained", "ADD CONSTRAINT small CHECK (v < 5)")
 
     sink = lake.sink(alter_once)
@@ -253,6 +256,7 @@ def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, 
         source.commit(
             lambda t: t.insert(table, id=2, v=2),
             lambda t: t.insert(other, id=2),
+            lambda t: t.update(updated, (1,), v=7),
             lambda t: t.update(constrained, (1,), v=7),
         )
         source.publish()
@@ -262,6 +266,7 @@ def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, 
         sink.close()
     assert sorted(row["id"] for row in lake.rows("other")) == [1, 2]
     stopped = lake.commits()[-1]["stopped"]
-    assert "column v of the lake was altered by" in stopped
+    for name in ("t", "updated"):
+        assert f"table shop.dbo.{name}, column v of the lake was altered by" in stopped
     assert "table shop.dbo.constrained of the lake was altered" in stopped
     assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/other"}

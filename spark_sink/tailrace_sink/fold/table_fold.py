@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.delta.conflicts import is_conflict, is_refused
@@ -29,7 +29,7 @@ from tailrace_sink.options.config import BadRecords, SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.mirror_statements import empty_statement
-from tailrace_sink.spark.jvm_errors import cause_classes, lacks_file
+from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
 from tailrace_sink.tables.lake_table import Kind, LakeTable
 from tailrace_sink.watch.hooks import Hook
 from tailrace_sink.watch.metrics import SinkMetrics
@@ -67,7 +67,9 @@ class TableFold:
         """
         try:
             return self._apply(session, source, cut)
-        except AnalysisException:
+        except (PySparkException, Py4JError) as error:
+            if not is_analysis_error(error):
+                raise
             # Somebody else may have altered the table since this process read it.
             self._tables.forget(source.table)
             return self._apply(session, source, cut)
@@ -270,7 +272,7 @@ class TableFold:
 
 def _may_be_records(error: PySparkException | Py4JError) -> bool:
     """Whether a record may be the cause of a failed write."""
-    return not (isinstance(error, AnalysisException) or is_refused(error) or is_conflict(error))
+    return not (is_analysis_error(error) or is_refused(error) or is_conflict(error))
 
 
 def _to_blame(

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from tailrace_sink.errors import ApplyFailed, ChangesLost, KafkaUnavailable, SinkError, TopicUnknown
 
 _CAUSES_MAX: Final = 20
 _REASON_CHARACTERS_MAX: Final = 400
+_NOT_TRANSLATED: Final = "Cannot find main error class"
 _KAFKA: Final = "org.apache.kafka.common.errors."
 _UNKNOWN_TOPIC: Final = f"{_KAFKA}UnknownTopicOrPartitionException"
 _UNAVAILABLE: Final = frozenset(
@@ -55,6 +56,17 @@ def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
     if _UNAVAILABLE.intersection(classes):
         return KafkaUnavailable(f"{step}: Kafka is not available: {reason}")
     return ApplyFailed(step, reason, classes)
+
+
+def is_analysis_error(error: PySparkException | Py4JError) -> bool:
+    """Whether Spark could not resolve a statement, perhaps as its table has other columns now.
+
+    PySpark looks up the text of such an error by its condition. For conditions of Delta it finds
+    none, and raises that failure instead of the error.
+    """
+    if isinstance(error, AnalysisException):
+        return True
+    return any(_NOT_TRANSLATED in message for _, message in _causes(_throwable(error))[:1])
 
 
 def lacks_file(classes: Iterable[str]) -> bool:

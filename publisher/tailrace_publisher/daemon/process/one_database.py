@@ -51,22 +51,21 @@ class OneDatabase(StatusBoard, Collector):
         self._asked = threading.Event()
         self._failures = LastFailures()
         self._runs = Supervised(f"database-{name}", runtime)
-        self._is_started = False
         self._publisher = self._made()
 
     # -- for the one that supervises ---------------------------------------------------------------
 
     def begin(self) -> None:
         """Publish, on a thread of its own."""
-        if self._is_started:
+        if self._runs.is_started:
             self._publisher = self._made()
-        self._is_started, self.error = True, None
+        self.error = None
         self._asked.clear()
         self._runs.start(partial(self._publish, self._publisher))
 
     def look(self) -> None:
         """See whether it has ended, and whether it is to begin again."""
-        if not self._is_started or self._runs.is_running:
+        if not self._runs.is_started or self._runs.is_running:
             return
         if error := self._runs.new_failure():
             self._ended(error)
@@ -107,7 +106,7 @@ class OneDatabase(StatusBoard, Collector):
         """The present one; ended where nothing more is wanted of it."""
         if self.error is not None:
             return "stopped"
-        if self._is_started and not self._runs.is_running:
+        if self._runs.is_started and not self._runs.is_running:
             return "ended" if self._runs.error is None else "retrying"
         return self._publisher.board.phase
 
@@ -148,8 +147,7 @@ class OneDatabase(StatusBoard, Collector):
             publisher.run()
 
     def _stepped(self, step: Step) -> None:
-        attempts = self._runs.attempts
-        if self._runs.has_recovered(step):
+        if attempts := self._runs.recovered_after(step):
             _log.info("database_resumed", database=self.name, attempts=attempts)
         self._runtime.on_step(step)
 

@@ -142,8 +142,7 @@ class SharingPublisher:
         taken.runs.start(partial(_publish, number, conductor))
 
     def _stepped(self, number: int, runs: Supervised, step: Step) -> None:
-        attempts = runs.attempts
-        if runs.has_recovered(step):
+        if attempts := runs.recovered_after(step):
             _log.info("shard_resumed", shard=number, attempts=attempts)
         self._runtime.on_step(step)
 

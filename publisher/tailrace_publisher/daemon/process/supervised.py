@@ -36,6 +36,11 @@ class Supervised:
         return self._ending
 
     @property
+    def is_started(self) -> bool:
+        """Whether a run was ever started."""
+        return self._ending is not None
+
+    @property
     def is_running(self) -> bool:
         """Whether a run was started and has not ended."""
         return self._ending is not None and not self._ending.done()
@@ -73,12 +78,13 @@ class Supervised:
         """Whether its pause is over."""
         return self._retry_at is not None and self._clock.monotonic() >= self._retry_at
 
-    def has_recovered(self, step: Step) -> bool:
-        """Take note of a step of the run; whether it is the first proof that it works again."""
-        if not self._backoff.attempts or step not in {Step.COMMITTED, Step.HEARTBEAT}:
-            return False
+    def recovered_after(self, step: Step) -> int:
+        """Take note of a step; the number of attempts if it is the first proof that it works."""
+        if step not in {Step.COMMITTED, Step.HEARTBEAT}:
+            return 0
+        attempts = self._backoff.attempts
         self._backoff.reset()
-        return True
+        return attempts
 
     def forgive(self) -> None:
         """Let the next pause be the shortest."""

@@ -72,3 +72,11 @@ def test_pictures_can_be_drawn_and_say_what_they_show(picture: Path):
     root = ET.parse(picture).getroot()  # noqa: S314 - our own
     assert root.get("aria-label")
     assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_the_changelog_has_a_short_line_for_each_change():
+    newest = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n## 0.1.0")[0]
+    entries = newest.partition("### Tailrace")[2].splitlines()
+    long = [line for line in entries if len(line.removeprefix("- ").split()) > 25]
+    assert long == []
+    assert [line for line in entries if line.startswith(" ")] == []

@@ -1,8 +1,8 @@
-"""What a table's changes are held by, and from which LSN on (pure).
+"""Decide which capture instances hold a table's changes, and from which LSN on.
 
-What is covered is the table's: ``covers_from`` is kept with its record, and says from where on its
-changes are held without a gap. Within it, the capture instance that it began with holds them from
-there, and each newer one from its own low watermark when it was first seen.
+A table's record stores ``covers_from``: from this LSN on, its changes are held without a gap. The
+capture instance that the table started with holds them from there. Each newer instance holds them
+from the low watermark that it had when it was first seen. All functions here are pure.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class PublishedTable:
     """A table with everything that its rows need.
 
     Attributes:
-        name: the table.
-        topic: where its events go.
+        topic: where its events are published.
         instances: its capture instances, oldest first.
-        versions: per recognised capture instance its schema versions, oldest first; empty while
+        versions: schema versions of each recognised capture instance, oldest first; empty while
             nothing is read.
-        covers: per recognised capture instance the LSN from which on it holds the table's changes.
-        object_ids: of the change tables of its instances when it was last taken in: an instance
-            that was disabled and made again under its name has another one.
-        is_told: whether it was told that it is stopped.
+        covers: for each recognised capture instance the LSN from which on it holds the table's
+            changes.
+        object_ids: object ids of the instances' change tables at the last refresh. An instance that
+            was disabled and created again under the same name has another id.
+        is_told: whether the stop of the table was reported.
     """
 
     name: TableName
@@ -47,7 +47,7 @@ class PublishedTable:
 
     @property
     def recognised(self) -> dict[str, Lsn]:
-        """Low watermarks of the instances that the capture process has come to, oldest first."""
+        """Low watermarks of the instances that the capture process has reached, oldest first."""
         return {
             instance.name: instance.low_watermark
             for instance in self.instances
@@ -55,7 +55,7 @@ class PublishedTable:
         }
 
     def made_again(self) -> set[str]:
-        """Names of instances that are others than when the table was last taken in."""
+        """Return names of instances that were dropped and created again since the last refresh."""
         return {
             instance.name
             for instance in self.instances
@@ -68,8 +68,6 @@ class Reading:
     """From where a table is read in a window.
 
     Attributes:
-        table: the table.
-        instance: the capture instance.
         schema: the version in force.
         covers_from: LSN from which on the instance holds the table's changes.
     """
@@ -81,7 +79,7 @@ class Reading:
 
 
 def reading_of(table: PublishedTable, lsn: Lsn) -> Reading | None:
-    """From where a table's changes of a commit are read; None while it has no version."""
+    """Return from where a table's changes of a commit are read; None while it has no version."""
     covers = {name: table.covers[name] for name in table.versions}
     instance = choose_instance(table.instances, covers, lsn)
     if instance is None:
@@ -91,15 +89,14 @@ def reading_of(table: PublishedTable, lsn: Lsn) -> Reading | None:
 
 
 def covers_of(table: PublishedTable, record: TableRecord, out: Lsn) -> dict[str, Lsn]:
-    """From which LSN on each recognised instance of a table holds its changes.
+    """Return from which LSN on each recognised instance of a table holds its changes.
 
-    That the instance which the table began with holds them from there, whatever its low watermark
-    says, is true as long as cleanup has taken only what is out. One that lacks more may be another
-    of the same name, made while nobody looked: what it holds is what it says.
+    The instance that the table started with holds them from ``covers_from``, whatever its low
+    watermark is, as long as cleanup deleted only published changes. If it lacks more than that,
+    somebody may have created it again under the same name. Then its own low watermark counts.
 
     Args:
-        table: the table, as it was last taken in and with the instances found now.
-        record: what is known of it.
+        table: as of the last refresh, with the instances found now.
         out: last LSN up to which all changes are published.
     """
     anew = table.made_again()
@@ -118,16 +115,14 @@ def covers_of(table: PublishedTable, record: TableRecord, out: Lsn) -> dict[str,
 def still_covered(
     table: PublishedTable, record: TableRecord, covers: Mapping[str, Lsn], out: Lsn
 ) -> TableRecord:
-    """The record of a published table with the instances that hold its changes now.
+    """Return the record of a published table with the instances that hold its changes now.
 
     Args:
-        table: the table.
-        record: what was known of it.
-        covers: as :func:`covers_of`.
+        covers: as :func:`covers_of` returns it.
         out: last LSN up to which all changes are published.
 
     Raises:
-        PositionExpired: nothing holds what comes next; what held it was disabled.
+        PositionExpired: no instance holds the next changes; the one that held them was disabled.
     """
     known = record.covers_from
     if known is None:
@@ -144,22 +139,26 @@ def still_covered(
 
 
 def begun(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:
-    """The record of a table that begins with what its instances hold now; its state stays."""
+    """Return the record of a table that starts with what its instances hold now.
+
+    Its state stays.
+    """
     return TableRecord(record.state, min(covers.values()), _oldest_first(covers))
 
 
 def covers_from_start(covers: Mapping[str, Lsn], start: Lsn) -> dict[str, Lsn] | None:
-    """From which LSN on each instance holds a table's changes that begin with an LSN.
+    """Return from which LSN on each instance holds a table's changes if they start at an LSN.
 
-    An instance is read behind the LSN that it covers its table from; a low watermark is the lowest
-    LSN that cleanup has left. So one that has just the start covers it from before.
+    The reader takes the changes after the LSN from which an instance covers its table. A low
+    watermark is the lowest LSN that cleanup has left. So an instance whose low watermark is the
+    start covers the table from the LSN before it.
 
     Args:
         covers: low watermark of each recognised instance; at least one.
-        start: lowest LSN that rows are wanted from.
+        start: lowest LSN to publish.
 
     Returns:
-        None when the oldest of them does not go back to the start.
+        None if the oldest instance does not reach back to the start.
     """
     first = oldest_of(covers)
     if covers[first] > start:
@@ -168,13 +167,13 @@ def covers_from_start(covers: Mapping[str, Lsn], start: Lsn) -> dict[str, Lsn] |
 
 
 def oldest_of(covers: Mapping[str, Lsn]) -> str:
-    """Name of the instance that goes back furthest."""
+    """Return the name of the instance that reaches back furthest."""
     return min(covers, key=lambda name: covers[name])
 
 
 def _oldest_first(covers: Mapping[str, Lsn]) -> tuple[str, ...]:
-    """Names of instances in the order in which they began to hold the table's changes.
+    """Return names of instances in the order in which they started to hold the table's changes.
 
-    Not the order of their creation dates: those are local times, and clocks are put back.
+    Their creation dates do not give this order: they are local times, and clocks are set back.
     """
     return tuple(sorted(covers, key=lambda name: covers[name]))

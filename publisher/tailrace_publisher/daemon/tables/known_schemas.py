@@ -1,4 +1,4 @@
-"""What the registry said of schemas, kept over the lives of a publisher."""
+"""The schema registry's answers, stored across restarts of the publisher within its process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailrace_schemas.position.lsn import Lsn
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """What the registry said: kept from one life of the publisher to the next.
+    """The schema registry's answers, which outlive a session of the publisher.
 
     Attributes:
         versions: the versions of each topic, oldest first.

@@ -1,4 +1,4 @@
-"""Which tables are not part of the cut, as progress records name them."""
+"""The tables that progress records name because they are not part of the cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ class OutOfCut:
 
     Attributes:
         topics: data topics of tables that are not part of the cut.
-        again: those of them that were named before and begin anew: what came of them is void.
+        again: those of them that an earlier record named and that started again from scratch. Their
+            earlier events are void.
     """
 
     topics: tuple[str, ...] = ()

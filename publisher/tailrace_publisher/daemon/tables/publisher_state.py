@@ -1,7 +1,7 @@
-"""What is out: the position, the closed LSN and the state of each table.
+"""What is published: the position, the closed LSN and the state of each table.
 
-It changes in memory as rows are sent and becomes durable in the Kafka transaction that holds those
-rows; whatever was not committed is forgotten with the session.
+The state changes in memory as rows are sent. It becomes durable in the Kafka transaction that holds
+those rows. What was not committed is lost with the session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 _NOTHING: Final = TableRecord()
 _REFUSALS_KEPT_MS: Final = 60_000
-"""For so long who asked may look why; records are written with each commit, so they stay small."""
+"""How long a requester can read why; each commit writes the records, so they must stay small."""
 
 
 @dataclass(slots=True)
@@ -44,24 +44,22 @@ class PublisherState:
 
     Attributes:
         server: logical name of the server.
-        database: the database.
         identity: what a restore would change.
-        position: everything at or before it, in every table, was sent.
-        closed_lsn: last LSN at which all of its transaction was out in a committed record.
-        signals_offset: offset behind the last signal that was taken; None before the first.
-        commit: the commit at the position, by which the database is known again; None where it
-            is not known.
-        start_lsn: LSN that the configuration begins with; None once that is committed, and where
-            it does not say.
-        open_transaction: events per table that are out of the transaction that the position is in;
-            None where it is in none, or nobody counts them.
-        announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
-        paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
+        position: all changes at or before it, in every table, were sent.
+        closed_lsn: last LSN whose transaction is completely published, in a committed record.
+        signals_offset: offset after the last processed signal; None before the first.
+        commit: the commit at the position, which recognises the database; None if unknown.
+        start_lsn: LSN that the configuration starts at; None without one, or once that is
+            committed.
+        open_transaction: published events per table of the transaction that the position is inside;
+            None if it is inside none, or if they are not counted.
+        announced_lsn: LSN up to which schema changes are published; None if they are not published.
+        paused_since_ms: since when the publisher is paused, milliseconds UTC; None if it is not.
         by_function: whether changes are read through the query functions, without command ids.
         map_number: of the map of shards.
-        moves: how often a table came to be published, or was not any more.
+        moves: how often a table entered or left the published ones.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
-            ones: the checkpoint was lost.
+            tables, because the checkpoint was lost.
     """
 
     server: str
@@ -96,7 +94,7 @@ class PublisherState:
     def begin(
         cls, server: str, database: str, identity: DatabaseIdentity, newest: Lsn
     ) -> PublisherState:
-        """A first start: what is captured up to now is left to the snapshots."""
+        """Create the state of a first start: snapshots bring what is captured up to now."""
         return cls(server, database, identity, ChangePosition.end_of(newest), newest)
 
     @classmethod
@@ -110,10 +108,10 @@ class PublisherState:
         closed_lsn: Lsn,
         signals_offset: int,
     ) -> PublisherState:
-        """A start after an accepted loss of the checkpoint: new snapshots of all tables.
+        """Create the state after an accepted loss of the checkpoint: all tables get new snapshots.
 
-        The first progress record goes on from the closed LSN of the last one: between the two, no
-        table is part of a cut until its snapshot is over.
+        The first progress record continues from the closed LSN of the last one. In between, no
+        table is part of a cut until its snapshot is finished.
         """
         return cls(
             server,
@@ -129,16 +127,15 @@ class PublisherState:
     def restore(
         cls, server: str, database: str, identity: DatabaseIdentity, stored: Stored
     ) -> PublisherState | None:
-        """Go on from the checkpoint.
+        """Continue from the checkpoint.
 
         Args:
             server: logical name of the server.
-            database: the database.
-            identity: as found now.
+            identity: of the database, as found now.
             stored: the committed checkpoint of the database.
 
         Returns:
-            None when there is no checkpoint.
+            None if there is no checkpoint.
 
         Raises:
             CheckpointError: a record cannot be read.
@@ -172,7 +169,7 @@ class PublisherState:
         return state
 
     def begin_at(self, lsn: Lsn) -> None:
-        """A first start with changes from an LSN on, itself included, rather than snapshots."""
+        """Make a first start publish changes from an LSN on, inclusive, instead of snapshots."""
         self.start_lsn = lsn
         self.closed_lsn = lsn.decrement()
         self.position = ChangePosition.end_of(self.closed_lsn)
@@ -185,54 +182,52 @@ class PublisherState:
     # -- tables ------------------------------------------------------------------------------------
 
     def of(self, table: TableName) -> TableRecord:
-        """What is known of a table."""
+        """Return what is known of a table."""
         return self._tables.get(table, _NOTHING)
 
     def records(self) -> dict[TableName, TableRecord]:
-        """What is known of all tables, at once; another thread may ask."""
+        """Return a copy of all tables' records; safe to call from another thread."""
         return self._tables.copy()
 
     def known(self) -> set[TableName]:
-        """The tables of which a record is kept."""
+        """Return the tables that have a record."""
         return {name for name, record in self._tables.items() if record.state in KEPT}
 
     def out_of_cut(self) -> Sequence[TableName]:
-        """The tables that are not part of the cut, those that are gone included."""
+        """Return the tables that are not part of the cut, including those that are gone."""
         if self._out_of_cut is None:
             self._out_of_cut = [n for n, r in self._tables.items() if r.state in OUT_OF_CUT]
         return self._out_of_cut
 
     def unread(self) -> Sequence[TableName]:
-        """The tables of whose snapshots a part is still to be read."""
+        """Return the tables whose snapshots are not completely read."""
         if self._unread is None:
             self._unread = [n for n, r in self._tables.items() if r.state in UNREAD]
         return self._unread
 
     def begun_again(self) -> set[TableName]:
-        """Tables that the last record names, and that have begun anew since."""
+        """Return tables that the last record names and that have restarted from scratch since."""
         return self._begun & self._named
 
     def beginning_of(self, table: TableName) -> int:
-        """How often a snapshot of a table was wanted since the start: which one its rows are of."""
+        """Return how many snapshots of a table were requested since the start."""
         return self._beginnings[table]
 
     @property
     def has_moved(self) -> bool:
-        """Whether a table is not as the checkpoint has it."""
+        """Whether a table differs from its checkpoint record."""
         return bool(self._changed)
 
     def happened(
         self, table: TableName, event: TableEvent, known: TableRecord | None = None
     ) -> TableRecord:
-        """Move a table to the state behind an event; its record goes with the next commit.
+        """Move a table to the state after an event; the next commit writes its record.
 
         Args:
-            table: the table.
-            event: what happened.
-            known: what is known of it from now on; default: what was.
+            known: its record from now on; default: unchanged.
 
         Raises:
-            ForbiddenTransition: that does not happen in the state it is in.
+            ForbiddenTransition: its state forbids the event.
         """
         before = self.of(table)
         after = replace(known or before, state=state_after(before.state, event))
@@ -250,7 +245,7 @@ class PublisherState:
         return after
 
     def keep(self, table: TableName, record: TableRecord) -> None:
-        """Keep what is known of a table; its record goes with the next commit."""
+        """Store a table's record; the next commit writes it."""
         before = self.of(table)
         if before != record:
             self._tables[table] = record
@@ -263,23 +258,23 @@ class PublisherState:
                 self._changed.add(table)
 
     def lacks_changes(self, table: str) -> bool:
-        """Whether a table, by its whole name, lacks changes that went to the dead letters."""
+        """Return whether a table, by its whole name, lacks changes that became dead letters."""
         if self._lacking is None:
             self._lacking = {str(n) for n, r in self._tables.items() if r.lacks_changes}
         return table in self._lacking
 
     def note_lacking(self, table: str) -> None:
-        """Keep that a table, by its whole name, lacks a change from here to its next snapshot."""
+        """Store that a table, by its whole name, lacks a change until its next snapshot."""
         for name, record in list(self._tables.items()):
             if str(name) == table and not record.lacks_changes:
                 self.keep(name, replace(record, lacks_changes=True))
 
     def holds_events(self, table: TableName, instances: Iterable[str]) -> bool:
-        """Whether a table's events are in its topic, by its record or those of its instances."""
+        """Return whether a topic holds the table's events, by its record or its instances'."""
         return self.of(table).state in PUBLISHED or self._older.follow(instances)
 
     def published_as(self) -> dict[int, TableName]:
-        """Under which name each table is published, by its object id."""
+        """Return the name under which each table is published, by its object id."""
         return {
             record.source_object_id: name
             for name, record in self._tables.items()
@@ -287,10 +282,9 @@ class PublisherState:
         }
 
     def adopt(self, table: TableName, instances: Iterable[str]) -> None:
-        """Take over what an earlier release kept of a table's capture instances.
+        """Adopt what an earlier release stored per capture instance, unless the table has a record.
 
         Args:
-            table: the table; one that has a record keeps that.
             instances: names of its instances, present or gone.
         """
         found = self._older.take(instances, self.out)
@@ -298,18 +292,17 @@ class PublisherState:
             self.keep(table, found)
 
     def older_left(self) -> list[str]:
-        """Names of capture instances of an earlier release's records that no table has taken."""
+        """Return names of instances in an earlier release's records that no table adopted."""
         return self._older.left()
 
     # -- records -----------------------------------------------------------------------------------
 
     def database_record(self, closed_lsn: Lsn, now_ms: int) -> DatabaseCheckpoint:
-        """The database's own record.
+        """Return the database's own record.
 
         Args:
-            closed_lsn: last closed LSN once it is committed: inside a transaction the position does
-                not tell it, and a restarted publisher repeats it in its progress records.
-            now_ms: milliseconds UTC.
+            closed_lsn: last closed LSN once this is committed. The position does not give it inside
+                a transaction, and a restarted publisher repeats it in its progress records.
         """
         return DatabaseCheckpoint(
             position=self.position,
@@ -330,7 +323,7 @@ class PublisherState:
         )
 
     def refuse_signal(self, offset: int, reason: str) -> None:
-        """Keep why a signal was refused, for who asked: it goes with the next commits."""
+        """Store why a signal was refused, for its requester; the next commits write it."""
         self._refused.setdefault(offset, []).append(reason)
         self._refused_ms = None
 
@@ -342,13 +335,9 @@ class PublisherState:
         return {str(offset): "; ".join(reasons) for offset, reasons in self._refused.items()}
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:
-        """The records of what changed since :meth:`written`, and the database's own.
+        """Return the database's own record and those that changed since :meth:`written`.
 
-        None takes a record away: of a table that is gone, and in a form of earlier releases.
-
-        Args:
-            database: the database's own.
-            now_ms: milliseconds UTC.
+        None deletes a record: of a table that is gone, or in a form of earlier releases.
         """
         records: dict[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None] = {
             CheckpointKey(self.server, self.database, name): self._checkpoint_of(name, now_ms)
@@ -359,7 +348,7 @@ class PublisherState:
         return records
 
     def written(self, closed_lsn: Lsn) -> None:
-        """The records are committed."""
+        """Note that the records are committed."""
         self.closed_lsn = closed_lsn
         self.start_lsn = None
         self._changed.clear()
@@ -373,7 +362,7 @@ class PublisherState:
 
 
 def known_identity(own: DatabaseCheckpoint) -> DatabaseIdentity:
-    """The identity that a checkpoint was written with."""
+    """Return the identity of the database when the checkpoint was written."""
     return DatabaseIdentity(own.database_guid, own.recovery_fork_guid, own.family_guid)
 
 

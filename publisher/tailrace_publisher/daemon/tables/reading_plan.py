@@ -1,7 +1,7 @@
-"""From where each table is read at an LSN, worked out once and kept: a poll asks again and again.
+"""From where each table is read at an LSN, computed once and cached, because each poll needs it.
 
-It changes with the catalog, with the state of a table, and at the LSNs where an instance or a
-version of it takes over; between them it is the same for every LSN.
+The answer changes with the catalog and with the state of a table. It also changes at the LSNs where
+an instance or a schema version starts to apply. Between these LSNs it is the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Readings:
     """From where each table is read in a window.
 
     Attributes:
-        all: of every table that is published.
-        probe: asks which of their instances have news.
+        all: readings of every published table.
+        probe: query for the instances that have new changes.
     """
 
     all: Sequence[Reading]
@@ -29,7 +29,7 @@ class Readings:
 
     @classmethod
     def of(cls, tables: Iterable[PublishedTable], lsn: Lsn) -> Readings:
-        """Those of a window that begins with a commit."""
+        """Return the readings of a window that starts with a commit."""
         found = [r for r in (reading_of(table, lsn) for table in tables) if r is not None]
         return cls(found, Probe.of(reading.instance for reading in found))
 
@@ -38,8 +38,8 @@ class ReadingPlan:
     """The readings of some tables, as they are now.
 
     Args:
-        published: those that are published; they may not change.
-        captured: all that are captured: the versions of the others end windows all the same.
+        published: tables that are published; the sequence must not change.
+        captured: all captured tables. The versions of unpublished ones end windows as well.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class ReadingPlan:
         self._known: tuple[tuple[int, int], Readings] | None = None
 
     def at(self, lsn: Lsn) -> Readings:
-        """The readings of a window that begins with a commit."""
-        # An instance is read behind the LSN that it covers its table from, a version from its own.
+        """Return the readings of a window that starts with a commit."""
+        # An instance is read after the LSN from which it covers its table, a version at its own.
         place = bisect_left(self._covers, lsn), bisect_right(self._schema_lsns, lsn)
         if self._known is None or self._known[0] != place:
             self._known = place, Readings.of(self._tables, lsn)
         return self._known[1]
 
     def covers_from(self, first: Lsn) -> list[Lsn]:
-        """LSNs, from an LSN on, at which one of several instances of a table begins to hold."""
+        """Return LSNs, from one on, at which one of several instances of a table starts to hold."""
         return self._covers[bisect_left(self._covers, first) :]
 
     def schema_lsns(self, first: Lsn) -> list[Lsn]:
-        """LSNs from an LSN on, at which a version of a capture instance begins."""
+        """Return the LSNs, from one on, at which a version of a capture instance starts."""
         return self._schema_lsns[bisect_left(self._schema_lsns, first) :]

@@ -1,4 +1,4 @@
-"""Schema versions in the registry, and the encoders made of them."""
+"""Schema versions in the registry, and the encoders built from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tailrace_schemas.topics.topic_names import key_subject, value_subject
 from tailrace_service.registry.client import RegistryError, RegistryRejected
 
 AT_ONCE_MAX: Final = 16
-"""Tables whose schemas a start waits for; those of others are registered beside the stream."""
+"""Tables whose schemas a start waits for; further ones are registered while the stream runs."""
 
 _SEVERAL: Final = 2
 
@@ -34,12 +34,11 @@ _Refused = dict[str, TableFailed]
 
 
 class RegisteredVersions:
-    """The versions of each topic's tables; asked for once, added to as they are registered.
+    """The versions of each topic's tables; queried once, extended as versions are registered.
 
     Args:
-        runtime: options that say how events are made; makes the threads.
-        registry: holds the versions; it is asked by several threads at once.
-        known: what it said before.
+        runtime: its options shape the events; it creates the threads.
+        registry: holds the versions; several threads query it at once.
 
     Raises:
         ConfigError: the salt's file cannot be read.
@@ -56,7 +55,7 @@ class RegisteredVersions:
         self._coming: dict[str, Future[TableFailed | None]] = {}
 
     def fetch(self, topics: Iterable[str]) -> None:
-        """Ask for the versions of many topics at once.
+        """Query the versions of many topics at once.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -70,30 +69,30 @@ class RegisteredVersions:
                     self._known.versions[topic] = found
 
     def _to_be_asked(self, topics: list[str]) -> list[str]:
-        """The topics whose subjects there are; the others have no versions.
+        """Return the topics whose subjects exist; the others have no versions.
 
-        Of many, all subjects are listed first: at a first start there is none of a thousand.
+        For many topics, list all subjects first: at a first start, a thousand topics have none.
         """
         if len(topics) <= AT_ONCE_MAX:
             return topics
         try:
             subjects = set(self._registry.subjects())
         except RegistryRejected:
-            return topics  # who may not see the list may see single ones
+            return topics  # a login that may not list subjects may still read single ones
         absent = {topic for topic in topics if value_subject(topic) not in subjects}
         self._known.versions.update((topic, []) for topic in absent)
         return [topic for topic in topics if topic not in absent]
 
     def is_known(self, topic: str) -> bool:
-        """Whether it was asked for the versions of a topic."""
+        """Return whether the versions of a topic were queried."""
         return topic in self._known.versions
 
     def of_topic(self, topic: str) -> list[TableSchema]:
-        """The versions under a topic's value subject, oldest first.
+        """Return the versions under a topic's value subject, oldest first.
 
         Raises:
             RegistryError: the registry did not answer.
-            SchemaRefused: the subject belongs to somebody else.
+            SchemaRefused: another application owns the subject.
         """
         if topic not in self._known.versions:
             found = self._refused.pop(topic, None) or self._asked(topic)
@@ -113,23 +112,23 @@ class RegisteredVersions:
                 self._known.shapes[topic] = EventShape.of(versions[-1].schema)
         except ValueError as error:
             refused = SchemaRefused(
-                f"subject {subject} of the schema registry: {error}; it belongs to somebody"
-                " else: remove it there, or publish under another prefix"
+                f"subject {subject} of the schema registry: {error}; another application owns"
+                " it. Fix: remove it there, or publish under another prefix"
             )
             refused.__cause__ = error
             return refused
         return found
 
     def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> _Refused:
-        """Register versions of many tables at once, and make their encoders.
+        """Register versions of many tables at once, and create their encoders.
 
-        Of very many, the first are waited for; what becomes of the others :meth:`refused` says.
+        It waits only for the first of very many; :meth:`refused` returns the results of the others.
 
         Args:
             of_topics: the versions by topic; those of one topic are registered in this order.
 
         Returns:
-            What the tables that cannot be encoded cannot go on for, by topic.
+            The errors of tables that cannot be encoded, by topic.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -142,7 +141,7 @@ class RegisteredVersions:
         ]
         now, later = wanted[:AT_ONCE_MAX], wanted[AT_ONCE_MAX:]
         refused = self._registered(now)
-        if later and len(refused) == len(now):  # perhaps no table can go on: that ends a start
+        if later and len(refused) == len(now):  # if every table is refused, that ends a start
             return failed | refused | self._registered(later)
         if later:
             self._threads = self._threads or self._executor("registry-beside")
@@ -156,12 +155,13 @@ class RegisteredVersions:
             return {item[0]: e for item, e in zip(wanted, failures, strict=True) if e}
 
     def refused(self, *, is_to_wait: bool = False) -> _Refused:
-        """What tables cannot go on for whose schemas were registered beside the stream, by topic.
-
-        Each is told once.
+        """Return, once, errors of tables whose schemas were registered while the stream ran.
 
         Args:
-            is_to_wait: for those that are not registered yet.
+            is_to_wait: whether to wait for those that are not registered yet.
+
+        Returns:
+            The errors by topic.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -171,7 +171,7 @@ class RegisteredVersions:
         return {topic: error for topic, error in results if error is not None}
 
     def close(self) -> None:
-        """Register nothing more."""
+        """Cancel pending registrations and wait for the running ones."""
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -190,25 +190,25 @@ class RegisteredVersions:
         return known if known is not None and known.schema == schema else None
 
     def encoder(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
-        """The encoder of a version; its schemas are registered the first time.
+        """Return the encoder of a version; register its schemas the first time.
 
         Raises:
             RegistryError: the registry did not answer.
             SchemaRefused: it refused a schema for good.
-            UnsupportedType: a column has a type that events cannot carry.
+            UnsupportedType: events cannot carry the type of a column.
         """
         self._take_over(topic)
         return self._made(topic, schema)
 
     def make_ready(self, wanted: Iterable[tuple[str, TableSchema]]) -> None:
-        """Make the encoders of versions that are about to be needed, of many tables at once.
+        """Create the encoders of versions that are needed next, of many tables at once.
 
-        One by one they would take a second for a hundred tables. While rows are read beside them it
-        takes far longer: whoever fetches rows waits for the interpreter's lock behind each of them.
-        What is refused is told by :meth:`encoder`.
+        One by one they would take a second for a hundred tables. While rows are being read it takes
+        far longer: every thread that fetches rows competes for the interpreter's lock. Errors are
+        not raised here but by :meth:`encoder`.
 
         Args:
-            wanted: topics and versions.
+            wanted: pairs of topic and version.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -221,15 +221,15 @@ class RegisteredVersions:
         self._registered([(topic, [schema]) for topic, schema in missing])
 
     def _take_over(self, topic: str) -> None:
-        """Have nobody else register the versions of a topic: one thread at a time."""
+        """Stop the background registration of a topic: one thread at a time may register it."""
         coming = self._coming.get(topic)
         if coming is not None and coming.cancel():
             del self._coming[topic]
         elif coming is not None:
-            coming.exception()  # what went wrong goes wrong again
+            coming.exception()  # an error is raised again by the next attempt
 
     def _made(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
-        """The encoder of a version, for one thread for each topic."""
+        """Return the encoder of a version; at most one thread may call this per topic."""
         ready = self._known_encoder(schema)
         if ready is not None:
             return ready
@@ -255,17 +255,17 @@ class RegisteredVersions:
         return encoder
 
     def _note(self, topic: str, identity: tuple[str, Lsn], now: TableSchema) -> None:
-        """Keep that a version is registered, where the others of its topic are known."""
+        """Store that a version is registered, if the others of its topic are known."""
         self._known.shapes[topic] = self._config.event_shape
         registered = self._known.versions.get(topic)
         if registered is None:
             return
         same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
-        if not same or same[-1] != now:  # other options may have made another one of it before
+        if not same or same[-1] != now:  # other options may have registered it differently before
             registered[:] = [*(k for k in registered if k not in same), now]
 
     def _id_of(self, subject: str, schema: dict[str, Any]) -> int:
-        """The id of a schema, which is registered if it is not known."""
+        """Return the id of a schema; register it if unknown."""
         identity = (subject, _fingerprint(schema))
         known = self._known.ids.get(identity)
         is_set = self._sets_compatibility(subject)
@@ -276,7 +276,7 @@ class RegisteredVersions:
         return known
 
     def _sets_compatibility(self, subject: str) -> bool:
-        """Whether the subject's mode is as wanted; not where the registry has none to set it of."""
+        """Set the subject's mode; return False if the registry has no such subject yet."""
         mode = self._config.schema_compatibility
         if mode is None or subject in self._known.compatible:
             return True
@@ -286,7 +286,7 @@ class RegisteredVersions:
         return is_set
 
     def _told_differences(self, topic: str, schema: TableSchema) -> str:
-        """What a refused version changes, against the newest that the registry has."""
+        """Describe what a refused version changes against the newest one in the registry."""
         registered = self.of_topic(topic)
         if not registered:
             return ""

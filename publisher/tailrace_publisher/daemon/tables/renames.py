@@ -1,10 +1,10 @@
 """Tables that have another name than the one under which they were published.
 
-A table keeps its object id when it is renamed, and so do its capture instances. Under its new name
-it would get a new topic, whose subscribers would take the changes from now on for the whole table.
-So the object id is kept in the checkpoint with the name, and a table that comes under another name
-stops, or goes on under the old one: the option ``tables.on_rename``. The record of the old name is
-kept, stopped, until the name is given back, the table is begun under its new name, or is gone.
+A renamed table keeps its object id and its capture instances. Under the new name it would get a new
+topic, and subscribers would take its changes from then on for the whole table. So the checkpoint
+stores the object id with the name. The option ``tables.on_rename`` says whether a renamed table
+stops or continues under its old name. The record of the old name stays, stopped, until the table
+gets its old name back, starts under its new name, or is dropped.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ _log = structlog.get_logger(__name__)
 
 
 class Renames:
-    """Compares the names of tables with those that the checkpoint has.
+    """Comparison of the tables' names with those in the checkpoint.
 
     Args:
-        state: what is out, of which table, under which name.
-        stopped: the tables that cannot go on.
-        runtime: has the options, and says which tables are published here.
-        read: reads the catalog, given the names that tables keep, by object id.
-        others: the other shards of the database.
+        state: which table is published under which name.
+        runtime: has the options, and selects the tables that are published here.
+        read: reads the catalog, given by object id the names to use instead of the present ones.
     """
 
     def __init__(
@@ -57,12 +55,12 @@ class Renames:
         self._told: set[TableName] = set()
 
     def catalog(self) -> Catalog:
-        """Read the catalog; by option tables have the names there under which they are published.
+        """Read the catalog; with ``keep_topic``, renamed tables have their published names.
 
         Raises:
             SourceError: the server did not answer.
-            CheckpointUnavailable, CheckpointError, RegistryError: what other shards publish cannot
-                be read.
+            CheckpointUnavailable, CheckpointError, RegistryError: the tables that other shards
+                publish cannot be read.
         """
         catalog = self._read(self._names())
         own, known = self._state.published_as(), self._others.published_as
@@ -77,15 +75,15 @@ class Renames:
         return catalog
 
     def _names(self) -> dict[int, TableName]:
-        """The names that tables keep, by object id."""
+        """Return the names that tables keep, by object id."""
         return self._published_as() if self._keeps_topic else {}
 
     def _published_as(self) -> dict[int, TableName]:
-        """The names under which tables are published, by object id; the shard's own count first."""
+        """Return tables' published names, by object id; those of this shard win."""
         return {**self._others.published_as, **self._state.published_as()}
 
     def _tell(self, instances: Iterable[CaptureInstance]) -> None:
-        """Tell, once, of tables that go on under their old name."""
+        """Log once for each table that continues under its old name."""
         for instance in instances:
             now = instance.renamed_to
             if now is not None and now not in self._told and self._selects(instance.table):
@@ -94,7 +92,7 @@ class Renames:
                     "table_renamed",
                     table=str(now),
                     was=str(instance.table),
-                    effect="it goes on under the topic, the subjects and the name that it had",
+                    effect="it continues under its old topic, subjects and name",
                 )
 
     def check(
@@ -102,12 +100,12 @@ class Renames:
         found: Mapping[TableName, Sequence[CaptureInstance]],
         captured: Iterable[CaptureInstance],
     ) -> None:
-        """Note tables that were published under another name, before topics are asked for.
+        """Stop tables that were published under another name, before their topics are created.
 
-        A table that has taken over the name of one that is there under another is a new one.
+        A table that took over the name of a table that was renamed is a new table.
 
         Args:
-            found: the tables that are to be published, with their instances.
+            found: the tables to publish, with their instances.
             captured: all instances of the database.
         """
         published = self._published_as()
@@ -123,12 +121,12 @@ class Renames:
                 self._state.happened(name, TableEvent.GONE)
 
     def is_same(self, name: TableName, instances: Iterable[CaptureInstance]) -> bool:
-        """Whether it is the table that was published under this name."""
+        """Return whether a table is the one that was published under this name."""
         known = self._state.of(name).source_object_id
         return any(instance.source_object_id == known for instance in instances)
 
     def whose(self, missing: TableName, captured: Iterable[CaptureInstance]) -> TableName | None:
-        """What a table that is not found any more is called now; None when it is gone."""
+        """Return the present name of a table that is missing under its old one, if it exists."""
         known = self._state.of(missing).source_object_id
         for instance in captured:
             if instance.source_object_id == known and instance.table != missing:
@@ -136,22 +134,23 @@ class Renames:
         return None
 
     def was_in_passing(self, record: TableRecord) -> bool:
-        """Whether the record is of another name of a published table, which is gone again."""
+        """Return whether a record is of a name that a published table had only for a while."""
         is_renamed = StillStopped(record.stopped_reason).kind == TableRenamed.__name__
         return is_renamed and record.state is TableState.STOPPED and record.covers_from is None
 
     def told_of(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:
-        """The reason to keep with a name whose table was begun under another; None for others."""
+        """Return the reason to store with the old name of a renamed table, if there is one."""
         record, now = self._state.of(gone), self.whose(gone, captured)
         if now is not None:
             return reason_of(TableRenamed(gone, now))
         return record.stopped_reason if record.state is TableState.LOST else None
 
     def keep_old_name(self, name: TableName, captured: Iterable[CaptureInstance]) -> bool:
-        """Keep the record of a table that is called otherwise now, as one that is stopped.
+        """Keep the record of a renamed table under its old name, as a stopped one.
 
         Returns:
-            False where there is nothing to keep: it is gone, or was begun under its new name.
+            False if there is nothing to keep: the table was dropped, or has started under its new
+            name.
         """
         now = self.whose(name, captured)
         record = self._state.of(name)
@@ -162,7 +161,7 @@ class Renames:
         return True
 
     def _is_begun(self, name: TableName, object_id: int | None) -> bool:
-        """Whether a table was begun under its new name, here or by the shard that has it now."""
+        """Return whether a table started under its new name, here or in its present shard."""
         if self._selects(name):
             return self._state.of(name).source_object_id == object_id
         self._others.look()

@@ -1,9 +1,9 @@
-"""The version that a table goes on with, told from its checkpoint instead of the registry.
+"""The version that a table resumes with, read from its checkpoint instead of the registry.
 
-A restart with a thousand tables would ask the registry for the versions of each before it reads
-anything. Most tables are as they were: the version that was in force at the position is the one
-that their columns give now, and the record has its LSN and its fingerprint. Nothing goes out by
-that alone: a version is registered again before it is encoded with, whatever is known of it.
+A restart with a thousand tables would query the registry for the versions of each before it reads
+anything. Most tables have not changed. Then their present columns give the version that was in
+force at the position, and the record has its LSN and its fingerprint. No event depends on
+this alone: every version is registered again before events are encoded with it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class ResumedVersions:
-    """The versions of tables, of the registry or as they go on.
+    """The versions of tables: from the registry, or from the checkpoint if nothing changed.
 
     Args:
         registered: those of the registry.
-        columns_of: the event columns that an instance gives now.
+        columns_of: returns the event columns that an instance gives now.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class ResumedVersions:
         state: PublisherState,
         ddl: Mapping[int, Sequence[DdlRow]],
     ) -> None:
-        """See which tables go on as they were; the registry is asked for the others at once.
+        """Find the tables that resume unchanged; query the registry for the others at once.
 
         Args:
             tables: with the instances found now.
-            state: what the checkpoint says of them.
+            state: has their checkpoint records.
             ddl: statements that changed a type, by change table's object id.
 
         Raises:
@@ -67,12 +67,12 @@ class ResumedVersions:
             if version is None:
                 asked.append(table.topic)
             else:
-                known = before.get(table.name)  # the same object: sizes of its rows are known by it
+                known = before.get(table.name)  # the same object: row sizes are cached by identity
                 self._resumed[table.name] = known if known == version else version
         self._registered.fetch(asked)
 
     def of(self, table: PublishedTable) -> list[TableSchema]:
-        """The registered versions of a table, oldest first, as far as they are needed.
+        """Return the registered versions of a table, oldest first, as far as they are needed.
 
         Raises:
             RegistryError, SchemaRefused: as :meth:`RegisteredVersions.of_topic`.
@@ -81,7 +81,7 @@ class ResumedVersions:
         return self._registered.of_topic(table.topic) if resumed is None else [resumed]
 
     def fingerprint(self, table: PublishedTable, version: TableSchema, record: TableRecord) -> str:
-        """What tells a version of a table from every other one: of one that goes on as recorded."""
+        """Return the fingerprint of a version: the recorded one if the table resumed with it."""
         known = record.schema_fingerprint if self._resumed.get(table.name) is version else None
         return known or fingerprint_of(version)
 
@@ -92,13 +92,16 @@ class ResumedVersions:
             return None
         newest = table.instances[-1]
         changes = [row.lsn for row in ddl.get(newest.object_id, ())]
-        with suppress(ColumnsRefused):  # which is told when the table is taken in
+        with suppress(ColumnsRefused):  # the refresh of the table raises it again
             return resumed_version(table, record, self._columns_of(newest), changes)
         return None
 
 
 def fingerprint_of(version: TableSchema) -> str:
-    """What tells a version from every other one, hexadecimal; another one in another release."""
+    """Return a hexadecimal digest that distinguishes a version from all others.
+
+    It differs between releases.
+    """
     as_registered = replace(version, columns=registered_form(version.columns))
     return sha256(repr(as_registered).encode()).hexdigest()[:32]
 
@@ -109,19 +112,19 @@ def resumed_version(
     columns: tuple[SchemaColumn, ...],
     type_changes: Sequence[Lsn],
 ) -> TableSchema | None:
-    """The version in force at the position, where nothing can have come behind it.
+    """Return the version in force at the position if no later one can exist.
 
-    Versions before it are not needed any more. A later one would have been registered for DDL, for
+    Earlier versions are not needed any more. A later one would have been registered for DDL, for
     another capture instance, or for other options, which give other columns.
 
     Args:
-        table: the table with the instances found now.
+        table: with the instances found now.
         record: what the checkpoint says of it.
         columns: the event columns that its newest instance gives now.
         type_changes: LSNs of DDL statements that changed a type of that instance's columns.
 
     Returns:
-        None where the registry must be asked.
+        None if the registry must be queried.
     """
     newest, lsn = table.instances[-1], record.schema_lsn
     if (

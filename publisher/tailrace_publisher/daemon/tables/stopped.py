@@ -1,13 +1,13 @@
-"""Why tables cannot go on: each stops alone, or is taken up anew, and the others go on.
+"""Why tables are stopped: each stops alone or restarts, and the others continue.
 
-Where a table is, is kept in the publisher's state; here is what it cannot go on for, from one life
-to the next, and what was told of it.
+The publisher's state stores where a table is. This module stores its error, across sessions, and
+what was reported of it.
 
-What was lost or cannot be carried concerns one table. It is named in every progress record like a
-table whose snapshot is not over, so no reader takes its lake table for a part of the cut. A signal
-takes it up with a new snapshot, which replaces what the lake has. A start does not, or a publisher
-that is restarted again and again would read its tables again and again: it takes up only tables
-that were stopped for what each start looks at, when that is mended.
+Changes that were lost or cannot be encoded affect one table. Every progress record names this
+table, like one with an unfinished snapshot. So no reader takes its lake table for a part of the
+cut. A signal restarts it with a new snapshot, which replaces the table in the lake. A start of the
+publisher does not: a publisher that restarts in a loop would read its tables in a loop. A start
+restarts only tables whose cause each start checks, once that cause is fixed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 
-_EFFECT: Final = "the other tables go on; this one is not part of the lake's cuts"
+_EFFECT: Final = "the other tables continue; this one is not part of the lake's cuts"
 
 _LOOKED_AT: Final = frozenset(
     {
@@ -41,20 +41,19 @@ _LOOKED_AT: Final = frozenset(
         *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
     }
 )
-"""Errors whose cause each start looks at before it takes a table in: where a table can be taken in,
-it is mended."""
+"""Errors whose cause each start checks before it adds a table: if it adds the table, the cause is
+fixed."""
 
 _GAPS: Final = frozenset({"PositionExpired", "RowsSwitched", "ValuesConverted"})
-"""Errors of a table that lacks changes: a new snapshot makes it whole."""
+"""Errors of a table that lacks changes, which a new snapshot repairs."""
 
 
 class StoppedTables:
-    """The tables that cannot go on, and why; kept from one life of the publisher to the next.
+    """The stopped tables with their errors; outlives a session of the publisher.
 
     Args:
-        options: says what becomes of a table with a gap.
-        metrics: counts.
-        on_bad_event: says what becomes of events that cannot be published.
+        options: says what happens to a table with a gap.
+        on_bad_event: says what happens to events that cannot be published.
     """
 
     def __init__(
@@ -72,18 +71,18 @@ class StoppedTables:
         self._waits = False
 
     def add(self, table: TableName, error: Exception) -> bool:
-        """Note what a table cannot go on for; False when it was noted already."""
+        """Note the error of a table; return False if it had one already."""
         known = table in self._errors
         self._errors[table] = error
         return not known
 
     def ends_all(self, error: Exception | None) -> bool:
-        """Whether the configuration wants the publisher to end with a table's error."""
+        """Return whether the configuration wants the publisher to end with a table's error."""
         is_of_events = isinstance(error, PublisherError) and error.of_events
         return is_of_events and self._on_bad_event is OnBadEvent.FAIL
 
     def error_of(self, table: TableName) -> Exception | None:
-        """What the table cannot go on for."""
+        """Return the error that stopped a table."""
         return self._errors.get(table)
 
     def leave_out(self, problems: Iterable[TableProblem]) -> None:
@@ -97,7 +96,7 @@ class StoppedTables:
                 self.add(problem.table, PreflightError([problem.text]))
 
     def miss(self, table: TableName, reason: str) -> None:
-        """Tell, once, that a table is not there any more, or not captured."""
+        """Log once that a table is missing or not captured any more."""
         if table in self._missing:
             return
         self._missing[table] = reason
@@ -107,47 +106,46 @@ class StoppedTables:
             table=str(table),
             reason=reason,
             effect=_EFFECT,
-            fix="mend the cause (sys.sp_cdc_enable_table, GRANT SELECT), and it gets a new"
+            fix="fix the cause (sys.sp_cdc_enable_table, GRANT SELECT), and it gets a new"
             " snapshot; or leave it out with tables.exclude",
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
 
     def miss_all_but(self, found: Iterable[TableName]) -> None:
-        """Tell of tables that cannot go on and are not even seen any more (permissions)."""
+        """Report stopped tables that are not even visible any more (permissions)."""
         for table in self._errors.keys() - set(found):
             self.miss(table, str(self._errors[table]))
 
     def found(self, table: TableName) -> None:
-        """A table is captured: it may have been missing."""
+        """Note that a table is captured, in case it was missing."""
         if table in self._missing:
             del self._missing[table]
             self._metrics.stopped_tables.labels(table=str(table)).set(0)
 
     def missing(self) -> dict[TableName, str]:
-        """Tables that are not there any more, or not captured, and why; for another thread."""
+        """Return missing or uncaptured tables with the reason; safe to call from another thread."""
         return self._missing.copy()
 
     def forgive(self, table: TableName) -> None:
-        """An operator asks for the table again: what stopped it counts no more."""
+        """Forget what stopped a table, because an operator requested it again."""
         self._errors.pop(table, None)
         self._asked.add(table)
 
     def is_asked_for(self, table: TableName) -> bool:
-        """Whether an operator asks for the table, whatever stopped it."""
+        """Return whether an operator requested the table, whatever stopped it."""
         return table in self._asked
 
     def check_may_begin(
         self, table: TableName, reason: str | None, *, has_name_again: bool
     ) -> None:
-        """Check that a table which was stopped before this start may begin again.
+        """Check that a table that was stopped before this start may restart.
 
         Args:
-            table: the table, which can be taken in.
-            reason: what it was stopped for, as its checkpoint says.
+            reason: why it was stopped, as its checkpoint says.
             has_name_again: whether it is the table that was published under this name.
 
         Raises:
-            StillStopped: nothing says that its cause is gone.
+            StillStopped: nothing shows that its cause is fixed.
         """
         before = StillStopped(reason)
         is_renamed_back = before.kind == TableRenamed.__name__ and has_name_again
@@ -155,16 +153,16 @@ class StoppedTables:
             raise before
 
     def is_taken_up(self, error: Exception | None) -> bool:
-        """Whether the configuration wants a new snapshot rather than a stop."""
+        """Return whether the configuration wants a new snapshot instead of a stop."""
         is_gap = error is not None and _kind(error) in _GAPS
         return is_gap and self._options.fills_gaps
 
     def reason_of(self, table: TableName) -> str:
-        """What a table cannot go on for, as its checkpoint keeps it."""
+        """Return why a table is stopped, as its checkpoint stores it."""
         return reason_of(self._errors[table])
 
     def tell(self, table: TableName) -> None:
-        """Tell that a table is stopped, and for what."""
+        """Report that a table is stopped, and why."""
         error = self._errors[table]
         kind = _kind(error)
         self._metrics.failed(kind, str(error), str(table))
@@ -175,18 +173,17 @@ class StoppedTables:
             error=kind,
             reason=str(error),
             effect=_EFFECT,
-            fix=f"mend the cause, then {fix}"
+            fix=f"fix the cause, then {fix}"
             + (", or restart the publisher" if kind in _LOOKED_AT else ""),
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
 
     def take_up(self, table: TableName, out: Lsn, state: TableState) -> None:
-        """Tell that a table begins again: what stopped it counts no more.
+        """Report that a table restarts, and forget what stopped it.
 
         Args:
-            table: the table.
-            out: LSN up to which changes are out: what is missing is behind it.
-            state: how it begins.
+            out: LSN up to which changes are published; what is missing is later.
+            state: the table's new state.
         """
         error = self._errors.pop(table, None)
         self._asked.discard(table)
@@ -201,10 +198,9 @@ class StoppedTables:
         self._metrics.stopped_tables.labels(table=str(table)).set(0)
 
     def failure(self, tables: Iterable[TableName]) -> PublisherError | None:
-        """The error to end with when no table can go on: that of the first.
+        """Return the first table's error to end with; for tables that are all stopped.
 
-        None where they all wait for an operator's signal, since before this start: so does the
-        publisher.
+        None if all of them were stopped before this start: then the publisher waits for a signal.
         """
         failed = [
             name
@@ -223,7 +219,7 @@ class StoppedTables:
 
 
 def reason_of(error: Exception) -> str:
-    """An error as a checkpoint keeps it: its class, a colon, and its text."""
+    """Return an error as a checkpoint stores it: its class, a colon, and its text."""
     return f"{_kind(error)}: {error}"
 
 

@@ -1,13 +1,13 @@
 """Tables whose rows came or went with a partition (ADR 0055).
 
-The ids of a table's partitions are in its checkpoint record, so that a switch during downtime is
-noticed, too. They are read before a snapshot reads its first row: a switch after that is a
-difference, and the snapshot is taken again.
+A table's checkpoint record has the ids of its partitions, so the publisher also notices a switch
+during its downtime. It reads the ids before a snapshot reads its first row. A later switch is then
+a difference, and the snapshot is taken again.
 
-The catalog shows a switch at once, the stream comes to the changes before it later. Those changes
-must not follow the beginning of the new snapshot: a row that was updated and then switched out
-would stay with every reader. So the table begins once more when the stream has passed the end that
-the log had at the look that noticed the switch.
+The catalog shows a switch at once, but the stream reaches the changes before the switch later.
+Those changes must not follow the start of the new snapshot. Otherwise every reader would keep a row
+that was updated and then switched out. So the table restarts once more when the stream has passed
+the end that the log had when the switch was noticed.
 """
 
 from __future__ import annotations
@@ -36,18 +36,15 @@ from tailrace_schemas.topics.topic_names import TableName
 _log = structlog.get_logger(__name__)
 
 _PAUSE_S: Final = 300.0
-"""Time between two attempts while the catalog is locked: each holds up a poll for some seconds."""
+"""Time between two attempts while the catalog is locked: each delays a poll by some seconds."""
 
 
 class Switches:
-    """Compares the partitions of all tables with those in the checkpoint, in one statement.
+    """Comparison of all tables' partitions with those in the checkpoint, in one statement.
 
     Args:
         connection: of the main loop.
-        fences: tell when the stream has passed a switch.
-        tables: what is published.
-        state: has the records of the tables.
-        clock: paces the attempts.
+        fences: show when the stream has passed a switch.
     """
 
     def __init__(
@@ -68,14 +65,14 @@ class Switches:
         self._not_before = 0.0
 
     def is_awaited(self) -> bool:
-        """Whether a snapshot cannot begin before the partitions of its table are known."""
+        """Return whether a snapshot waits until the partitions of its table are known."""
         return any(not self._state.of(name).knows_partitions for name in self._state.unread())
 
     def look(self, finish: Callable[[], None]) -> None:
-        """Compare; a table whose rows were switched stops or begins again (snapshot.on_gap).
+        """Compare; a table whose rows were switched stops or restarts (snapshot.on_gap).
 
         Args:
-            finish: ends the Kafka transaction before tables are taken in again.
+            finish: ends the Kafka transaction before the tables are refreshed.
 
         Raises:
             SourceError, DeliveryError, RegistryError: as their classes say.
@@ -86,7 +83,7 @@ class Switches:
             found = captured_partitions(self._connection)
             lost = self._compared(found, finish)
         except SourceBusy as error:
-            # An index rebuild locks its table's rows of the catalog as long as it takes.
+            # An index rebuild locks its table's catalog rows until it ends.
             self._not_before = self._clock.monotonic() + _PAUSE_S
             _log.info("partitions_not_compared", reason=str(error), again_in_s=_PAUSE_S)
             return
@@ -101,7 +98,7 @@ class Switches:
     def _compared(
         self, found: dict[int, Partitions], finish: Callable[[], None]
     ) -> dict[TableName, Partitions]:
-        """Tables whose rows were switched, as they are now; keeps the partitions of the others."""
+        """Return tables whose rows were switched, as they are now; store others' partitions."""
         lost: dict[TableName, Partitions] = {}
         for table in self._tables:
             name, record = table.name, self._state.of(table.name)
@@ -109,7 +106,7 @@ class Switches:
                 continue
             now = found.get(table.instances[-1].source_object_id)
             if now is None:
-                continue  # captured by no instance at the moment: what was known stays known
+                continue  # no instance captures it at the moment: its record stays as it is
             if record.partitions is not None and record.knows_partitions:
                 if self._is_switched(name, self._known(name, record.partitions), now):
                     lost[name] = now
@@ -121,7 +118,7 @@ class Switches:
         return lost
 
     def _known(self, table: TableName, recorded: str) -> Partitions:
-        """The partitions of the last look, with their counts where they are known."""
+        """Return the partitions of the last comparison, with their row counts if known."""
         seen = self._seen.get(table)
         return seen if seen is not None and str(seen) == recorded else Partitions.parse(recorded)
 
@@ -141,7 +138,7 @@ class Switches:
     def _may_begin(
         self, table: TableName, record: TableRecord, now: Partitions, finish: Callable[[], None]
     ) -> bool:
-        """Whether a table waits for no switch; one that waited begins once more."""
+        """Return whether a table waits for no switch; restart one whose wait is over."""
         if table not in self._waiting:
             if record.partitions is None:
                 return True
@@ -160,8 +157,8 @@ class Switches:
             self._wait({table: now})
             return False
         del self._waiting[table]
-        # What was published of it since the switch was noticed is void, and what was sent as well:
-        # events that share a Kafka transaction with the beginning would count as after it.
+        # Its events since the switch was noticed are void. Those that were sent but not committed
+        # would count as after the restart if they shared its Kafka transaction.
         finish()
         self._state.happened(table, TableEvent.PLACE_LOST, record)
         self._state.happened(table, TableEvent.SNAPSHOT_WANTED, record)

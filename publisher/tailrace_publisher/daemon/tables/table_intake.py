@@ -1,4 +1,4 @@
-"""Taking tables in: what the catalog says of them now, against what is known of them."""
+"""Discovery of tables: compare what the catalog shows now with what is known of them."""
 
 from __future__ import annotations
 
@@ -54,24 +54,21 @@ _log = structlog.get_logger(__name__)
 
 _NOT_CAPTURED: Final = "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
 _HAS_ROWS: Final = WHOLE | {TableState.SNAPSHOTTING}
-"""States in which rows of the table are published that a reader takes for current."""
+"""States in which readers take published rows of the table for current."""
 
 
 class TableIntake:
-    """Takes in what is captured and selected, and moves each table to the state that follows.
+    """The captured and selected tables; moves each to its next state at a refresh.
 
     Args:
-        runtime: what all parts share.
-        renames: reads the catalog, and knows the tables that have another name than before.
-        versions: the schema versions.
-        topics: makes the topics, and knows the tables that cannot go on.
-        state: what is out.
+        renames: reads the catalog, and knows the renamed tables.
+        topics: creates the topics, and knows the stopped tables.
 
     Attributes:
         tables: those that are captured and selected.
         elsewhere: those that other shards publish.
         catalog_state: of the catalog when it was last read; None before.
-        refreshed: how often the catalog was taken in.
+        refreshed: how often the catalog was read.
     """
 
     def __init__(
@@ -102,22 +99,22 @@ class TableIntake:
         self._known_versions = ResumedVersions(versions, self._columns_of)
 
     def is_stopped(self, table: PublishedTable) -> bool:
-        """Whether a table cannot go on."""
+        """Return whether a table is stopped."""
         return self._state.of(table.name).state is TableState.STOPPED
 
     def take_up(self, table: PublishedTable) -> PublishedTable:
-        """Begin again with a table that is stopped; make the topic anew of one that is not.
+        """Restart a stopped table; create the topic of another one if it was deleted.
 
         Returns:
-            The table as it was taken in.
+            The table after a refresh.
 
         Raises:
-            TableFailed: its topic is refused.
+            TableFailed: Kafka refuses its topic.
             PublisherError: as :meth:`refresh`.
         """
         record = self._state.of(table.name)
         if record.state in UNREAD - WHOLE:
-            return table  # its snapshot goes on, so its keys stay where they are
+            return table  # its snapshot continues, so its keys stay where they are
         if record.state is not TableState.STOPPED:
             self._topics.make_again(table.name, table.topic)
             self._state.keep(table.name, self._with_source(table, record))
@@ -128,15 +125,15 @@ class TableIntake:
         return self.tables.get(table.name, table)
 
     def note(self, errors: Mapping[TableName, Exception]) -> None:
-        """Note what tables cannot go on for; the next refresh acts on it."""
+        """Note errors of tables; the next refresh acts on them."""
         for table, error in errors.items():
             self._stopped.add(table, error)
 
     def refresh(self) -> None:
-        """Read the catalog again and take in what is new.
+        """Read the catalog again and add what is new.
 
         Raises:
-            SourceError, RegistryError, DeliveryError: a part did not answer or refused.
+            SourceError, RegistryError, DeliveryError: a system did not answer, or refused.
         """
         self.refreshed += 1
         for refused in self._versions.refused(is_to_wait=True).values():
@@ -174,7 +171,7 @@ class TableIntake:
         self.catalog_state = catalog.state
 
     def failure(self) -> PublisherError | None:
-        """The error to end with when no table can go on: that of the first; else None."""
+        """Return the first table's error to end with if all tables are stopped; else None."""
         if self.tables and all(self.is_stopped(table) for table in self.tables.values()):
             return self._stopped.failure(self.tables)
         return None
@@ -188,12 +185,12 @@ class TableIntake:
         self._stopped.miss_all_but(captured)
 
     def _forget_unread(self, catalog: Catalog) -> None:
-        """Forget tables that nothing is read of: not captured any more, or left out now.
+        """Forget tables that are not read: not captured any more, or excluded now.
 
-        The position goes on without them, so one that comes back later needs a new snapshot. Until
-        then it is not part of the cut. Forgotten are only a table that was whole when it was left
-        out by configuration, so that what a reader has of it stays as it was then, and a name that
-        a table had for a while and was never published under.
+        The position moves past their changes, so a table that comes back later needs a new
+        snapshot. Until then it is not part of the cut. Only two records are forgotten. One is of a
+        whole table that the configuration excluded: its copy stays as it was then. The other is of
+        a name that a table had only for a while and was never published under.
         """
         left = self._state.older_left()
         for name in sorted(self._state.known() - self.tables.keys(), key=str):
@@ -226,7 +223,7 @@ class TableIntake:
             )
 
     def _take_in_or_stop(self, table: PublishedTable, catalog: Catalog) -> None:
-        """Take a table in; what it cannot go on for stops it alone, or has it begin again."""
+        """Refresh a table; an error stops it alone, or makes it restart."""
         cause = self._stopped.error_of(table.name) or self._taken_in(table, catalog)
         if cause is not None and self._stopped.is_taken_up(cause):
             known = replace(self._state.of(table.name), stopped_reason=None)
@@ -240,7 +237,7 @@ class TableIntake:
             self._stop(table)
 
     def _register_or_stop(self) -> None:
-        """Register the newest versions, and make their encoders; tables that are refused stop."""
+        """Register the newest versions and create their encoders; refused tables stop."""
         tables = {table.topic: table for table in self.tables.values() if table.versions}
         refused = self._versions.register(
             {
@@ -253,7 +250,7 @@ class TableIntake:
             self._stop(tables[topic])
 
     def check_registered(self) -> None:
-        """Check what became of the versions that are registered beside the stream.
+        """Check the versions that are registered while the stream runs.
 
         Raises:
             TableFailed: those of a table were refused.
@@ -263,17 +260,17 @@ class TableIntake:
             raise error
 
     def note_failure(self, error: TableFailed) -> bool:
-        """Note what a table failed for; whether it is to begin again.
+        """Note a table's error; return whether the table restarts.
 
         Raises:
-            TableFailed: the error, when it is to end the publisher, or was noted before.
+            TableFailed: the error, if it ends the publisher or was noted before.
         """
         if self._stopped.ends_all(error.cause) or not self._stopped.add(error.table, error.cause):
             raise error
         return self._stopped.is_taken_up(error.cause)
 
     def stop(self, table: PublishedTable, error: Exception) -> None:
-        """Stop a table for what it cannot go on for."""
+        """Stop a table with an error."""
         self._stopped.add(table.name, error)
         self._stop(table)
 
@@ -290,9 +287,9 @@ class TableIntake:
             table.is_told = True
 
     def _taken_in(self, table: PublishedTable, catalog: Catalog) -> Exception | None:
-        """Take a table in; gives what it cannot go on for, which is noted."""
+        """Refresh a table; note and return its error."""
         try:
-            with of_one_table(table.name, "taking in its capture instances and schema versions"):
+            with of_one_table(table.name, "reading its capture instances and schema versions"):
                 self._take_in(table, catalog)
         except TableFailed as error:
             self._stopped.add(table.name, error.cause)
@@ -327,7 +324,7 @@ class TableIntake:
         self._make_versions(table, catalog, registered)
 
     def _columns_of(self, instance: CaptureInstance) -> tuple[SchemaColumn, ...]:
-        """The event columns that an instance gives now; made once for what the catalog gave."""
+        """Return the event columns of an instance, cached per answer of the catalog."""
         made_of, columns = self._columns.get(instance.object_id, (None, ()))
         if made_of is not instance.columns:
             name = f"{instance.table.schema}.{instance.table.table}".casefold()
@@ -336,7 +333,7 @@ class TableIntake:
         return columns
 
     def _names_of(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
-        """Names of a table's instances, present or gone."""
+        """Return names of a table's instances, present or gone."""
         present = [instance.name for instance in table.instances]
         gone = {version.capture_instance for version in registered} - self._present
         return present + sorted(gone)
@@ -344,15 +341,15 @@ class TableIntake:
     def _begin(
         self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]
     ) -> dict[str, Lsn]:
-        """Begin with a table that is new, that has lost its place, or that was stopped.
+        """Start a table that is new, has lost its place, or was stopped.
 
-        One that was published before has lost changes: only a snapshot makes it true again.
+        One that was published before has lost changes, so it needs a snapshot.
 
         Returns:
             From which LSN on each of its instances holds its changes.
 
         Raises:
-            PositionExpired: cleanup has passed the LSN that is to be begun with.
+            PositionExpired: cleanup has passed the LSN to start at.
         """
         is_new = record.state is TableState.FOUND
         start, options = self._state.start_lsn, self._config.snapshot
@@ -375,7 +372,7 @@ class TableIntake:
         return covers
 
     def _with_source(self, table: PublishedTable, record: TableRecord) -> TableRecord:
-        """A record with what it is compared by later: a renamed table, a topic that grew."""
+        """Return a record with what later checks of renames and partition counts need."""
         return replace(
             record,
             source_object_id=table.instances[-1].source_object_id,
@@ -431,7 +428,7 @@ class TableIntake:
             self._state.keep(table.name, known)
 
     def _check_converted(self, table: PublishedTable, instance: str) -> None:
-        """Check that no rows which are published were converted to other values since.
+        """Check that no published rows were converted to other values since.
 
         Raises:
             ValuesConverted: ALTER COLUMN may have changed them.

@@ -1,4 +1,4 @@
-"""What is kept of a table, and how it is read from records of this release and of earlier ones."""
+"""What the checkpoint stores of a table, and how records of this and earlier releases are read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SKIPPED: Final = "skipped"
 """In records of earlier releases: followed without a snapshot."""
 
 WAITING: Final = "?"
-"""Before the partitions of a table that begins again when the stream has passed their switch."""
+"""Prefix of the partitions of a table that restarts once the stream has passed their switch."""
 BEFORE: Final = "~"
-"""Before those that a table had when it stopped, and that are to be compared when it begins."""
+"""Prefix of the partitions of a stopped table, which are compared when it restarts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,27 @@ class TableRecord:
     """What is known of a table beyond the database's position.
 
     Attributes:
-        state: where it is.
-        covers_from: LSN from which on its changes are held; cleanup moves the low watermark of what
-            holds them, not this. None while nothing holds them.
+        covers_from: LSN from which on its changes are held. Cleanup raises the low watermark of the
+            instance that holds them, not this. None while no instance holds them.
         instances: names of the capture instances that hold them, oldest first.
-        schema_lsn: version in force at the position.
+        schema_lsn: LSN of the version in force at the position.
         snapshot_fence: LSN at which the last published rows of its snapshot were current.
-        resume_key: JSON array of the last key of its snapshot that is out, or None.
-        snapshot_rows: rows of its snapshot that are out.
-        source_object_id: of the source table that it was begun with; None where it was not, or by
-            an earlier release.
-        stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
-        snapshot_bytes: of the values of those rows.
+        resume_key: last published key of its snapshot, a JSON array, or None.
+        snapshot_rows: published rows of its snapshot.
+        source_object_id: of the source table that it started with; None before it started, or in
+            records of earlier releases.
+        stopped_reason: why it is stopped: the error's class, a colon, and its text.
+        snapshot_bytes: size of the values of the published snapshot rows, bytes.
         snapshot_paused: whether an operator paused its snapshot.
-        lacks_changes: whether a change that is no creation went to the dead letters since its last
-            snapshot began.
-        snapshot_where: the condition of a partial snapshot that is not over.
-        schema_fingerprint: of that version, by which it is known again; None by an earlier release.
-        partitions: of the source table, as :class:`Partitions` writes them, after ``WAITING`` while
-            the stream has not passed a switch; None until somebody looked since it began.
-        topic_partitions: number of its topic's partitions, by which its keys are placed; None by an
-            earlier release.
+        lacks_changes: whether an update or a delete went to the dead letters since its last
+            snapshot started.
+        snapshot_where: the condition of an unfinished partial snapshot.
+        schema_fingerprint: recognises the version at schema_lsn; None in records of earlier
+            releases.
+        partitions: of the source table, as :class:`Partitions` writes them, after ``WAITING`` until
+            the stream has passed a switch; None until the first comparison after its start.
+        topic_partitions: partition count of its topic, which places its keys; None in records of
+            earlier releases.
     """
 
     state: TableState = TableState.MISSING
@@ -67,14 +67,15 @@ class TableRecord:
 
     @property
     def knows_partitions(self) -> bool:
-        """Whether a switch would be noticed that comes from now on."""
+        """Whether the publisher would notice a switch from now on."""
         return self.partitions is not None and not self.partitions.startswith((WAITING, BEFORE))
 
     @property
     def partitions_before(self) -> str | None:
-        """What is kept of the partitions when the table begins again.
+        """The partitions to store when the table restarts.
 
-        One that waits goes on waiting: another life must not begin it before the switch is passed.
+        A table that waits for a switch keeps waiting. Otherwise a restarted publisher would start
+        the table before the stream has passed the switch.
         """
         if self.partitions is None or self.partitions.startswith((WAITING, BEFORE)):
             return self.partitions
@@ -85,7 +86,7 @@ class TableRecord:
         """Read a checkpoint record.
 
         Raises:
-            ValueError: its state is none.
+            ValueError: its state is unknown.
         """
         skipped = record.state == _SKIPPED
         return cls(
@@ -108,12 +109,7 @@ class TableRecord:
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
-        """The checkpoint record.
-
-        Args:
-            position: where the stream is.
-            now_ms: milliseconds UTC.
-        """
+        """Return the checkpoint record at the stream's position."""
         return TableCheckpoint(
             state=self.state.value,
             position=position,
@@ -137,13 +133,13 @@ class TableRecord:
 
 
 class OlderInstances:
-    """What releases up to 0.2 kept of single capture instances, until their tables take it over.
+    """Records that releases up to 0.2 stored per capture instance, until their tables adopt them.
 
     Args:
         records: by name of the instance.
 
     Raises:
-        ValueError: a state is none.
+        ValueError: a state is unknown.
     """
 
     def __init__(self, records: Mapping[str, TableCheckpoint]) -> None:
@@ -152,15 +148,15 @@ class OlderInstances:
         }
 
     def follow(self, instances: Iterable[str]) -> bool:
-        """Whether the changes of one of these were published."""
+        """Return whether the changes of one of these instances were published."""
         known = (self._records[name] for name in instances if name in self._records)
         return any(record.state is not TableState.STOPPED for record in known)
 
     def take(self, instances: Iterable[str], out: Lsn) -> TableRecord | None:
-        """Take over what was kept of a table's instances; None when that is nothing.
+        """Remove and merge the records of a table's instances; None if there is none.
 
         Args:
-            instances: their names.
+            instances: names of the table's instances.
             out: last LSN up to which all changes are published.
         """
         found = [self._records.pop(name) for name in instances if name in self._records]
@@ -172,7 +168,7 @@ class OlderInstances:
         covers_from = found[0].covers_from or Lsn.ZERO
         has_begun = newest.state in {TableState.SNAPSHOTTING, TableState.FOLLOWED}
         if has_begun and newest.snapshot_fence is not None and covers_from > out:
-            # Its rows were current at a fence: what held its changes there is not known any more.
+            # Its rows were current at a fence. Which instance held its changes there is unknown.
             covers_from, names = out, ()
         is_stopped = any(record.state is TableState.STOPPED for record in found)
         return replace(
@@ -183,7 +179,7 @@ class OlderInstances:
         )
 
     def left(self) -> list[str]:
-        """Names of those that no table has taken over; they are forgotten."""
+        """Forget the records that no table adopted, and return their names."""
         left = sorted(self._records)
         self._records.clear()
         return left

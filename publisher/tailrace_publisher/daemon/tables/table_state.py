@@ -1,8 +1,7 @@
-"""The states of a table, and what moves it from one to another, as data.
+"""The states of a table and the transitions between them, as data.
 
-A table's state is kept in one place (``PublisherState``) and changed by events only. What an event
-means in a state where it is not in the table below is nothing: it would be our own mistake, and is
-refused by name.
+``PublisherState`` alone stores a table's state, and only events change it. A pair of state and
+event that is missing in the table below is a defect of the publisher and raises an error.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ class TableState(StrEnum):
     """Where a table is; the values are those of ``snapshot_state`` in its checkpoint record."""
 
     MISSING = "missing"
-    """Not captured, not selected, or never seen: nothing is kept of it."""
+    """Not captured, not selected, or never seen: it has no record."""
     FOUND = "found"
-    """Captured; nothing of it is published, and nothing decided. Nothing is kept of it yet."""
+    """Captured, but not published and not decided about. It has no record yet."""
     PENDING = "pending"
-    """Its changes are published, the snapshot of what was before them is to be read."""
+    """Its changes are published; the snapshot of the rows before them has not started."""
     SNAPSHOTTING = "running"
     """Its changes and a part of its snapshot are published."""
     HALTED = "halted"
@@ -29,11 +28,11 @@ class TableState(StrEnum):
     FOLLOWED = "done"
     """Its changes are published, and it is part of the cut."""
     REREADING = "rereading"
-    """The same, and rows of it are published again beside the changes: a partial snapshot."""
+    """Like FOLLOWED, and a partial snapshot publishes some of its rows again."""
     LOST = "lost"
-    """Changes are gone that were not published; it waits for a capture instance to begin anew."""
+    """Changes were lost before they were published; it waits for a capture instance to restart."""
     STOPPED = "stopped"
-    """It cannot go on, until an operator or a new start of the publisher takes it up."""
+    """It cannot continue until an operator or a new start of the publisher restarts it."""
 
 
 class TableEvent(StrEnum):
@@ -42,23 +41,23 @@ class TableEvent(StrEnum):
     CAPTURED = "captured"
     """It is among the captured and selected tables."""
     GONE = "gone"
-    """It is not, any more."""
+    """It is not captured or not selected any more."""
     SNAPSHOT_WANTED = "snapshot wanted"
-    """It is to begin with a snapshot, or to have a new one."""
+    """It starts with a snapshot, or gets a new one."""
     CHANGES_WANTED = "changes wanted"
-    """It is new, and to begin with its changes from now on."""
+    """It is new and starts with its changes from now on."""
     PART_WANTED = "part wanted"
-    """An operator has some of its rows published again."""
+    """An operator requested a partial snapshot."""
     ROWS_OUT = "rows out"
     """A part of its snapshot is published, and not the last one."""
     SNAPSHOT_OUT = "snapshot out"
     """The last part of its snapshot is published."""
     SNAPSHOT_STOPPED = "snapshot stopped"
-    """An operator has its snapshot given up."""
+    """An operator stopped its snapshot."""
     PLACE_LOST = "place lost"
-    """Changes are gone that were not published, and it is to begin anew by itself."""
+    """Changes were lost before they were published, and it restarts automatically."""
     FAILED = "failed"
-    """It cannot go on."""
+    """It cannot continue."""
 
 
 _S, _E = TableState, TableEvent
@@ -118,13 +117,13 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
         (_S.STOPPED, _E.FAILED): _S.STOPPED,
     }
 )
-"""The next state by state and event; a pair that is not here does not happen."""
+"""The next state by state and event; a missing pair is forbidden."""
 
 WHOLE: Final = frozenset({_S.FOLLOWED, _S.REREADING})
 """States in which a table is part of the cut."""
 
 UNREAD: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.REREADING})
-"""States in which a part of a table's snapshot is still to be read."""
+"""States in which a part of a table's snapshot is unread."""
 
 PUBLISHED: Final = WHOLE | UNREAD | {_S.HALTED}
 """States in which a table's changes are published."""
@@ -133,11 +132,11 @@ KEPT: Final = PUBLISHED | {_S.LOST, _S.STOPPED}
 """States that have a checkpoint record."""
 
 OUT_OF_CUT: Final = KEPT - WHOLE
-"""States in which a table is named in every progress record: no reader may take it for whole."""
+"""States in which every progress record names the table, so that no reader takes it for whole."""
 
 
 class ForbiddenTransition(Exception):
-    """An event came in a state in which it does not happen: our own mistake."""
+    """An event came in a state that forbids it: a defect of the publisher."""
 
     def __init__(self, state: TableState, event: TableEvent) -> None:
         self.state = state
@@ -146,10 +145,10 @@ class ForbiddenTransition(Exception):
 
 
 def state_after(state: TableState, event: TableEvent) -> TableState:
-    """The state behind an event.
+    """Return the state after an event.
 
     Raises:
-        ForbiddenTransition: it does not happen in that state.
+        ForbiddenTransition: the state forbids the event.
     """
     try:
         return TRANSITIONS[state, event]

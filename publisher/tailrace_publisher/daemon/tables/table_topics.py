@@ -1,4 +1,4 @@
-"""The topics of tables: each table's own; what is wrong with one stops its table alone."""
+"""The topics of tables: one each; an error in one topic stops only its table."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class TableTopics:
-    """Names and makes the topics of tables.
+    """Names and creation of the tables' topics.
 
     Args:
-        config: the options.
-        ensure_topics: creates topics; gives how many partitions each has.
-        stopped: the tables that cannot go on.
-
-    Attributes:
-        stopped: the tables that cannot go on.
+        ensure_topics: creates topics; returns the partition count of each.
     """
 
     def __init__(
@@ -40,7 +35,7 @@ class TableTopics:
         self._partitions: dict[str, int] = {}
 
     def names(self, tables: Iterable[TableName]) -> dict[TableName, str]:
-        """The topic of each table that can have one; the others count as missing."""
+        """Return the topic of each table that can have one; count the others as missing."""
         topics: dict[TableName, str] = {}
         for table in tables:
             try:
@@ -52,11 +47,12 @@ class TableTopics:
         return topics
 
     def make(self, topics: Mapping[TableName, str], published: Iterable[TableName]) -> None:
-        """Create the topics that do not exist; one that is refused stops its table alone.
+        """Create the topics that do not exist; a refused one stops only its table.
 
         Args:
             topics: by table.
-            published: tables whose events are in their topics: should one be gone, it is told.
+            published: tables whose events are in their topics. If such a topic is missing, the
+                deletion is reported.
         """
         holding = set(published)
         self._make(
@@ -67,10 +63,10 @@ class TableTopics:
         )
 
     def make_again(self, table: TableName, topic: str) -> None:
-        """Create a table's topic should it be gone; a new snapshot will fill it.
+        """Create a table's topic if it was deleted; a new snapshot will fill it.
 
         Raises:
-            TableFailed: it is refused.
+            TableFailed: Kafka refuses the topic.
         """
         try:
             self._ensure([data_spec(table, topic, self._config.kafka)])
@@ -78,16 +74,16 @@ class TableTopics:
             raise TableFailed(table, error) from error
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic had when it was last ensured: keys are placed by this."""
+        """Return the partition count of a topic when it was last ensured; it places the keys."""
         return self._partitions[topic]
 
     def check_partitions(self, table: TableName, topic: str, before: int | None) -> None:
-        """Check that keys stay in their partitions, unless an operator asks for a new snapshot.
+        """Check that keys stay in their partitions, unless an operator requested a new snapshot.
 
-        They were placed by the number before; None, of an earlier release, is taken for the same.
+        The earlier partition count placed them. None, from an earlier release, counts as unchanged.
 
         Raises:
-            TopicPartitionsChanged: the topic has another number.
+            TopicPartitionsChanged: the topic has another partition count.
         """
         now = self._partitions[topic]
         if before not in {None, now} and not self.stopped.is_asked_for(table):

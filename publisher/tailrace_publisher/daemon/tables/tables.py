@@ -1,4 +1,4 @@
-"""The tables that are published: what is read of them, and how far their snapshots are."""
+"""The published tables: what is read of them, and the progress of their snapshots."""
 
 from __future__ import annotations
 
@@ -49,14 +49,7 @@ _PROGRESS: Final = {
 
 
 class PublishedTables:
-    """All tables that the configuration selects and CDC captures.
-
-    Args:
-        runtime: what all parts share.
-        intake: takes them in.
-        versions: the schema versions.
-        state: what is out.
-    """
+    """All tables that the configuration selects and CDC captures."""
 
     def __init__(
         self,
@@ -80,7 +73,7 @@ class PublishedTables:
 
     @property
     def catalog_state(self) -> CatalogState | None:
-        """Of the catalog when it was last read; None before."""
+        """State of the catalog when it was last read; None before."""
         return self._intake.catalog_state
 
     @property
@@ -89,22 +82,22 @@ class PublishedTables:
         return self._intake.refreshed
 
     def refresh(self) -> None:
-        """Read the catalog again and take in what is new.
+        """Read the catalog again and add what is new.
 
         Raises:
-            SourceError, RegistryError, DeliveryError: a part did not answer or refused.
+            SourceError, RegistryError, DeliveryError: a system did not answer, or refused.
         """
         self._intake.refresh()
         self._count()
 
     def take_in_without(self, error: TableFailed) -> bool:
-        """Take the tables in again, where one of them has failed.
+        """Refresh the tables after one of them failed.
 
         Returns:
-            Whether that one begins again with a snapshot; else it is stopped.
+            Whether that table restarts with a snapshot; else it is stopped.
 
         Raises:
-            TableFailed: the error, when it is to end the publisher, or came before.
+            TableFailed: the error, if it ends the publisher or came before.
             PublisherError, RegistryError: as :meth:`refresh`.
         """
         is_taken_up = self._intake.note_failure(error)
@@ -112,18 +105,18 @@ class PublishedTables:
         return is_taken_up
 
     def failure(self) -> PublisherError | None:
-        """The error to end with when no table can go on: that of the first; else None.
+        """Return the first table's error to end with if all tables are stopped; else None.
 
-        To be raised behind a commit: the next start knows from the checkpoint what was stopped.
+        Raise it only after a commit: the next start reads from the checkpoint what was stopped.
         """
         return self._intake.failure()
 
     def find(self, name: str) -> list[TableName]:
-        """The tables that a name may mean, those that other shards publish among them."""
+        """Return the tables that a name may mean, including those that other shards publish."""
         return meant_by(name, [*self._intake.tables, *self._intake.elsewhere])
 
     def get(self, table: TableName) -> PublishedTable | None:
-        """A table that is published here; None where another shard does."""
+        """Return a table that is published here; None if another shard publishes it."""
         return self._intake.tables.get(table)
 
     @property
@@ -132,16 +125,16 @@ class PublishedTables:
         return not self._intake.tables and bool(self._intake.elsewhere)
 
     def begin_again(self, table: PublishedTable) -> None:
-        """Take a new snapshot of a table: of one that goes on, or of one that was stopped.
+        """Take a new snapshot of a table, running or stopped.
 
-        Its topic is made anew should it be gone: with the snapshot nothing of the table is missing.
+        Its topic is created again if it was deleted: the snapshot then brings the whole table.
 
         Raises:
-            TableFailed: its topic is refused.
+            TableFailed: Kafka refuses its topic.
             PublisherError: as :meth:`refresh`.
         """
         table = self._intake.take_up(table)
-        if self._intake.is_stopped(table):  # for what keeps it from going on, which was told
+        if self._intake.is_stopped(table):  # its cause persists, and the refresh has logged it
             self._count()
             return
         if not table.versions or self._state.of(table.name).state in UNREAD - WHOLE:
@@ -154,11 +147,10 @@ class PublishedTables:
         self._change_snapshot(table, TableEvent.SNAPSHOT_WANTED, anew)
 
     def begin_part(self, table: PublishedTable, where: str) -> None:
-        """Publish some rows of a followed table again, beside its changes; it stays in the cut.
+        """Publish some rows of a followed table again, while it stays in the cut.
 
         Args:
-            table: the table.
-            where: the condition of the rows, which the server can read by.
+            where: the condition of the rows, in the server's own T-SQL.
         """
         _log.info("partial_snapshot_requested", table=str(table.name), condition=shape_of(where))
         self._state.keep(table.name, replace(self._state.of(table.name), snapshot_where=where))
@@ -166,7 +158,7 @@ class PublishedTables:
         self._change_snapshot(table, TableEvent.PART_WANTED, anew)
 
     def end_part(self, table: TableName) -> bool:
-        """Read nothing more of a partial snapshot; whether there was one."""
+        """End a partial snapshot; return whether there was one."""
         record = self._state.of(table)
         if record.state is not TableState.REREADING:
             return False
@@ -176,12 +168,12 @@ class PublishedTables:
         return True
 
     def stop(self, table: PublishedTable) -> None:
-        """Publish nothing more of a table, until an operator asks for a snapshot of it."""
+        """Publish nothing more of a table until an operator requests a snapshot of it."""
         self._intake.stop(table, StillStopped("StoppedByOperator: an operator stopped it"))
         self._count()
 
     def lose(self, errors: Mapping[TableName, Exception]) -> None:
-        """Stop tables that lack changes, or begin them again, as the configuration says.
+        """Stop tables that lack changes, or restart them, as the configuration says.
 
         Raises:
             PublisherError: as :meth:`refresh`.
@@ -190,7 +182,7 @@ class PublishedTables:
         self.refresh()
 
     def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
-        """The encoder of a version; its schemas are registered the first time.
+        """Return the encoder of a version; register its schemas the first time.
 
         Raises:
             RegistryError, SchemaRefused, UnsupportedType: as :meth:`RegisteredVersions.encoder`.
@@ -198,7 +190,7 @@ class PublishedTables:
         return self._versions.encoder(table.topic, schema)
 
     def make_ready(self, readings: Iterable[Reading]) -> None:
-        """Make the encoders of what is about to be read.
+        """Create the encoders of what is read next.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -206,7 +198,7 @@ class PublishedTables:
         self._versions.make_ready((r.table.topic, r.schema) for r in readings)
 
     def check_registered(self) -> None:
-        """Check what became of the versions that are registered beside the stream.
+        """Check the versions that are registered while the stream runs.
 
         Raises:
             TableFailed, RegistryError: as :meth:`TableIntake.check_registered`.
@@ -223,14 +215,13 @@ class PublishedTables:
         return self._plan[1]
 
     def check_not_expired(self, readings: Iterable[Reading], state: CatalogState) -> None:
-        """Check that no change table lost rows that are still needed.
+        """Check that cleanup deleted no rows that are still needed from a change table.
 
         Args:
-            readings: what is read.
-            state: of the catalog, with the low watermarks behind what is out.
+            state: of the catalog, with the low watermarks that exceed what is published.
 
         Raises:
-            TableFailed: for a table that did, with PositionExpired as its cause.
+            TableFailed: for the table that lost rows, with PositionExpired as its cause.
         """
         if not state.raised:
             return
@@ -245,7 +236,7 @@ class PublishedTables:
                 raise TableFailed(reading.table.name, error) from error
 
     def snapshotting(self) -> list[PublishedTable]:
-        """Tables that are not part of the cut: their snapshot is not over, or they cannot go on."""
+        """Return tables that are not part of the cut: unfinished snapshots and stopped ones."""
         made_of = self._intake.refreshed, self._state.out_of_cut()
         if self._unfinished[0] != made_of:
             names = set(made_of[1])
@@ -253,7 +244,10 @@ class PublishedTables:
         return self._unfinished[1]
 
     def beside(self) -> list[PublishedTable]:
-        """Tables whose snapshot may be read beside their changes, partial snapshots included."""
+        """Return tables that are being snapshotted while their changes stream.
+
+        Partial snapshots count.
+        """
         unfinished = self.snapshotting()
         made_of = self._unfinished[0], self._state.unread()
         if self._watched[0] != made_of:
@@ -262,12 +256,12 @@ class PublishedTables:
         return self._watched[1]
 
     def condition_of(self, table: PublishedTable) -> str | None:
-        """The condition of the rows that a table's snapshot reads; None for all of them."""
+        """Return the condition of the rows that a table's snapshot reads; None for all rows."""
         record = self._state.of(table.name)
         return record.snapshot_where or self._snapshot.where_of(table.name)
 
     def out_of_cut(self) -> OutOfCut:
-        """What progress records name: tables that are gone or renamed are named as well.
+        """Return what progress records name, including tables that are gone or renamed.
 
         A reader would take a table that is not named any more for whole, and it is not.
         """
@@ -283,18 +277,18 @@ class PublishedTables:
                 yield self._topics.data(name)
 
     def set_snapshot(self, table: PublishedTable, progress: SnapshotProgress) -> None:
-        """Keep how far a table's snapshot is, with the rows that are published."""
+        """Store the progress of a table's snapshot, with the rows that are published."""
         is_out = progress.state is SnapshotState.DONE
         event = TableEvent.SNAPSHOT_OUT if is_out else TableEvent.ROWS_OUT
         self._change_snapshot(table, event, progress)
 
     def unread(self) -> list[PublishedTable]:
-        """Tables of whose snapshots more is to be read now: those that are paused are left out."""
+        """Return tables whose snapshots are to be read further now, without the paused ones."""
         records = ((table, self._state.of(table.name)) for table in self.beside())
         return [t for t, r in records if r.state in UNREAD and not r.snapshot_paused]
 
     def snapshot_of(self, table: PublishedTable) -> SnapshotProgress:
-        """How far the snapshot of a table is that is published."""
+        """Return the progress of a published table's snapshot."""
         record = self._state.of(table.name)
         return SnapshotProgress(
             _PROGRESS[record.state],

@@ -1,7 +1,7 @@
-"""The rows of one table that the stream told about while chunks of its snapshot wait (pure).
+"""The rows of one table that changed while chunks of its snapshot wait (pure).
 
-One dictionary serves all chunks of the table: it has the time at which each row was told last, and
-a chunk asks for those since it began to be read.
+One dictionary serves all chunks of the table. It holds the logical time of each row's latest
+change, and a chunk looks up the changes since its read started.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 _ENTRY_BYTES: Final = 150
-"""Of an entry beside the text of its identity: the bytes object, its slot, and room to grow."""
+"""Per entry, in addition to the identity's text: the bytes object, its slot, room to grow."""
 
 
 class ChangedRows:
-    """Identities of rows, with the time at which each was told of last.
+    """The identities of changed rows, each with the logical time of its latest change.
 
     Args:
-        size_max: bytes from which on no more are kept.
+        size_max: bytes; beyond them nothing more is stored.
     """
 
     def __init__(self, size_max: int) -> None:
@@ -29,26 +29,26 @@ class ChangedRows:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all were kept; if not, what waits cannot be compared and is read again."""
+        """Whether every change is stored; if not, waiting chunks cannot be compared."""
         return self._is_complete
 
     @property
     def now(self) -> int:
-        """The time at which what is told now is kept."""
+        """The logical time under which a change is stored now."""
         return self._time
 
     @property
     def told(self) -> Set[bytes]:
-        """The identities that are kept."""
+        """The identities of the changed rows."""
         return self._told.keys()
 
     def mark(self) -> int:
-        """The time now: what is told from here on counts for a chunk that begins to be read."""
+        """Start a new logical time; changes from here on count for a chunk whose read starts."""
         self._time += 1
         return self._time
 
     def tell(self, identities: Sequence[bytes] | None) -> None:
-        """Keep what the stream told; None when it is not known which rows, or is too much."""
+        """Store changed rows; None if they cannot be identified or are too many."""
         if not self._is_complete or (identities is not None and not identities):
             return
         if identities is not None:
@@ -61,7 +61,7 @@ class ChangedRows:
             self._told.clear()
 
     def unchanged(self, identities: Sequence[bytes], since: int) -> list[int] | None:
-        """Indexes of the rows that were not told of since a time; None when all of them are."""
+        """Return the indexes of the rows without a change since a time; None if no row changed."""
         told = self._told
         if not told or told.keys().isdisjoint(identities):
             return None
@@ -70,13 +70,13 @@ class ChangedRows:
         ]
 
     def forget_before(self, time: int) -> None:
-        """Drop what no chunk that is left asks for."""
+        """Drop the changes before a time, which no remaining chunk needs."""
         if self._told:
             self._told = {row: at for row, at in self._told.items() if at >= time}
             self._size = sum(map(len, self._told)) + _ENTRY_BYTES * len(self._told)
 
     def clear(self) -> None:
-        """No chunk is left: begin anew."""
+        """Drop all changes once no chunk remains."""
         self._told = {}
         self._size = 0
         self._is_complete = True

@@ -1,4 +1,4 @@
-"""A chunk: rows of a table that were read together, and wait for their fence together."""
+"""A chunk: rows of a table that are read together and wait for the same fence."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
 
 _ROW_BYTES: Final = 140
-"""Of a row's image, key and identity beside their bytes: three objects and their references."""
+"""Per row, in addition to the bytes of image, key and identity: three objects and references."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Rows of a table that are consecutive in its identity, encoded.
+    """Encoded rows of a table, consecutive in the order of its identity.
 
     Attributes:
-        images: encoded row images.
-        keys: framed event keys.
-        identities: by what the rows are told apart.
-        size: bytes that it takes in memory.
-        resume_key: where the next chunk begins; None for a table that is not cut.
-        is_last: whether no row is behind it.
-        log_end: where the log of the server that was read ended behind the reading; None where
-            that cannot be asked for.
-        letters: by place rows that do not fit; they have no image.
+        size: bytes that the chunk occupies.
+        resume_key: where the next chunk starts; None for a table that is not divided.
+        log_end: the end of the log at the server, queried after the read. None if the server does
+            not report it.
+        letters: dead letters of rows that cannot be encoded, by index. Such a row has an empty
+            image.
     """
 
     images: list[bytes] = field(default_factory=list)
@@ -43,7 +40,7 @@ class Chunk:
         return len(self.images)
 
     def take(self, rows: TableRows) -> None:
-        """Add rows that are behind those that it has."""
+        """Append the rows that follow those of the chunk."""
         begin = len(self.images)
         self.letters |= {begin + place: letter for place, letter in rows.letters.items()}
         self.images += rows.images

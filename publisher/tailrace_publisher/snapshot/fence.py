@@ -1,14 +1,14 @@
-"""Knowing that everything committed before a moment is in the change tables.
+"""Proving that everything committed before a moment is in the change tables.
 
-``sys.fn_cdc_get_max_lsn`` lags the log, so it is not "now". A fence is where the log ended when it
-was marked. It is reached when the capture process has shown that it read that far: an entry of
-``cdc.lsn_time_mapping`` is at or after it, or a log scan session that is over ended there. Time
-has no part in it: no clock that is set back, no bound of the capture job that cannot be seen, no
-replica for which the log reader waits puts the fence below the truth.
+``sys.fn_cdc_get_max_lsn`` lags the log, so it does not mean "now". A fence is the end of the log at
+the moment of its mark. The fence is reached once the capture process has shown that it read that
+far. Either an entry of ``cdc.lsn_time_mapping`` is at or after it, or a finished log scan session
+ended there. Time plays no part in this. So no clock that is set back, and no unknown limit of the
+capture job, can place a fence too early. Neither can a replica that the log reader waits for.
 
-Where the end of the log cannot be asked for (before SQL Server 2016 SP2, or without VIEW DATABASE
-STATE) the moment is the fence: an entry behind our position is later, or a session began later and
-drained the log.
+Some servers do not report the end of their log: before SQL Server 2016 SP2, or without VIEW
+DATABASE STATE. Then the moment is the fence. It is reached once an entry after our position is
+later than the moment, or a session that started later has drained the log.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 _ROUNDING: Final = timedelta(milliseconds=20)
-"""datetime is kept in steps of 1/300 s and rounded; commits this close to the moment count as
-later than it."""
+"""datetime is stored rounded to steps of 1/300 s, so commits this close to the moment count as
+later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A mark behind everything that was committed when it was made.
+    """A mark at or after everything that was committed at its moment.
 
     Attributes:
-        log_end: where the log ended; None where that cannot be asked for.
-        moment: the server's clock then.
-        position: our own closed LSN then: no entry up to it is later than the mark.
-        sessions: the scan sessions of then; None where they cannot be seen.
+        log_end: the end of the log; None if the server does not report it.
+        moment: the server's local clock.
+        position: the publisher's closed LSN. No entry up to it is later than the mark.
+        sessions: the log scan sessions; None if the login may not see them.
     """
 
     log_end: Lsn | None
@@ -59,27 +59,23 @@ class Fence:
 
 
 class FenceSource:
-    """Makes fences; remembers what the login may see.
-
-    Args:
-        connection: where to ask.
-    """
+    """Places fences, and remembers what the login may see."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._log_ends = LogEndSource(
-            connection, "a snapshot's fences go by the server's clock, which may be set back"
+            connection, "snapshot fences rely on the server's clock, which may be set back"
         )
         self._sees_sessions = True
         self._maxtrans = MaxTransactions(connection)
 
     def mark(self, position: Lsn, read_to: Lsn | None = None) -> Fence:
-        """A fence behind everything that is committed now.
+        """Place a fence at or after everything that is committed now.
 
         Args:
-            position: the closed LSN up to which everything is out.
-            read_to: where the log ended at the server that was read, behind the reading: it may be
-                another replica, which is ahead of the one that is asked here.
+            position: the closed LSN of the publisher.
+            read_to: the end of the log at the server that was read, after the read. That server may
+                be another replica, ahead of the one that is queried here.
 
         Raises:
             SourceError: the server did not answer.
@@ -91,9 +87,9 @@ class FenceSource:
         return Fence(log_end, moment, position, sessions)
 
     def reached(self, fence: Fence) -> Lsn | None:
-        """The LSN up to which everything before the fence is captured; None when not yet.
+        """Return the LSN up to which everything before the fence is captured, or None.
 
-        ``Lsn.ZERO`` when nothing was ever captured and nothing is to come.
+        ``Lsn.ZERO`` means that nothing was ever captured and nothing is still to come.
 
         Raises:
             SourceError: the server did not answer.
@@ -118,12 +114,13 @@ class FenceSource:
         return self._without_later_ddl(Lsn.MAX)
 
     def _without_later_ddl(self, mark: Lsn) -> Lsn | None:
-        """The newest LSN, asked anew: what a session captured is in it; None while DDL is behind.
+        """Query the newest LSN again; None while DDL is later than it.
 
-        DDL has an LSN of its own and no entry in ``cdc.lsn_time_mapping``. What was read behind a
-        column's drop, or its change to another type, is not the table at an LSN before it; the next
-        entry is behind both, at the latest the one with which the capture job marks the time, every
-        five minutes.
+        The second query includes what a session captured since the first. DDL has an LSN of its own
+        and no entry in ``cdc.lsn_time_mapping``. Rows that were read after a column was dropped or
+        changed its type do not show the table at an LSN before that DDL. The next entry is after
+        both. It comes at the latest with the time mark that the capture job writes every five
+        minutes.
         """
         newest = max_lsn(self._connection) or Lsn.ZERO
         ddl = newest_loss_by_ddl(self._connection, mark)
@@ -146,7 +143,7 @@ class FenceSource:
 
 
 def was_drained_after(sessions: Sessions, fence: Fence, maxtrans: int | None) -> bool:
-    """Whether a session proves that the log was drained after the moment of a fence."""
+    """Return whether a session proves that the log was drained after the moment of a fence."""
     return any(
         is_drained(session, maxtrans)
         and (

@@ -1,9 +1,9 @@
 """Key values as text that SQL Server converts back exactly.
 
-The last key of a chunk is compared on the server, never here: its order there depends on collations
-and on the byte order of uniqueidentifier. It travels as text with an explicit conversion to the
-column's type, so that varchar keys are compared as varchar (an nvarchar parameter sorts differently
-under SQL collations) and a resume key can be kept in a checkpoint.
+Only the server compares the last key of a chunk, because its order depends on collations and on the
+byte order of uniqueidentifier. The key travels as text with an explicit conversion to the column's
+type. So varchar keys are compared as varchar: an nvarchar parameter sorts differently under SQL
+collations. Text can also be stored as a resume key in a checkpoint.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SEVEN_DIGITS: Final = frozenset({"time", "datetime2"})
 
 
 def needs_server_text(column: CapturedColumn) -> bool:
-    """Whether Python's value lost digits, so that the server must write the text itself."""
+    """Return whether Python's value lost digits, so that the server must write the text."""
     return column.type.name in _SEVEN_DIGITS and column.type.scale == 7
 
 
 def server_text(column: CapturedColumn) -> str:
-    """The select-list expression of a key column's text."""
+    """Return the select-list expression that writes a key column as text."""
     return f"CONVERT(varchar(27), {quote_name(column.name)}, 121)"
 
 
 def key_text(column: CapturedColumn, value: Any) -> str:
-    """The text of a value that pyodbc gave for a key column."""
+    """Return the text of a key column's value as pyodbc gave it."""
     if isinstance(value, bytes):
         return "0x" + value.hex()
     if isinstance(value, bool):
@@ -53,12 +53,12 @@ def key_text(column: CapturedColumn, value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return format(value, "f")  # str() writes 0E-7, which SQL Server takes for no decimal
+        return format(value, "f")  # str() writes 0E-7, which SQL Server refuses as a decimal
     return str(value)
 
 
 def typed_parameter(column: CapturedColumn) -> str:
-    """The expression that turns a text parameter back into the column's value."""
+    """Return the expression that converts a text parameter to the column's type."""
     name = column.type.name
     if name in _CHARACTERS and column.collation:
         return f"CAST(? COLLATE {column.collation} AS {column.type})"

@@ -1,8 +1,8 @@
-"""Where snapshots are read: threads of their own, each with a connection of its own.
+"""The threads that read snapshots, each with a connection of its own.
 
-The stream never waits for them. A lock that a writer holds on a table is waited for no longer than
-``snapshot.lock_timeout_s``; where the database allows SNAPSHOT isolation, not at all: each
-statement sees the rows as they were committed when it began.
+The stream never waits for them. If a writer holds a lock on a table, a read waits at most
+``snapshot.lock_timeout_s``. If the database allows SNAPSHOT isolation, it does not wait: each
+statement sees the rows that were committed when it started.
 """
 
 from __future__ import annotations
@@ -31,20 +31,18 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 _ISOLATION_GONE: Final = frozenset({3952, 3953, 3954, 3955, 3956, 3957, 3958, 3966})
-"""SNAPSHOT isolation was switched off for the database, or the versions that it needs are gone.
+"""SNAPSHOT isolation was switched off for the database, or row versions that it needs are gone.
 
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999
 """
 
 
 class Lane:
-    """One thread with its connections, which are opened when there is something to read.
+    """One thread and its connections, which are opened when there is something to read.
 
     Args:
-        executor: with the one thread.
-        connect: opens a connection.
-        options: how to read.
-        connect_blocks: makes a reader of blocks; None where there can be none.
+        executor: has exactly one thread.
+        connect_blocks: opens a reader of blocks; returns None if blocks cannot be read.
     """
 
     def __init__(
@@ -64,19 +62,19 @@ class Lane:
         self._is_closing = False
 
     def submit(self, reader: TableReader, position: Lsn) -> Future[Chunk | None]:
-        """Have the next chunk of a table read; see :meth:`TableReader.read`."""
+        """Queue the read of a table's next chunk; see :meth:`TableReader.read`."""
         return self._executor.submit(self._read, reader, position)
 
     def is_closing(self) -> bool:
-        """Whether a reading is to be given up."""
+        """Return whether a read must be given up."""
         return self._is_closing
 
     def rest(self) -> None:
-        """Close the connection while there is nothing to read."""
+        """Close the connections until there is something to read."""
         self._executor.submit(self._disconnect)
 
     def close(self) -> None:
-        """End the thread, then its connection; what it reads is given up."""
+        """Cancel what is being read, end the thread and close its connections."""
         self._is_closing = True
         if self._source is not None:
             self._source.connection.cancel()
@@ -116,14 +114,17 @@ class Lane:
         return self._source
 
     def _blocks(self, settings: Sequence[str]) -> BlockReading | None:
-        """What reads in blocks, opened the first time."""
+        """Return the reader of blocks, opened on first use; None if there is none."""
         if self._in_blocks is None and not self._has_no_blocks and self._source is not None:
             self._in_blocks = self._open_blocks(self._source.connection, settings)
             self._has_no_blocks = self._in_blocks is None
         return self._in_blocks
 
     def _open_blocks(self, connection: Connection, settings: Sequence[str]) -> BlockReading | None:
-        """A reader of blocks at the server of the connection, whose log is looked at."""
+        """Open a reader of blocks, or return None if it reaches another server than the connection.
+
+        The end of the log is queried on the connection, so both must read from one server.
+        """
         blocks = self._connect_blocks()
         if blocks is None:
             return None
@@ -136,7 +137,7 @@ class Lane:
             blocks.close()
             raise
         blocks.close()
-        _log.info("snapshot_rows_are_read_one_by_one", reason="two connections came to two servers")
+        _log.info("snapshot_rows_are_read_one_by_one", reason="two connections reached two servers")
         return None
 
     def _disconnect(self) -> None:

@@ -1,4 +1,4 @@
-"""When a table that could not be read is tried again; its failure is logged once."""
+"""When to retry a table that could not be read; its failure is logged once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pauses:
 
     Args:
         longest_s: the longest pause, seconds.
-        monotonic: seconds of a clock that only goes forward.
+        monotonic: seconds of a clock that is never set back.
     """
 
     def __init__(self, longest_s: float, monotonic: Callable[[], float]) -> None:
@@ -35,16 +35,17 @@ class Pauses:
         self._pauses: dict[str, _Pause] = {}
 
     def is_paused(self, topic: str) -> bool:
-        """Whether the table of a topic is not to be read yet."""
+        """Return whether the table of a topic must not be read yet."""
         pause = self._pauses.get(topic)
         return pause is not None and self._monotonic() < pause.until
 
     def pause(self, table: PendingTable, error: PublisherError | None) -> None:
-        """Try a table again later.
+        """Retry a table later.
 
         Args:
-            table: the table.
-            error: what keeps it from being read, logged once; None if it was.
+            table: the table that is to be read again.
+            error: why it could not be read, logged once; None if it was read but must be read
+                again.
         """
         pause = self._pauses.setdefault(table.topic, _Pause(Backoff(self._longest_s)))
         pause.until = self._monotonic() + pause.backoff.next_s()
@@ -56,11 +57,11 @@ class Pauses:
             table=str(table.instance.table),
             error=type(error).__name__,
             reason=str(error),
-            effect="its snapshot waits; the stream and the snapshots of other tables go on",
+            effect="its snapshot waits; the stream and other snapshots continue",
         )
 
     def end(self, table: PendingTable) -> None:
-        """A table was read."""
+        """End a table's pauses: it was read."""
         pause = self._pauses.pop(table.topic, None)
         if pause is not None and pause.is_reported:
             attempts = pause.backoff.attempts

@@ -1,4 +1,4 @@
-"""A table whose snapshot is not over, and what a part of it brings."""
+"""A table whose snapshot is not finished, and one published part of it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from tailrace_schemas.events.envelope import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class PendingTable:
-    """A table whose snapshot is not over.
+    """A table whose snapshot is not finished.
 
     Attributes:
-        topic: where its rows go.
-        instance: the capture instance that is read now.
-        schema: the version in force.
-        progress: how far the snapshot is.
-        where: a condition of the rows that it reads; None for all of them.
-        beginning: which snapshot of the table it is. One that is given up and asked for again at
-            once is another one, though nothing else tells: what was read for the first is older
-            than the changes that are void with it.
+        where: the condition of the rows to read; None for all rows.
+        beginning: the number of this snapshot of the table. It distinguishes a snapshot from one
+            that was given up and requested again at the same place. Rows read for the given-up one
+            are older than the changes that its end voided.
     """
 
     topic: str
@@ -34,18 +30,18 @@ class PendingTable:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is read in chunks: there are columns that tell its rows apart."""
+        """Whether it is read in chunks: it has columns that distinguish its rows."""
         return bool(self.instance.identity)
 
     def goes_on_from(self, other: PendingTable) -> bool:
-        """Whether it is the same snapshot at the same place."""
+        """Return whether it is the same snapshot at the same place."""
         return self.progress == other.progress and self.beginning == other.beginning
 
     def reads_like(self, other: PendingTable) -> bool:
-        """Whether rows that were read for the one are rows of the other.
+        """Return whether rows that were read for one table value are valid for the other.
 
-        They are not where the keys that changed since are known from another capture instance, or
-        the table has other columns.
+        They are not if another capture instance now reports the changed keys, or the table's
+        columns differ.
         """
         return (
             self.instance.object_id == other.instance.object_id
@@ -57,7 +53,7 @@ class PendingTable:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
-    """What a chunk gives: rows to publish and what is true once they are out."""
+    """What one chunk yields: rows to publish, and the progress once they are published."""
 
     table: PendingTable
     rows: EncodedRows

@@ -1,4 +1,4 @@
-"""How far the initial snapshot of a table is."""
+"""The progress of a table's initial snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tailrace_schemas.position.lsn import Lsn
 
 
 class SnapshotState(StrEnum):
-    """Whether rows of a snapshot are still to be read."""
+    """Whether a snapshot still has rows to read."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -18,14 +18,12 @@ class SnapshotState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotProgress:
-    """How far the initial snapshot of a table is.
+    """The progress of a table's initial snapshot.
 
     Attributes:
-        state: whether rows are still to be read.
-        fence: LSN at which the last published rows were current.
-        resume_key: JSON array of the last key published, or None.
-        rows: rows published.
-        size: bytes of their values.
+        fence: the LSN at which the rows published last were current.
+        resume_key: where reading resumes; None before the first chunk.
+        size: bytes of the published values.
     """
 
     state: SnapshotState

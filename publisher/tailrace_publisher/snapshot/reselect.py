@@ -1,8 +1,9 @@
-"""Values that a change table does not hold, read from the source table (``unavailable_values``).
+"""Large values that a change table does not hold, read from the source table.
 
-An update logs a large value only when it changed. What is selected is the value of now: it may be
-newer than the event, and then another event that tells it follows. A row that is gone, or that
-somebody holds a lock on (READPAST: the stream waits for nobody), keeps its mark.
+This is the option ``unavailable_values``. An update logs a large value only if it changed. The
+value that is selected is the present one. It may be newer than the event; then a later event also
+carries it. A row keeps its mark if it was deleted or is locked. READPAST skips locked rows, because
+the stream waits for nobody.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import Operation
 
 _AT_ONCE: Final = 10
-"""Rows of one round trip, which has a statement for each."""
+"""Rows in one round trip; each row has a statement of its own."""
 _VALUES: Final = 5
-"""Where the values of a change row begin."""
+"""Index of the first column value in a change row."""
 
 
 class Reselection:
@@ -30,9 +31,7 @@ class Reselection:
 
     Args:
         connection: where the source table is read.
-        instance: the capture instance.
-        schema: its version.
-        size_max: bytes of selected values that are in memory at once, about.
+        size_max: approximate limit of the selected values in memory, bytes.
         between: called before each round trip.
     """
 
@@ -56,7 +55,7 @@ class Reselection:
 
     @staticmethod
     def is_possible(instance: CaptureInstance, schema: TableSchema) -> bool:
-        """Whether rows can be found: by an identity whose values the change rows hold exactly."""
+        """Return whether rows can be found: change rows hold the identity's values exactly."""
         names = {column.name for column in schema.columns}
         return (
             any(column.type.is_large for column in schema.columns)
@@ -68,7 +67,7 @@ class Reselection:
         )
 
     def parts(self, rows: Sequence[ChangeRow]) -> Iterator[Sequence[ChangeRow]]:
-        """The rows, completed, in parts of bounded size that end behind whole updates.
+        """Yield the completed rows in parts of bounded size, each ending after a whole update.
 
         Raises:
             SourceError: the server did not answer or refused.
@@ -96,7 +95,7 @@ class Reselection:
             yield completed[begin:]
 
     def _select(self, rows: Sequence[ChangeRow]) -> list[Sequence[Any] | None]:
-        """Large values of each row as they are now; None where it is not to be had."""
+        """Select the present large values of each row; None for a row that is gone or locked."""
         texts = [
             key_text(key, row[_VALUES + place])
             for row in rows
@@ -106,7 +105,7 @@ class Reselection:
         return [found[0] if found else None for found in self._connection.query_sets(batch, *texts)]
 
     def _complete(self, rows: list[ChangeRow], index: int, found: Sequence[Any] | None) -> int:
-        """Put values into both images of an update, which it left as they were; their size."""
+        """Set the values that an update did not change in both of its images; return their size."""
         if found is None:
             return 0
         after, before = list(rows[index]), list(rows[index - 1])

@@ -1,4 +1,4 @@
-"""Where the snapshot of a table goes on: the last key that was published, as text."""
+"""Where a table's snapshot resumes: the last published key, as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 
 def write_resume_key(columns: Sequence[str], texts: Sequence[str], where: str | None = None) -> str:
-    """The form that a checkpoint keeps: which columns, and their values in the same order.
+    """Return the form that a checkpoint stores: the columns, and their values in the same order.
 
     Args:
-        columns: that the table is cut by.
-        texts: of the last key.
-        where: the condition of the rows that are read; None for all of them.
+        columns: the identity of the table.
+        texts: the values of the last key.
+        where: the condition of the rows; None for all rows.
     """
     found: dict[str, object] = {"columns": list(columns), "values": list(texts)}
     if where is not None:
@@ -27,18 +27,17 @@ def read_resume_key(
     key: Sequence[str],
     where: str | None = None,
 ) -> list[str] | None:
-    """The values behind which to go on; None to begin at the start of the table.
+    """Return the key values to resume after; None to start at the beginning of the table.
 
-    A table that is cut by other columns now (its primary key was made anew) begins again: what was
-    published of it is published once more. So does one of which other rows are read now: some of
-    them may be before the key. The form of former versions is a list of values alone, those of the
-    event key.
+    A snapshot starts again if the table is divided by other columns now, because its primary key
+    was recreated. Then rows that are published already are published once more. It also starts
+    again if the condition of its rows changed, because rows before the key may now match. Former
+    versions stored only a list of values, those of the event key.
 
     Args:
-        resume_key: as the checkpoint has it.
-        identity: the columns that the table is cut by now.
-        key: the columns of its event key.
-        where: the condition of the rows that are read now; None for all of them.
+        identity: the columns by which the table is divided now.
+        key: the columns of the event key.
+        where: the condition now; None for all rows.
     """
     if resume_key is None:
         return None
@@ -54,5 +53,5 @@ def read_resume_key(
 
 
 def _digest(where: str) -> str:
-    """Of a condition, whose text would make checkpoints large."""
+    """Return a short stand-in for a condition, whose text would enlarge checkpoints."""
     return hashlib.sha256(where.encode()).hexdigest()

@@ -1,23 +1,26 @@
-"""The initial snapshots beside the stream: chunks of tables, each between two fences of its own.
+"""The initial snapshots next to the stream: chunks of tables, each between two fences of its own.
 
-Theory of operation. Everything up to L0 is out when a chunk is asked for. It is read in a thread
-and over a connection of its own, by plain statements, and a fence is set behind the reading. The
-stream goes on meanwhile, and the identities of the rows that it tells about are kept. When the
-stream has passed the fence, at L1, a row of the chunk whose identity did not appear in (L0, L1] is
-the same at L0, when it was read, and at L1: it is published as op r at L1. A row whose identity
-appeared is dropped: its events tell. A row that the reading missed because it moved or was inserted
-meanwhile has events in (L0, L1], too. So no lock is kept and no transaction is left open, however
-large the table.
+Theory of operation. When a chunk is requested, everything up to L0 is published. A thread reads the
+chunk over its own connection with plain statements; then a fence is placed. The stream continues
+meanwhile and records the identities of the rows that it changes. Once the stream has passed the
+fence, at L1, each row of the chunk is decided:
 
-Chunks of one table follow one another by key, and several wait side by side, as many as memory
-allows: each has its own L0 and its own fence, and they are published in their order. So the time
-that the capture process takes is waited for once, not once for each chunk.
+- Its identity did not appear in (L0, L1]: the row was the same when it was read as at L0 and L1. It
+  is published as op r at L1.
+- Its identity appeared: the row is dropped, because its events carry it.
 
-A table without columns that tell its rows apart has nothing to compare: its one chunk is read again
-when any of its rows changed meanwhile.
+A row that the read missed, because it moved or was inserted meanwhile, also has events in (L0, L1].
+So no lock is held and no transaction stays open, however large the table.
 
-What keeps a table from being read now (a lock, a deadlock, a broken connection, a replica that is
-behind) has it tried again later, behind a pause; the stream and the other tables go on.
+Chunks of one table follow one another by key. As many as memory allows wait at the same time, each
+with its own L0 and fence, and they are published in key order. So a table waits for the capture
+process once in total, not once per chunk.
+
+A table without columns that distinguish its rows has nothing to compare. It is one chunk, which is
+read again if any of its rows changed meanwhile.
+
+A lock, a deadlock, a broken connection or a lagging replica can keep a table from being read. Such
+a table is retried after a pause, while the stream and the other tables continue.
 """
 
 from __future__ import annotations
@@ -42,18 +45,15 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 EncoderOf = Callable[[PendingTable], EnvelopeEncoder | None]
-"""The encoder of a table in force now; None when its rows are to be read in another way."""
+"""Returns a table's encoder in force; None if its rows must be read in another way."""
 
 
 class Snapshots:
-    """Reads the tables that are pending, and gives what may be published.
+    """Reads the pending tables, and yields what may be published.
 
     Args:
-        fences: on the connection of the stream: what that has passed is asked there.
-        lanes: where tables are read.
-        limits: what chunks may hold.
+        fences: on the stream's connection, because they are compared with its progress.
         size_max: bytes of all chunks in memory.
-        pauses: when to try a table again.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class Snapshots:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is read and nothing waits."""
+        """Whether nothing is being read and no chunk waits."""
         return not self._active
 
     def observe(self, topic: str, page: ChangePage) -> None:
-        """Keep which rows the stream tells about, for the tables whose chunks wait."""
+        """Record which rows the stream changed, for tables with waiting chunks."""
         active = self._active.get(topic)
         if active is not None:
             active.tell(page)
 
     def settle(self, pending: Sequence[PendingTable]) -> None:
-        """Forget tables that are not pending any more, begin anew, or are read in another way."""
+        """Drop tables that are pending no more, started again, or must be read in another way."""
         tables = {table.topic: table for table in pending}
         for topic, active in list(self._active.items()):
             table = tables.get(topic)
@@ -93,18 +93,18 @@ class Snapshots:
             elif not table.reads_like(active.table):
                 self._read_again(active, "DDL")
             elif not active.is_complete:
-                self._read_again(active, "more rows changed than are kept", is_paused=True)
+                self._read_again(active, "too many rows changed to compare", is_paused=True)
 
     def begin(self, pending: Sequence[PendingTable], position: Lsn, encoder_of: EncoderOf) -> None:
-        """Have further chunks read.
+        """Request further chunks.
 
         Args:
-            pending: the tables.
-            position: the closed LSN up to which everything is out.
-            encoder_of: see there.
+            pending: the tables to read.
+            position: the closed LSN up to which everything is published.
+            encoder_of: returns a table's encoder in force.
         """
         self._assign(pending, encoder_of)
-        for _ in range(QUEUED_MAX):  # in turn: no table takes all of the memory
+        for _ in range(QUEUED_MAX):  # in turn, so that no table uses all of the memory
             for active in self._active.values():
                 held = sum(other.size for other in self._active.values())
                 has_room = held + self._limits.chunk.size <= self._size_max or not held
@@ -112,7 +112,7 @@ class Snapshots:
                     active.begin(position)
 
     def _assign(self, pending: Sequence[PendingTable], encoder_of: EncoderOf) -> None:
-        """Give free lanes to tables that wait for one; one table that is not cut at a time."""
+        """Give free lanes to waiting tables; read one table without chunks at a time."""
         taken = {id(active.lane) for active in self._active.values()}
         free = [lane for lane in self._lanes if id(lane) not in taken]
         for table in pending:
@@ -128,16 +128,16 @@ class Snapshots:
                 self._active[table.topic] = TableSnapshot(table, encoder, lane, self._limits)
 
     def look(self, position: Lsn) -> int:
-        """See what was read and which fences are reached.
+        """Collect the chunks that were read, and check which fences are reached.
 
         Args:
-            position: the closed LSN up to which everything is out.
+            position: the closed LSN up to which everything is published.
 
         Returns:
-            How many chunks were read since the last look.
+            The number of chunks read since the last call.
 
         Raises:
-            TableFailed: a table may not be read, or cannot be.
+            TableFailed: the login may not read a table, or it cannot be read.
             SourceError: the server did not answer.
         """
         read: list[Reading] = []
@@ -154,7 +154,7 @@ class Snapshots:
         return len(read)
 
     def _newly_read(self, active: TableSnapshot) -> list[Reading]:
-        """Chunks that were read, and failures that may be DDL which is not known yet."""
+        """Return the chunks that were read, and failures that DDL not yet known may explain."""
         read = active.newly_read()
         for place, reading in enumerate(read):
             error = reading.error
@@ -165,7 +165,7 @@ class Snapshots:
         return read
 
     def _fail_or_pause(self, active: TableSnapshot, error: BaseException) -> None:
-        """A table that cannot be read now is tried again later; what it is for good is raised."""
+        """Pause a table after an error that may pass; raise any other error."""
         if isinstance(error, PublisherError) and error.retryable:
             self._pauses.pause(active.table, error)
             if not active.readings:
@@ -175,7 +175,7 @@ class Snapshots:
             raise error
 
     def _look_for_fences(self) -> None:
-        """Ask for the oldest fences, until one is not reached."""
+        """Check the fences, oldest first, up to one that is not reached."""
         readings = [reading for active in self._active.values() for reading in active.readings]
         while self._waiting:
             fence = self._waiting[0]
@@ -190,12 +190,11 @@ class Snapshots:
     def take(
         self, position: Lsn, utc_offset_minutes: int, encoder_of: EncoderOf
     ) -> Iterator[SnapshotPart]:
-        """What may be published at a closed LSN: of each table the oldest chunk, if it has passed.
+        """Yield each table's oldest chunk if its fence is passed at a closed LSN.
 
         Args:
-            position: the LSN.
             utc_offset_minutes: how far the server's local time is ahead of UTC.
-            encoder_of: see there; asked again for a table that could not be read.
+            encoder_of: called again if a table could not be read.
 
         Raises:
             TableFailed: a table cannot be read.
@@ -217,7 +216,7 @@ class Snapshots:
             if part is None:
                 self._read_again(
                     active,
-                    "it has no unique key and rows changed while it was read",
+                    "it has no unique key and rows changed during the read",
                     is_paused=True,
                 )
                 continue
@@ -228,11 +227,11 @@ class Snapshots:
             yield part
 
     def is_due(self, position: Lsn) -> bool:
-        """Whether a chunk has passed its fence."""
+        """Return whether a chunk has passed its fence."""
         return bool(self._due(position))
 
     def has_failed(self, position: Lsn) -> bool:
-        """Whether a table could not be read for a reason that newer metadata may explain."""
+        """Return whether a table could not be read for a reason that newer metadata may explain."""
         return any(reading.error is not None for reading in self._due(position))
 
     def _due(self, position: Lsn) -> list[Reading]:
@@ -240,12 +239,12 @@ class Snapshots:
         return [r for r in oldest if r.fence_lsn is not None and r.fence_lsn <= position]
 
     def rest(self) -> None:
-        """Nothing is pending: close the connections."""
+        """Close the connections because nothing is pending."""
         for lane in self._lanes:
             lane.rest()
 
     def _read_again(self, active: TableSnapshot, reason: str, *, is_paused: bool = False) -> None:
-        """Forget a table's chunks; it is read again from where it was published."""
+        """Drop a table's chunks; it is read again from its last published key."""
         _log.info("snapshot_chunk_retried", table=str(active.table.instance.table), reason=reason)
         if is_paused:
             self._pauses.pause(active.table, None)
@@ -253,7 +252,7 @@ class Snapshots:
 
 
 def _may_be_ddl(error: BaseException) -> bool:
-    """Whether the table may have other columns than those that are known of it."""
+    """Return whether an error may mean that the table's columns changed."""
     return isinstance(error, EncodeError) or type(error) is SourceError
 
 

@@ -1,9 +1,9 @@
 """The statements that read a table in the order of its identity.
 
-What is behind a composite key (a, b, c) comes from three statements, one after another: the rest of
-the rows with its a and b, the rest of those with its a, and the rows with a larger a. Each is a
-seek of the index. One condition for all of them would be a chain of ORs, for which a server finds
-no place to begin: chunk n would read the n - 1 chunks before it again.
+Three statements in turn read what follows a composite key (a, b, c). The first reads the remaining
+rows with the same a and b, the second those with the same a. The third reads the rows with a larger
+a. Each is an index seek. A single condition would be a chain of ORs, which a server cannot turn
+into a seek. Chunk n would then read the n - 1 chunks before it again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 
 
 class ChunkStatements:
-    """The statements of one (instance, version), and the key of a row that they give.
+    """The statements of one instance and version, and the key of a row that they return.
 
     Attributes:
-        texts: how many texts of the key they give behind the version's columns.
+        texts: how many key texts follow the version's columns in each row.
 
     Args:
-        instance: the capture instance.
-        schema: the version whose columns are wanted.
-        where: a condition that rows must meet; None for all rows.
+        schema: the version whose columns are selected.
+        where: the condition of the rows; None for all rows.
     """
 
     def __init__(
@@ -53,19 +52,20 @@ class ChunkStatements:
 
     @property
     def depth(self) -> int:
-        """How many columns the identity has, and statements it takes to read behind a key."""
+        """The number of identity columns, and of statements that read what follows a key."""
         return len(self._keys)
 
     def first(self) -> str:
-        """The rows from the beginning on; parameter: rows at most."""
+        """Return the statement for the first rows; its parameter is the row limit."""
         return f"{self._select}{self._where()}{self._order}"
 
     def rows_after(self, level: int) -> str:
-        """The rows behind a key that have its first columns.
+        """Return the statement for the rows after a key that share its first columns.
+
+        Its parameters are the row limit, then the texts of the shared columns and of the next one.
 
         Args:
-            level: how many first columns are the same; the next one is larger. Parameters: rows at
-                most, then the texts of those columns and of the next one.
+            level: how many first columns are equal; the next one is larger.
         """
         equal = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in self._keys[:level]]
         next_one = self._keys[level]
@@ -77,13 +77,13 @@ class ChunkStatements:
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def values_of(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-        """Rows without the texts of the key behind the version's columns."""
+        """Return rows without the key texts after the version's columns."""
         if rows and len(rows[0]) > self._width:
             return [row[: self._width] for row in rows]
         return rows
 
     def key_of(self, row: Sequence[Any]) -> list[str]:
-        """The texts of a row's key."""
+        """Return the texts of a row's key."""
         texts: list[str] = []
         written = self._width
         for column in self._keys:
@@ -96,12 +96,13 @@ class ChunkStatements:
 
 
 def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequence[int]) -> str:
-    """Reads some columns of one row, passing it over while somebody holds a lock on it.
+    """Return the statement that reads columns of one row, or nothing if the row is locked.
+
+    Its parameters are the texts of the identity's columns.
 
     Args:
-        instance: the capture instance.
-        schema: the version whose columns are wanted.
-        places: which of them. Parameters: the texts of the identity's columns.
+        schema: the version whose columns are selected.
+        places: the indexes of the columns to select.
     """
     values = _expressions(instance, schema)
     keys = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in instance.identity_columns]
@@ -112,9 +113,10 @@ def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequen
 
 
 def check_statement(instance: CaptureInstance, where: str) -> str:
-    """Reads nothing by a condition of rows: the server says whether it can; parameter: 0 rows.
+    """Return a statement that reads no row but makes the server check a condition.
 
-    With a parameter it goes the way of the others, on which the driver looks for them.
+    Its parameter is the row limit, 0. A statement with a parameter is prepared like those that will
+    read rows.
     """
     return f"SELECT TOP (?) 1 FROM {_table(instance)} WHERE ({where})"
 
@@ -125,7 +127,7 @@ def _table(instance: CaptureInstance) -> str:
 
 
 def _expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:
-    """Values as the change table would hold them: computed and dropped columns are NULL there."""
+    """Return the columns as in the change table: computed and dropped ones are NULL."""
     captured = {column.name: column for column in instance.columns}
     return [
         value_expression(column) if _has_values(captured, column) else "NULL"

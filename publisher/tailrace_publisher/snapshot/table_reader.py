@@ -1,12 +1,12 @@
-"""Reading one table in chunks, in a thread of its own; each statement is short and stands alone.
+"""Reading one table in chunks, in a thread of its own, with short independent statements.
 
-Rows are encoded as they come, statement by statement: what waits for its fence is their bytes. A
-chunk ends with the row that makes it too large, in rows or in bytes, so wide rows make small
-chunks, and the next chunk goes on behind the last key. A table without columns that tell its rows
-apart is one chunk whatever its size, and refused where that is too large.
+Rows are encoded statement by statement, so only their bytes wait for the fence. A chunk ends with
+the row that exceeds its limit of rows or bytes, so wide rows make small chunks. The next chunk
+continues after the last key. A table without columns that distinguish its rows is one chunk of any
+size, and refused if that is too large.
 
-Where a table has more than a few rows and the lane reads blocks, its rows come in blocks, encoded;
-what they decline, and all the rest of that table, is the reference's, row by row.
+If a table has more than a few rows and the lane reads blocks, its rows arrive in blocks, encoded.
+If the block reader declines a block, the reference reader continues that table row by row.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 _STATEMENT_ROWS_MAX: Final = 10_000
-"""Rows that are in memory as Python values; a chunk has more by several statements."""
+"""Rows in memory as Python values; a larger chunk takes several statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """What chunks may hold.
+    """The limits of chunks.
 
     Attributes:
-        chunk: rows and bytes of one chunk; one row more than the bytes.
-        whole: bytes of a table that is not cut.
+        chunk: rows and bytes of one chunk; the row that exceeds the bytes is included.
+        whole: bytes of a table that is not divided.
     """
 
     chunk: PageLimit
@@ -54,7 +54,7 @@ class ChunkLimits:
 
 
 def _no_blocks() -> None:
-    """Everything is read row by row."""
+    """Have everything read row by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,9 @@ class ReadSource:
     """Where tables are read.
 
     Attributes:
-        connection: of the reading thread.
-        log_ends: asks for the end of the log there.
-        blocks: what reads rows in blocks from the same server, opened when it is asked for; None
-            where there is none.
+        connection: used by the reading thread alone.
+        blocks: returns the block reader of the same server, opened on first use. None if there is
+            none.
     """
 
     connection: Connection
@@ -74,15 +73,14 @@ class ReadSource:
 
 
 class TableReader:
-    """The chunks of one table, one behind another; used by one thread at a time.
+    """Reads the chunks of one table in order; used by one thread at a time.
 
     Attributes:
-        table: the table, as it was when the reading began.
+        table: the table, as it was when reading started.
 
     Args:
-        table: the table, and where to go on.
-        encoder: of its version, for this thread alone.
-        limits: what chunks may hold.
+        table: the table, and where to continue.
+        encoder: for this thread alone.
         is_stopped: whether to give up between two statements.
     """
 
@@ -111,21 +109,21 @@ class TableReader:
         self._in_blocks: tuple[BlockReading, TableReading | None] | None = None
 
     def read(self, source: ReadSource, position: Lsn) -> Chunk | None:
-        """The next chunk; None at the end, and behind a chunk that could not be read.
+        """Return the next chunk; None after the last one, and after one that could not be read.
 
         Args:
-            source: where to read; it must see what is out already.
-            position: the closed LSN up to which everything was out before.
+            source: where to read; it must see everything that is published.
+            position: the closed LSN up to which everything was published before.
 
         Raises:
-            SourceBehind: the connection does not see what is out.
-            SnapshotTooLarge: the table is not cut, and too large.
-            EncodeError: a value does not fit.
+            SourceBehind: the connection does not see what is published.
+            SnapshotTooLarge: the table is not divided into chunks, and too large.
+            EncodeError: a value does not fit its type.
             SourceError: the server did not answer or refused.
         """
         if self._has_ended:
             return None
-        self._has_ended = True  # but for a chunk that is read and not the last
+        self._has_ended = True  # reset below once a chunk is read that is not the last
         connection = source.connection
         self._check_sees(connection, position)
         chunk = Chunk()
@@ -138,8 +136,8 @@ class TableReader:
             if self.table.where is None or type(error) is not SourceError:
                 raise
             shape = shape_of(self.table.where)
-            told = f"{error}; it is read by a condition ({shape}): that may be the cause"
-            raise SourceError(told, sqlstate=error.sqlstate, number=error.number) from error
+            reason = f"{error}; the cause may be the condition of its snapshot ({shape})"
+            raise SourceError(reason, sqlstate=error.sqlstate, number=error.number) from error
         if self._is_stopped():
             return None
         end = source.log_ends.read()
@@ -148,7 +146,7 @@ class TableReader:
         return chunk
 
     def _check_sees(self, connection: Connection, position: Lsn) -> None:
-        """What was out before the reading must be in the rows: changes behind it are compared."""
+        """Refuse a connection that lags: later changes alone are compared with the rows."""
         newest = max_lsn(connection) or Lsn.ZERO
         if newest < position:
             name = self.table.instance.name
@@ -192,7 +190,7 @@ class TableReader:
             chunk.resume_key = write_resume_key(identity, self._behind, self.table.where)
 
     def _fetch(self, source: ReadSource, asked: int, left: PageLimit, position: Lsn) -> TableRows:
-        """The rows of the next statement."""
+        """Return the rows of the next statement."""
         if self._behind is None:
             statement, parameters = self._statements.first(), []
         else:
@@ -219,7 +217,7 @@ class TableReader:
         bounds: PageLimit,
         position: Lsn,
     ) -> TableRows:
-        """The same from the reference."""
+        """Return the rows of a statement from the reference reader."""
         is_cut = False
         if not self._row_size.needs_measuring(bounds):
             rows = connection.query(statement, *parameters)
@@ -235,7 +233,7 @@ class TableReader:
         return found
 
     def _blocks_of(self, source: ReadSource, asked: int) -> TableReading | None:
-        """Who reads the next rows in blocks; None where the reference does."""
+        """Return the block reader of the next rows; None if the reference reads them."""
         if self._declined or self._rows_read < FEW_ROWS or asked < FEW_ROWS:
             return None
         blocks = source.blocks()

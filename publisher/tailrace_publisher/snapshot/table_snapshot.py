@@ -1,4 +1,4 @@
-"""The snapshot of one table: its chunks are read, wait for their fences, and are taken in order."""
+"""The snapshot of one table: chunks are read, wait for their fences, and are published in order."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 QUEUED_MAX: Final = 2
-"""Readings that are asked for at once: the thread goes on while the main loop is elsewhere."""
+"""Chunks queued at once, so that the thread has work while the main loop is elsewhere."""
 _POSITION_COLUMNS: Final = 5
-"""Of a change row, before its values."""
+"""Columns of a change row before its values."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """A chunk on its way.
+    """A requested chunk.
 
     Attributes:
-        future: brings it.
-        told_at: the time of :class:`ChangedRows` when it was asked for.
-        fence: behind it, once it is read.
-        fence_lsn: where the fence is, once it is reached.
+        future: resolves to the chunk.
+        told_at: logical time of :class:`ChangedRows` at the request.
+        fence: placed after the read; None until then.
+        fence_lsn: where the fence is; None until it is reached.
     """
 
     future: Future[Chunk | None]
@@ -51,34 +51,28 @@ class Reading:
 
     @property
     def error(self) -> BaseException | None:
-        """Why it was not read, once that is known."""
+        """Why the chunk could not be read; None if it was, or is not yet."""
         return self.future.exception() if self.future.done() else None
 
     @property
     def chunk(self) -> Chunk | None:
-        """The chunk, once it is read."""
+        """The chunk; None until it is read."""
         return self.future.result() if self.future.done() and self.error is None else None
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing can be read behind it."""
+        """Whether nothing can be read after it."""
         return self.future.done() and (self.chunk is None or self.chunk.is_last)
 
 
 class TableSnapshot:
-    """The snapshot of one table, from where it was published to its end.
+    """The snapshot of one table, from its last published key to its end.
 
     Attributes:
-        table: the table; its progress moves with what was taken.
-        readings: chunks on their way, oldest first.
-        lane: where it is read; None when no further chunk is.
-        has_failed: whether a chunk could not be read; those before it may be taken.
-
-    Args:
-        table: the table, and where to go on.
-        encoder: of its version.
-        lane: where it is read.
-        limits: what chunks may hold.
+        table: the table; its progress advances with each chunk taken.
+        readings: requested chunks, oldest first.
+        lane: the thread that reads it. None if no further chunk is to be read.
+        has_failed: whether a chunk could not be read. Earlier ones may still be taken.
     """
 
     def __init__(
@@ -97,7 +91,7 @@ class TableSnapshot:
 
     @property
     def size(self) -> int:
-        """Bytes of its chunks in memory, those that are being read counted as full."""
+        """Bytes of its chunks in memory; a chunk still being read counts as full."""
         return sum(
             self._limits.chunk.size if not reading.future.done() else _size(reading)
             for reading in self.readings
@@ -105,27 +99,27 @@ class TableSnapshot:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that the stream told is known; if not, it is read again."""
+        """Whether all changed rows are known; if not, the table is read again."""
         return self._changed.is_complete
 
     def may_begin(self) -> bool:
-        """Whether another chunk may be asked for."""
+        """Return whether another chunk may be requested."""
         if self.lane is None or (self.readings and self.readings[-1].is_final):
             return False
         return sum(not reading.future.done() for reading in self.readings) < QUEUED_MAX
 
     def begin(self, position: Lsn) -> None:
-        """Ask for the next chunk.
+        """Request the next chunk.
 
         Args:
-            position: the closed LSN up to which everything is out.
+            position: the closed LSN up to which everything is published.
         """
         if self.lane is not None:
             told_at = self._changed.mark()
             self.readings.append(Reading(self.lane.submit(self._reader, position), told_at))
 
     def tell(self, page: ChangePage) -> None:
-        """Keep the rows that the stream tells about."""
+        """Record the rows of a page of the stream as changed."""
         if not self.readings:
             return
         if self._identity.schema is not page.schema:
@@ -138,18 +132,18 @@ class TableSnapshot:
         self._changed.tell(identities)
 
     def newly_read(self) -> list[Reading]:
-        """Chunks that were read since the last call; leaves the lane when there are no more."""
+        """Return the chunks read since the last call; release the lane after the last chunk."""
         while self.readings and self.readings[-1].future.done() and self.readings[-1].chunk is None:
             if self.readings[-1].error is not None:
                 break
-            self.readings.pop()  # behind the last chunk, or behind one that was not read
+            self.readings.pop()  # after the last chunk, or after one that was not read
         read = [r for r in self.readings if r.future.done() and r.fence is None]
         if any(r.error is not None or (r.chunk is not None and r.chunk.is_last) for r in read):
             self.lane = None
         return read
 
     def give_up(self, reading: Reading) -> None:
-        """Leave a chunk that could not be read, and those behind it."""
+        """Drop a chunk that could not be read, and those after it."""
         self.has_failed = True
         self.lane = None
         while self.readings.pop() is not reading:
@@ -158,15 +152,14 @@ class TableSnapshot:
     def take(
         self, encoder: EnvelopeEncoder, position: Lsn, utc_offset_minutes: int
     ) -> SnapshotPart | None:
-        """The oldest chunk, whose fence is passed, without the rows that the stream told about.
+        """Take the oldest chunk, whose fence is passed, without the rows that the stream changed.
 
         Args:
-            encoder: in force now.
-            position: the closed LSN; the rows are current there.
-            utc_offset_minutes: how far the server's local time is ahead of UTC.
+            encoder: the one in force now.
+            position: the closed LSN, at which the rows are current.
 
         Returns:
-            None when it must be read again.
+            None if the chunk must be read again.
         """
         reading = self.readings.popleft()
         chunk, fence = reading.chunk, reading.fence
@@ -222,7 +215,10 @@ class TableSnapshot:
         kept: list[int],
         position: Lsn,
     ) -> dict[int, bytes]:
-        """Row images by place, of rows of which the stream told nothing, or not everything."""
+        """Return row images by index, completed with values that no event carries.
+
+        They are those of unchanged rows, and of changed rows with unlogged large values.
+        """
         images = {index: chunk.images[index] for index in kept}
         if self._untold is None:
             return images

@@ -1,10 +1,11 @@
-"""Large values that the stream did not tell of rows that it told about (pure).
+"""Large values that the events of changed rows do not carry (pure).
 
-An update that leaves a large column alone does not log its value, so its event says "unavailable":
-a reader keeps what it has. Beside a snapshot it may have nothing: a row of a chunk that changed
-while the chunk waited is left out, because its events tell it, and this value they do not tell. But
-the chunk has it, and nobody has changed it since. So the row is published after all: with what its
-events told last, and with the values that they left alone as the chunk has them.
+An update that leaves a large column unchanged does not log its value. Its event marks the value
+"unavailable", and a reader keeps the value that it has. During a snapshot the reader may have none.
+A row that changed while its chunk waited is left out of the chunk because its events carry it, but
+they lack this value. The chunk has the value, and nobody has changed it since. So the row is
+published after all. It has the latest values of its events, and the chunk's values for the columns
+that they left unchanged.
 """
 
 from __future__ import annotations
@@ -25,17 +26,16 @@ from tailrace_schemas.position.lsn import Lsn
 
 _NEVER: Final = -1
 _VALUES: Final = 5
-"""Where the values of a change row begin."""
+"""Index of the first column value in a change row."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What is known of a row that the stream told about.
+    """What the stream's events say of one row.
 
     Attributes:
-        values: by column; None of a row that was deleted.
-        known: when the value of each large column was told last, in their order.
-        size: bytes that it takes.
+        values: by column; None if the row was deleted.
+        known: logical time of the latest event with a value, for each large column.
     """
 
     values: list[Any] | None
@@ -44,10 +44,10 @@ class _Told:
 
 
 class UntoldValues:
-    """Of one table with large columns, what its events told of rows that wait for a snapshot.
+    """The latest event values of changed rows, for one table with large columns.
 
     Args:
-        schema: the version that is read.
+        schema: the version that the snapshot reads.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -61,20 +61,20 @@ class UntoldValues:
 
     @property
     def size(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the stored values."""
         return self._size
 
     def tell(self, page: ChangePage, identities: Sequence[bytes], now: int) -> bool:
-        """Keep what a page tells.
+        """Store the values of a page's rows.
 
         Args:
             page: of the table's capture instance.
-            identities: of its rows.
-            now: the time of :class:`ChangedRows`.
+            identities: of the page's rows.
+            now: the logical time of :class:`ChangedRows`.
 
         Returns:
-            False where it is not known which row of the chunk a value belongs to: the page is of
-            another version, or an update changed what tells the row apart.
+            False if a value cannot be assigned to a row of the chunk: the page has another version,
+                or an update changed a row's identity.
         """
         if page.schema != self._schema:
             return False
@@ -107,17 +107,14 @@ class UntoldValues:
     def completed(
         self, identity: bytes, image: bytes, since: int, encoder: EnvelopeEncoder, position: Lsn
     ) -> bytes | None:
-        """The image of a row that was told about, with what was not told of it.
+        """Return the image of a changed row, completed with the chunk's values that no event has.
 
         Args:
-            identity: of the row.
-            image: as the chunk has it.
-            since: when the chunk was asked for.
-            encoder: of the version.
-            position: for errors.
+            image: the row's image in the chunk.
+            since: the logical time at which the chunk was requested.
 
         Returns:
-            None when its events tell everything, or that it is gone.
+            None if the events have every value, or the row was deleted.
 
         Raises:
             EncodeError: a value does not fit its type.
@@ -137,6 +134,6 @@ class UntoldValues:
         return self._images.put_together(last, image, untold)
 
     def forget_but(self, identities: Set[bytes]) -> None:
-        """Drop all rows but some."""
+        """Drop all rows except those with the given identities."""
         self._rows = {row: told for row, told in self._rows.items() if row in identities}
         self._size = sum(told.size for told in self._rows.values())

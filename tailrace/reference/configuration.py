@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from inspect import get_annotations
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,7 @@ def document() -> str:
 def _options(model: type[BaseModel], path: str) -> Iterator[str]:
     nested: list[tuple[str, type[BaseModel]]] = []
     yield "\n| option | default | what it does |\n|---|---|---|\n"
-    # pydantic lists a base's fields first; no reader looks for the endpoint's first.
-    of_endpoint = EndpointOptions.model_fields.keys()
-    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] in of_endpoint):
+    for name, field in _fields(model):
         inner = _model_of(field)
         if inner is not None:
             nested.append((f"{path}.{name}", inner))
@@ -79,6 +78,15 @@ def _options(model: type[BaseModel], path: str) -> Iterator[str]:
     for inner_path, inner in nested:
         yield f"\n### {inner_path}\n\n{inner.__doc__ or ''}\n"
         yield from _options(inner, inner_path)
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """List a daemon's own options before those of its bases; pydantic lists the bases first."""
+    bases = model.__mro__ if issubclass(model, EndpointOptions) else ()
+    own_first = [name for base in bases for name in get_annotations(base)]
+    for name in own_first or model.model_fields:
+        if name in model.model_fields:
+            yield name, model.model_fields[name]
 
 
 def _model_of(field: FieldInfo) -> type[BaseModel] | None:

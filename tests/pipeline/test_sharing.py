@@ -36,7 +36,7 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.shards import Shard, ShardMap
 from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_service.status import DaemonStatus
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.cut_plan import plan_cut
 from tailrace_sink.plan.progress_groups import Backlog

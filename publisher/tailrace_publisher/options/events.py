@@ -1,11 +1,15 @@
-"""What becomes of events that cannot be published as they are."""
+"""Options of events: what they are, how they are written, and which topics accompany them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+
+from tailrace_schemas.events.forms import EventForm, EventShape
+from tailrace_schemas.events.serializations import JsonDecimals, Serialization
+from tailrace_service.options.sections import Section
 
 
 class OnBadEvent(StrEnum):
@@ -32,18 +36,30 @@ class Surrogates(StrEnum):
     NULL = "null"
 
 
-SurrogatesOption = Annotated[
-    Surrogates,
-    Field(
+class Compatibility(StrEnum):
+    """What a new version of a schema must be compatible with, as registries name it."""
+
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD = "FORWARD"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL = "FULL"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+
+class EventOptions(Section):
+    """What events are, and what is published with them."""
+
+    surrogates: Surrogates = Field(
+        default=Surrogates.FAIL,
         description="What becomes of text that holds half a surrogate pair, which SQL Server stores"
         " and no event can: fail (default) stops the table, naming column and position; replace"
         " puts U+FFFD in the place of each half; null publishes NULL instead of the value. The last"
         " two are told once per column, and key columns stop their table whatever it says.",
-    ),
-]
-OnBadEventOption = Annotated[
-    OnBadEvent,
-    Field(
+    )
+    on_bad_event: OnBadEvent = Field(
+        default=OnBadEvent.STOP_TABLE,
         description="What becomes of an event that cannot be published: a value that its column's"
         " type does not hold, or more bytes than the producer or the topic allows. stop-table"
         " (default) stops its table, by name, and the others go on; fail ends the publisher, which"
@@ -52,11 +68,9 @@ OnBadEventOption = Annotated[
         " otherwise) in the same Kafka transaction: the topic and the lake lack a change then, and"
         " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
         " fault: dead-letter stops its table, fail ends the publisher.",
-    ),
-]
-UnavailableValuesOption = Annotated[
-    UnavailableValues,
-    Field(
+    )
+    unavailable_values: UnavailableValues = Field(
+        default=UnavailableValues.MARK,
         description="What an event has where the change table does not hold a large value, because"
         " an update left it alone (and of text, ntext and image in deletes). mark (default): NULL,"
         " and the column's name in source.unavailable; placeholder: unavailable_placeholder, and"
@@ -64,14 +78,117 @@ UnavailableValuesOption = Annotated[
         " selected by the table's primary key or unique index, which costs a round trip per ten"
         " updates. It may be newer than the event. Where the row is gone or locked, the value NULL,"
         " or the table has no such key, it is marked.",
-    ),
-]
-UnavailablePlaceholderOption = Annotated[
-    str,
-    Field(
+    )
+    unavailable_placeholder: str = Field(
+        default="__debezium_unavailable_value",
         min_length=1,
         max_length=1000,
         description="Text of unavailable_values: placeholder; binary columns have its UTF-8 bytes,"
         " hierarchyid, geometry and geography stay NULL. 1 to 1000 characters, default Debezium's.",
-    ),
-]
+    )
+    event_form: EventForm = Field(
+        default=EventForm.DEBEZIUM,
+        description="What the value of an event is: debezium (default), the envelope with before,"
+        " after, source, op; flat, the row as it is after the change, of a delete as it was"
+        " before, with __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms,"
+        " __position, __unavailable and __ts_ms after its columns, as Debezium's"
+        " ExtractNewRecordState makes it; cloudevents, a CloudEvent of structured mode with both"
+        " images, as Debezium's CloudEventsConverter makes it, which needs serialization: json. The"
+        " sink reads debezium only. flat is not to be had with transaction_metadata. Another form"
+        " than before is a new version of the topics' schemas, which no mode of compatibility but"
+        " NONE allows; NONE is also what Apicurio has where nobody says otherwise, and both forms"
+        " are in one topic then. Take another prefix.",
+    )
+    serialization: Serialization = Field(
+        default=Serialization.AVRO,
+        description="How events and their keys are written: avro (default), Confluent's wire format"
+        " with Avro; json, plain JSON, as Kafka Connect's JsonConverter writes Debezium's events"
+        " with schemas.enable=false; connect_json, the same with Connect's schema in every record"
+        " (schemas.enable=true); json_schema, Confluent's wire format with JSON, whose JSON Schema"
+        " is in the registry. The registry has the versions' JSON Schema in all three. Progress,"
+        " checkpoint and the other topics beside the data stay Avro. The sink reads avro only. JSON"
+        " costs time and bytes per event. Another serialization than before is a new version of the"
+        " topics' schemas, to which the same applies as to another form: take another prefix.",
+    )
+    json_decimals: JsonDecimals = Field(
+        default=JsonDecimals.BASE64,
+        description="How JSON has decimal, numeric, money and smallmoney: base64 (default), the"
+        " unscaled value big-endian, as JsonConverter writes Debezium's"
+        " decimal.handling.mode=precise; text, the digits, as decimal.handling.mode=string. Both"
+        " are exact. Only with a serialization of JSON.",
+    )
+    connect_types: bool = Field(
+        default=False,
+        description="Have the Avro schemas tell Kafka Connect's AvroConverter what Avro's own types"
+        " do not: connect.name io.debezium.time.MicroTimestamp for datetime2, datetime and"
+        " smalldatetime, MicroTime for time, ZonedTimestamp for datetimeoffset,"
+        " io.debezium.data.Xml and Json, connect.type int16 for tinyint and smallint; default"
+        " false. It reads decimal and date without. The bytes of events are the same; each topic"
+        " gets one more version, which is compatible in every mode. Only with serialization: avro:"
+        " the others say it always.",
+    )
+    tombstones: bool = Field(
+        default=True,
+        description="Follow each delete by a record with its key and a null value (a tombstone);"
+        " default true. It is for subscribers that keep the newest value of each key, such as"
+        " Kafka Streams, ksqlDB and JDBC sinks: it is how they learn that the key is gone,"
+        " and in a compacted topic (kafka.allow_compaction) it lets the key be forgotten. The sink"
+        " and tailrace audit need none and count none.",
+    )
+    transaction_metadata: bool = Field(
+        default=False,
+        description="Publish begin and end of each source transaction, with its events per table,"
+        " to <prefix>.transaction (one partition), and give each event its transaction's id (the"
+        " commit LSN), its number in it, and its number in it among those of its table; default"
+        " false. Both are in the Kafka transaction of the events. Rows of snapshots are in none. It"
+        " costs time per event; switched on inside a large transaction, its rest is counted alone."
+        " Not with shards: each would count its own tables only.",
+    )
+    schema_changes: bool = Field(
+        default=False,
+        description="Publish DDL of published tables, and hand-overs to newer capture instances, to"
+        " <prefix>.<database>.ddl (one partition): text, table, LSN, and the events' columns before"
+        " and after; default false. Each is out before the first event of its version, and in the"
+        " Kafka transaction that keeps that it is. What is before the LSN that a first start"
+        " begins with is not told.",
+    )
+    schema_compatibility: Compatibility | None = Field(
+        default=None,
+        description="Compatibility mode that the registry is given for the subjects of data topics,"
+        " keys and values: NONE, BACKWARD, FORWARD, FULL, or one of the last three with"
+        " _TRANSITIVE; default: the registry's own are left alone (Confluent's refuses what is not"
+        " BACKWARD, Apicurio's nothing, unless it was told). Columns that are added or"
+        " dropped are compatible in every mode; a type that changes mostly is in none but NONE: its"
+        " table then stops, with the differences, before the first event of that version.",
+    )
+
+    @property
+    def event_shape(self) -> EventShape:
+        """What the events are, and how they are written."""
+        return EventShape(self.event_form, self.serialization)
+
+    @model_validator(mode="after")
+    def _events_fit_together(self) -> Self:
+        form, serialization, decimals = self.event_form, self.serialization, self.json_decimals
+        is_avro = serialization is Serialization.AVRO
+        if is_avro and decimals is not JsonDecimals.BASE64:
+            raise ValueError(
+                f"json_decimals: {decimals.value} says how JSON has decimals, and with"
+                " serialization: avro there is none: leave it out, or take serialization: json"
+            )
+        if self.connect_types and not is_avro:
+            raise ValueError(
+                "connect_types: true is for the schemas of serialization: avro, and serialization:"
+                f" {serialization.value} says them always: leave it out"
+            )
+        if form is EventForm.CLOUDEVENTS and serialization is not Serialization.JSON:
+            raise ValueError(
+                "event_form: cloudevents is written as JSON, and serialization is"
+                f" {serialization.value}: take serialization: json with it"
+            )
+        if self.transaction_metadata and form is EventForm.FLAT:
+            raise ValueError(
+                "transaction_metadata: true numbers events in their envelope, and with event_form:"
+                " flat they have none: leave one of them out"
+            )
+        return self

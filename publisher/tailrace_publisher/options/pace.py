@@ -1,56 +1,51 @@
-"""How much is read and committed at once, and how long the publisher waits between."""
+"""Options of pace: how much is read and committed at once, and how long the publisher waits."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
-PageRowsOption = Annotated[
-    int,
-    Field(
+from tailrace_service.options.sections import Section
+
+
+class PaceOptions(Section):
+    """How much is read and committed at once, and how long the publisher waits between."""
+
+    page_rows: int = Field(
+        default=2_000,
         ge=1,
         le=100_000,
         description="Change rows per page; 1 to 100000, default 2000. Less costs round trips; more"
         " costs memory, of which there are four pages, and is worth it where the server is some"
         " milliseconds away (10000). Where rows are large, or many tables have news, a page has"
         " fewer: memory_mb bounds it.",
-    ),
-]
-WindowTransactionsOption = Annotated[
-    int,
-    Field(
+    )
+    window_transactions: int = Field(
+        default=20_000,
         ge=1,
         le=100_000,
         description="Source transactions per poll at most; 1 to 100000, default 20000. Between two"
         " polls nothing is read, so few are slow in catching up; of many, only the commit times are"
         " held in memory. A poll takes fewer where they are large: those of about 500,000 rows.",
-    ),
-]
-RowsPerTransactionOption = Annotated[
-    int,
-    Field(
+    )
+    rows_per_transaction: int = Field(
+        default=40_000,
         ge=1,
         le=10_000_000,
         description="Rows from which on a Kafka transaction is closed at the next end of a source"
         " transaction; 1 to 10000000, default 40000. A source transaction with more rows spans"
         " several. Fewer make brokers and readers work more in catching up; otherwise linger_ms"
         " closes it before.",
-    ),
-]
-MbPerTransactionOption = Annotated[
-    int,
-    Field(
+    )
+    mb_per_transaction: int = Field(
+        default=64,
         ge=1,
         le=10_000,
         description="The same in megabytes of events: whichever comes first; 1 to 10000, default"
         " 64. Readers of committed events wait for the whole of a Kafka transaction, and brokers"
         " abort one that takes longer than kafka.transaction_timeout_s.",
-    ),
-]
-MemoryMbOption = Annotated[
-    int,
-    Field(
+    )
+    memory_mb: int = Field(
+        default=256,
         ge=16,
         le=1_000_000,
         description="Megabytes for change rows in memory, however large their values are; 16 to"
@@ -58,35 +53,65 @@ MemoryMbOption = Annotated[
         " fewer rows where rows are large. Half is for events that wait to be sent. A page has at"
         " least one row, so a value must fit; the process takes about 100 MB beside it. Too low"
         " makes many round trips of tables with large values.",
-    ),
-]
-LingerMsOption = Annotated[
-    int,
-    Field(
+    )
+    linger_ms: int = Field(
+        default=150,
         ge=0,
         le=60_000,
         description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
         " 150. 0 commits every source transaction by itself, which loads the brokers. Where commits"
         " take long it waits longer while more is known to come: four times as long as the last"
         " one took, up to a second; and a second while a backlog is longer than a window.",
-    ),
-]
-PollIntervalMsOption = Annotated[
-    int,
-    Field(
+    )
+    poll_interval_ms: int = Field(
+        default=500,
         ge=1,
         le=600_000,
         description="Longest pause between two polls, in milliseconds; 1 to 600000, default 500."
         " Behind news it is 10 ms, and grows by half with each poll that finds none. It adds to the"
         " capture job's own interval (5 s by default).",
-    ),
-]
-HeartbeatSOption = Annotated[
-    float,
-    Field(
+    )
+    heartbeat_s: float = Field(
+        default=10.0,
         ge=0.1,
         le=3600.0,
         description="Seconds between progress records of an idle publisher; 0.1 to 3600, default"
         " 10. They keep the lag known and let a fenced publisher notice it.",
-    ),
-]
+    )
+    capture_stall_s: float = Field(
+        default=60.0,
+        ge=1.0,
+        le=86_400.0,
+        description="Age of the newest log scan session, in seconds, from which on the capture"
+        " job counts as stopped; 1 to 86400, default 60.",
+    )
+    retry_backoff_max_s: float = Field(
+        default=30.0,
+        ge=0.01,
+        le=3600.0,
+        description="Longest pause between attempts while a part is unavailable, in seconds; 0.01"
+        " to 3600, default 30; pauses start at 0.25 and double.",
+    )
+    pause_max_h: float = Field(
+        default=24.0,
+        ge=0.001,
+        le=8760.0,
+        description="Hours after which a pause of the publisher (tailrace pause) ends by itself;"
+        " 0.001 to 8760, default 24. Keep it below the retention of the change tables (72 hours by"
+        " default): what cleanup takes before it is published is lost to the stream.",
+    )
+
+    @property
+    def pages_bytes(self) -> int:
+        """What the pages of all capture instances together may take in memory."""
+        return self.memory_mb * 1_000_000 // 2
+
+    @property
+    def queue_bytes(self) -> int:
+        """What the events that wait to be sent may take in memory."""
+        return self.memory_mb * 1_000_000 - self.pages_bytes
+
+    @property
+    def bytes_per_transaction(self) -> int:
+        """The option mb_per_transaction in bytes."""
+        return self.mb_per_transaction * 1_000_000

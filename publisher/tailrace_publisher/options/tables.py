@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated
 
 from pydantic import Field
 
@@ -38,20 +37,6 @@ class CapturedTables(TableSelection):
     def plain_names(self) -> list[str]:
         """The include patterns that name one table: those tables must be captured."""
         return list(filter(is_plain_name, self.include))
-
-
-TopicNamesOption = Annotated[
-    dict[str, str],
-    Field(
-        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
-        " the names of these tables' topics, e.g. '{prefix}.{schema}.{table}'; the first pattern"
-        " that matches counts; default '{prefix}.{database}.{schema}.{table}'. A name begins with"
-        " {prefix} and tells its table: it has {schema} and {table}, unless the pattern is one"
-        " table's name ('dbo\\.orders') or begins with a schema's ('dbo\\..*'). Two tables in one"
-        " topic are refused. The sink reads the default names only. Another name than before"
-        " begins an empty topic: its table stops until tailrace snapshot.",
-    ),
-]
 
 
 def templates_of(names: Mapping[str, str]) -> tuple[TopicTemplate, ...]:

@@ -14,28 +14,12 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.options.endpoint import EndpointOptions
-from tailrace_service.options.sections import (
-    TableSelection,
-    problems,
-)
+from tailrace_service.options.sections import TableSelection, problems
 from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
-from tailrace_sink.options.batch_options import (
-    Bound,
-    BytesPerBatchOption,
-    ChangesPerBatchOption,
-    LocalBytesMaxOption,
-    LocalChangesMaxOption,
-)
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.kafka_options import KafkaConfig
-from tailrace_sink.options.table_options import (
-    ClusterByOption,
-    PartitionByOption,
-    Profile,
-    ProfileOption,
-    RewriteBelowBytesOption,
-)
 
 
 class DeleteMode(StrEnum):
@@ -51,6 +35,13 @@ class BadRecords(StrEnum):
     STOP_TABLE = "stop-table"
     DEAD_LETTER = "dead-letter"
     FAIL = "fail"
+
+
+class Profile(StrEnum):
+    """Goal of the layout: speed, or readers that know few features of Delta."""
+
+    FAST = "fast"
+    COMPATIBLE = "compatible"
 
 
 def dead_letters_path(lake: str) -> str:
@@ -102,10 +93,38 @@ class SinkConfig(EndpointOptions):
         " If records are missing, or are not those that the publisher counted, the table stops"
         " under dead-letter too.",
     )
-    changes_per_batch: ChangesPerBatchOption = 1_000_000
-    bytes_per_batch: BytesPerBatchOption = 1024 * 1024 * 1024
-    local_changes_max: LocalChangesMaxOption = 5_000
-    local_bytes_max: LocalBytesMaxOption = 32 * 1024 * 1024
+    changes_per_batch: int = Field(
+        default=1_000_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Changes after which a cut of the log and a batch of the tables end, at the"
+        " next closed LSN; 1 to 1000000000, default 1000000. Lower: more and smaller commits."
+        " Higher: a larger shuffle on the executors' disks. A batch that has started keeps the"
+        " bound with which it was planned.",
+    )
+    bytes_per_batch: int = Field(
+        default=1024 * 1024 * 1024,
+        ge=1,
+        le=1024**4,
+        description="The same in bytes of values, by the publisher's ledger; 1 to 1099511627776 (1"
+        " TiB), default 1073741824 (1 GiB). A larger transaction is applied as a whole, table by"
+        " table, on the executors' disks. A larger snapshot is applied in parts.",
+    )
+    local_changes_max: int = Field(
+        default=5_000,
+        ge=0,
+        le=1_000_000,
+        description="Changes of a batch up to which all tables are read at once, through the"
+        " driver; 0 to 1000000, default 5000. Larger batches are read table by table. Lower: small"
+        " batches take longer. Higher: more memory of the driver.",
+    )
+    local_bytes_max: int = Field(
+        default=32 * 1024 * 1024,
+        ge=0,
+        le=1024 * 1024 * 1024,
+        description="The same in bytes of values; 0 to 1073741824 (1 GiB), default 33554432 (32"
+        " MiB). The driver holds several copies at once.",
+    )
     request_snapshots: bool = Field(
         default=True,
         description="Request a new snapshot from the publisher, through the signals topic, for a"
@@ -143,10 +162,32 @@ class SinkConfig(EndpointOptions):
         " retained three times as long, the lake's log one day longer. Existing tables get a"
         " changed value when the sink starts.",
     )
-    partition_by: PartitionByOption = Field(default_factory=dict)
-    cluster_by: ClusterByOption = Field(default_factory=dict)
-    profile: ProfileOption = Profile.FAST
-    rewrite_below_bytes: RewriteBelowBytesOption = 131_072
+    partition_by: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="schema.table to the columns a new lake table is partitioned by.",
+    )
+    cluster_by: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="schema.table to the columns a new lake table is clustered by (liquid"
+        " clustering, at most four; takes effect with OPTIMIZE).",
+    )
+    profile: Profile = Field(
+        default=Profile.FAST,
+        description="fast (default): new tables have deletion vectors, so a change does not rewrite"
+        " files. Column mapping or type widening is added when a rename, a name that Parquet does"
+        " not allow, or a wider type needs it. compatible: none of the three, for readers that do"
+        " not know them. A table whose source needs one stops until a new snapshot replaces it."
+        " docs/readers.md lists which reader opens what.",
+    )
+    rewrite_below_bytes: int = Field(
+        default=131_072,
+        ge=0,
+        le=1_073_741_824,
+        description="Size of a table up to which files with changed rows are rewritten, even with"
+        " deletion vectors. Of a larger table only the smallest such files are rewritten, together"
+        " up to this size. 0 to 1073741824 (1 GiB), default 131072 (128 KiB). Lower: more small"
+        " files. Higher: each retained version is a larger copy. 0 always uses deletion vectors.",
+    )
     table_properties: dict[str, str] = Field(
         default_factory=dict, description="Further properties of new lake tables."
     )

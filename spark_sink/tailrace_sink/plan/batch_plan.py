@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.range_sorter import RangeSorter

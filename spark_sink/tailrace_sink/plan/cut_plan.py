@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.records.progress import PartitionProgress
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.sink_state import ShardPosition, SinkState

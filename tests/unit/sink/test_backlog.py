@@ -17,7 +17,7 @@ from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tailrace_sink.kafka.progress_topic import SliceSize, fitting
 from tailrace_sink.log.progress_feed import Feed
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.cut_plan import plan_cut
 from tailrace_sink.plan.log_state import Logged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.cut_plan import LogCut, Named, plan_cut
 from tailrace_sink.plan.log_state import LogState, Mark

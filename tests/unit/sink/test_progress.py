@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.intake.expired_progress import begin_at
 from tailrace_sink.log.intent import plan_json, plan_of
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord

@@ -56,14 +56,14 @@ class EventOptions(Section):
         description="What becomes of text that holds half a surrogate pair, which SQL Server stores"
         " and no event can: fail (default) stops the table, naming column and position; replace"
         " puts U+FFFD in the place of each half; null publishes NULL instead of the value. The last"
-        " two are told once per column, and key columns stop their table whatever it says.",
+        " two are logged once for each column. A key column stops its table in every case.",
     )
     on_bad_event: OnBadEvent = Field(
         default=OnBadEvent.STOP_TABLE,
         description="What becomes of an event that cannot be published: a value that its column's"
         " type does not hold, or more bytes than the producer or the topic allows. stop-table"
-        " (default) stops its table, by name, and the others go on; fail ends the publisher, which"
-        " meets it again at each start; dead-letter goes on without the event and puts it into"
+        " (default) stops its table, by name, and the others continue; fail ends the publisher,"
+        " which meets it again at each start; dead-letter continues without it and puts it into"
         " <prefix>.dead_letters (one partition, kept for ever unless kafka.topic_settings say"
         " otherwise) in the same Kafka transaction: the topic and the lake lack a change then, and"
         " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
@@ -94,7 +94,7 @@ class EventOptions(Section):
         " __position, __unavailable and __ts_ms after its columns, as Debezium's"
         " ExtractNewRecordState makes it; cloudevents, a CloudEvent of structured mode with both"
         " images, as Debezium's CloudEventsConverter makes it, which needs serialization: json. The"
-        " sink reads debezium only. flat is not to be had with transaction_metadata. Another form"
+        " sink reads debezium only. flat cannot be combined with transaction_metadata. Another form"
         " than before is a new version of the topics' schemas, which no mode of compatibility but"
         " NONE allows; NONE is also what Apicurio has where nobody says otherwise, and both forms"
         " are in one topic then. Take another prefix.",
@@ -106,7 +106,7 @@ class EventOptions(Section):
         " with schemas.enable=false; connect_json, the same with Connect's schema in every record"
         " (schemas.enable=true); json_schema, Confluent's wire format with JSON, whose JSON Schema"
         " is in the registry. The registry has the versions' JSON Schema in all three. Progress,"
-        " checkpoint and the other topics beside the data stay Avro. The sink reads avro only. JSON"
+        " checkpoint and all topics without data stay Avro. The sink reads avro only. JSON"
         " costs time and bytes per event. Another serialization than before is a new version of the"
         " topics' schemas, to which the same applies as to another form: take another prefix.",
     )
@@ -119,8 +119,8 @@ class EventOptions(Section):
     )
     connect_types: bool = Field(
         default=False,
-        description="Have the Avro schemas tell Kafka Connect's AvroConverter what Avro's own types"
-        " do not: connect.name io.debezium.time.MicroTimestamp for datetime2, datetime and"
+        description="State in the Avro schemas, for Kafka Connect's AvroConverter, what Avro's own"
+        " types do not: connect.name io.debezium.time.MicroTimestamp for datetime2, datetime and"
         " smalldatetime, MicroTime for time, ZonedTimestamp for datetimeoffset,"
         " io.debezium.data.Xml and Json, connect.type int16 for tinyint and smallint; default"
         " false. It reads decimal and date without. The bytes of events are the same; each topic"
@@ -148,16 +148,16 @@ class EventOptions(Section):
         default=False,
         description="Publish DDL of published tables, and hand-overs to newer capture instances, to"
         " <prefix>.<database>.ddl (one partition): text, table, LSN, and the events' columns before"
-        " and after; default false. Each is out before the first event of its version, and in the"
-        " Kafka transaction that keeps that it is. What is before the LSN that a first start"
-        " begins with is not told.",
+        " and after; default false. Each record is published before the first event of its"
+        " version, in the Kafka transaction that also stores this fact. DDL before the LSN with"
+        " which a first start begins is not published.",
     )
     schema_compatibility: Compatibility | None = Field(
         default=None,
         description="Compatibility mode that the registry is given for the subjects of data topics,"
         " keys and values: NONE, BACKWARD, FORWARD, FULL, or one of the last three with"
         " _TRANSITIVE; default: the registry's own are left alone (Confluent's refuses what is not"
-        " BACKWARD, Apicurio's nothing, unless it was told). Columns that are added or"
+        " BACKWARD, Apicurio's nothing by default). Columns that are added or"
         " dropped are compatible in every mode; a type that changes mostly is in none but NONE: its"
         " table then stops, with the differences, before the first event of that version.",
     )

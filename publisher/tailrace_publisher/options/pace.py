@@ -51,7 +51,7 @@ class PaceOptions(Section):
         description="Megabytes for change rows in memory, however large their values are; 16 to"
         " 1000000, default 256. Half is for the pages of all capture instances together: they get"
         " fewer rows where rows are large. Half is for events that wait to be sent. A page has at"
-        " least one row, so a value must fit; the process takes about 100 MB beside it. Too low"
+        " least one row, so a value must fit; the process takes about 100 MB more. Too low"
         " makes many round trips of tables with large values.",
     )
     linger_ms: int = Field(
@@ -59,7 +59,7 @@ class PaceOptions(Section):
         ge=0,
         le=60_000,
         description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
-        " 150. 0 commits every source transaction by itself, which loads the brokers. Where commits"
+        " 150. 0 commits every source transaction alone, which loads the brokers. Where commits"
         " take long it waits longer while more is known to come: four times as long as the last"
         " one took, up to a second; and a second while a backlog is longer than a window.",
     )
@@ -68,7 +68,7 @@ class PaceOptions(Section):
         ge=1,
         le=600_000,
         description="Longest pause between two polls, in milliseconds; 1 to 600000, default 500."
-        " Behind news it is 10 ms, and grows by half with each poll that finds none. It adds to the"
+        " After news it is 10 ms, and grows by half with each poll that finds none. It adds to the"
         " capture job's own interval (5 s by default).",
     )
     heartbeat_s: float = Field(
@@ -96,19 +96,20 @@ class PaceOptions(Section):
         default=24.0,
         ge=0.001,
         le=8760.0,
-        description="Hours after which a pause of the publisher (tailrace pause) ends by itself;"
-        " 0.001 to 8760, default 24. Keep it below the retention of the change tables (72 hours by"
-        " default): what cleanup takes before it is published is lost to the stream.",
+        description="Hours after which a pause of the publisher (tailrace pause) ends"
+        " automatically; 0.001 to 8760, default 24. Keep it below the retention of the change"
+        " tables (72 hours by default): what cleanup takes before it is published is lost to the"
+        " stream.",
     )
 
     @property
     def pages_bytes(self) -> int:
-        """What the pages of all capture instances together may take in memory."""
+        """What the pages of all capture instances together may occupy in memory."""
         return self.memory_mb * 1_000_000 // 2
 
     @property
     def queue_bytes(self) -> int:
-        """What the events that wait to be sent may take in memory."""
+        """What the events that wait to be sent may occupy in memory."""
         return self.memory_mb * 1_000_000 - self.pages_bytes
 
     @property

@@ -63,6 +63,7 @@ class SharingPublisher:
         self._map = wanted_map(runtime.config)
         self._taken: dict[int, _Taken] = {}
         self._unknown: list[int] = []
+        self._backoff = Backoff(runtime.config.retry_backoff_max_s)
         self.board = ShardBoard(runtime)
         self.metrics: Collector = self.board.metrics
 
@@ -73,7 +74,6 @@ class SharingPublisher:
             PublisherError: what waiting does not cure, of all shards that are here.
         """
         config, stop = self._runtime.config, self._runtime.stop
-        backoff = Backoff(config.retry_backoff_max_s)
         while not stop.is_set():
             try:
                 self._map = agreed_map(config, self._runtime.ports)
@@ -84,7 +84,7 @@ class SharingPublisher:
                     raise
                 self.board.failed(error)
                 _log.warning("retrying", error=type(error).__name__, reason=str(error))
-                self._runtime.clock.wait(backoff.next_s(), stop)
+                self._runtime.clock.wait(self._backoff.next_s(), stop)
             else:
                 return
 
@@ -144,6 +144,8 @@ class SharingPublisher:
     def _stepped(self, number: int, runs: Supervised, step: Step) -> None:
         if attempts := runs.recovered_after(step):
             _log.info("shard_resumed", shard=number, attempts=attempts)
+        if step in {Step.COMMITTED, Step.HEARTBEAT}:  # joining proves nothing: every start joins
+            self._backoff.reset()
         self._runtime.on_step(step)
 
     def _leave(self, numbers: Sequence[int]) -> None:

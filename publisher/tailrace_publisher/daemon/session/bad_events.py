@@ -1,4 +1,4 @@
-"""Events that go to the dead letters: what is put aside for its size, and what is told of all."""
+"""Events that become dead letters: those that are too large, and the log and count of all."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.records.dead_letters import DeadLetter
 
 _NUMBERS_BYTES: Final = 200
-"""What the numbers of an event in its transaction add to it, generously."""
+"""Upper bound for the bytes that an event's numbers in its transaction add to it."""
 _ADD_NOTHING: Final = frozenset({Operation.READ, Operation.INSERT})
 
 _log = structlog.get_logger(__name__)
 
 
 class BadEvents:
-    """Dead letters on their way; does nothing where the option is another.
+    """Dead letters about to be sent; does nothing if the option has another value.
 
     Args:
         runtime: with the option on_bad_event.
-        delivery: knows how large an event may be.
-        state: keeps which tables lack changes.
+        delivery: knows the largest possible event.
+        state: stores which tables lack changes.
     """
 
     def __init__(self, runtime: Runtime, delivery: KafkaDelivery, state: PublisherState) -> None:
@@ -42,7 +42,7 @@ class BadEvents:
         self._told: set[tuple[str, str, str]] = set()
 
     def without_too_large(self, part: EncodedRows) -> EncodedRows:
-        """Put aside what is larger than a message may be, before it is numbered or counted."""
+        """Turn events that exceed the message limit into letters, before events are numbered."""
         if not self._is_wanted or not len(part):
             return part
         most = self._delivery.largest_event(part.topic) - _NUMBERS_BYTES
@@ -57,10 +57,10 @@ class BadEvents:
         return part.with_letters(letters) if letters else part
 
     def note(self, part: EncodedRows) -> EncodedRows:
-        """What is sent of a part, with what the table's events lack by now.
+        """Return the part to send, marked if the table's events lack changes by now.
 
-        A delete, or an update that might have changed its key, is missing where readers could take
-        the counts by operation for all that happened to the table: the counts are left out.
+        If a delete is missing, or an update that may have changed its key, the counts by operation
+        are left out. Otherwise readers would take them for everything that happened to the table.
         """
         if not self._is_wanted and not self._state.lacks_changes(part.table):
             return part
@@ -74,7 +74,7 @@ class BadEvents:
         return part
 
     def committed(self) -> None:
-        """Count what is out."""
+        """Count what is published."""
         for table, count in self._uncounted.items():
             self._metrics.dead_letters.labels(table=table).inc(count)
         self._uncounted.clear()
@@ -91,7 +91,7 @@ class BadEvents:
             position=str(letter.position),
             error=letter.error,
             reason=letter.reason,
-            effect="the topic lacks this change; further ones like it are counted and not told",
+            effect="the topic lacks this change; further ones like it are counted, not logged",
         )
         self._metrics.failed(letter.error, letter.reason, letter.table)
 

@@ -1,4 +1,4 @@
-"""Watching the capture job: without it, silence would look like a quiet database."""
+"""The watch over the capture job: without it, a stopped job would look like a quiet database."""
 
 from __future__ import annotations
 
@@ -23,19 +23,17 @@ from tailrace_publisher.source.log.scan_sessions import (
 from tailrace_schemas.position.lsn import Lsn
 
 _MARKS_MAX = 1000
-"""Looks that are kept until the capture process has reached their end of the log."""
+"""Ends of the log to remember until the capture process has reached them."""
 
 _log = structlog.get_logger(__name__)
 
 
 class CaptureWatch:
-    """Knows up to when the log was scanned; warns when it has not been for some time.
+    """The time up to which the log was scanned; warns if it was not scanned for some time.
 
     Args:
-        connection: where to ask; the one that the polls use, because what is seen here is told of
-            their results.
-        stall_s: age of the newest scan session from which on the job counts as stopped, seconds.
-        metrics: takes age, latency and backlog.
+        connection: the one that the polls use. This watch qualifies their results.
+        stall_s: age in seconds from which on the newest scan session counts as stopped.
     """
 
     def __init__(self, connection: Connection, stall_s: float, metrics: Metrics) -> None:
@@ -52,11 +50,11 @@ class CaptureWatch:
         self._is_stalled = False
 
     def look(self) -> datetime | None:
-        """Look at the scan sessions; warn once per stall.
+        """Check the scan sessions; warn once per stall.
 
         Returns:
-            The moment up to which everything committed is in the change tables for whoever reads
-            them from now on, server's local time; None when that is not known.
+            The moment up to which every later reader of the change tables finds everything that was
+            committed, server's local time; None if unknown.
 
         Raises:
             SourceError: the server did not answer.
@@ -72,8 +70,8 @@ class CaptureWatch:
             self._metrics.log_backlog_bytes.set(math.nan)
             _log.warning(
                 "capture_job_not_visible",
-                effect="a stopped capture job cannot be told from a quiet database, and how far"
-                " the changes are complete is known from their commit times only",
+                effect="a stopped capture job looks like a quiet database, and only commit times"
+                " show up to when the changes are complete",
                 fix="GRANT VIEW DATABASE STATE to the login",
                 reason=str(error),
             )
@@ -85,17 +83,17 @@ class CaptureWatch:
         known_by_lsn = self._captured_by_lsn(sessions)
         known = captured_until(sessions, self._maxtrans.read(), self._before)
         if self._is_waiting_possible():
-            # A readable secondary's own log ends before the primary's does: nothing is claimed.
+            # A readable secondary's log ends before the primary's, so it proves nothing.
             known = None if self._is_at_secondary() else known_by_lsn
         self._before = sessions
-        # A clock that was set back says so by times that are to come.
+        # After the clock was set back, earlier sessions have times in the future.
         return None if known is None or known > sessions.moment else known
 
     def _captured_by_lsn(self, sessions: Sessions) -> datetime | None:
-        """The newest look whose end of the log the capture process has reached; counts the backlog.
+        """Return the newest moment whose end of the log the capture process has reached.
 
-        The log's end is asked for behind the clock: everything committed before the moment is
-        below it.
+        Also measures the backlog. The log's end is read after the clock, so everything that was
+        committed before the moment is below that end.
         """
         self._metrics.log_backlog_bytes.set(math.nan)
         end = self._log_ends.read()
@@ -114,7 +112,10 @@ class CaptureWatch:
         return self._waits_for_replicas
 
     def _is_at_secondary(self) -> bool:
-        """Asked once: a replica that changes its role ends its connections."""
+        """Return whether the server is a secondary.
+
+        One query is enough: a replica that changes its role ends its connections.
+        """
         if self._is_secondary is None:
             self._is_secondary = is_read_only(self._connection)
         return self._is_secondary
@@ -135,9 +136,9 @@ class CaptureWatch:
 
 
 def scan_age_s(sessions: Sessions) -> float:
-    """Seconds since the newest session ended; 0 while it runs, infinite when there is none.
+    """Return the seconds since the newest session ended; 0 while it runs, infinite without one.
 
-    It tells whether the job runs, not how far it is.
+    This shows whether the job runs, not how far it is.
     """
     if not sessions.newest_first:
         return math.inf
@@ -148,10 +149,10 @@ def scan_age_s(sessions: Sessions) -> float:
 
 
 def latency_s(sessions: Sessions) -> float:
-    """Seconds by which the capture process is behind the log, as far as its sessions tell.
+    """Return the seconds by which the capture process lags the log, as its sessions show it.
 
-    That of the newest session that ended, 0 when it found nothing; a session that runs longer than
-    that is behind by the time it has run.
+    This is the latency of the newest finished session, 0 if it found nothing. If the running
+    session has run longer than that, it is the time it has run.
     """
     finished = next((s for s in sessions.newest_first if s.end_time is not None), None)
     latency = math.nan if finished is None else float(finished.latency_s)

@@ -11,20 +11,19 @@ _WAIT_MAX_S: Final = 1.0
 
 
 class CommitPace:
-    """Says when a transaction that holds rows has waited for long enough.
+    """Decides when a transaction that holds rows has waited long enough.
 
-    A commit takes the brokers longer the more partitions it is of, and while it is waited for
-    nothing is sent. So at most a fifth of the time goes to commits, but where that would make a
-    transaction wait for longer than a second. It waits that second where there is a backlog of more
-    than a window: few and large transactions take half of the brokers' time, and none of their rows
-    is news. Without a linger time it waits for nothing.
+    A commit takes longer the more partitions it has, and nothing is sent while it runs. So a
+    transaction stays open four times as long as a commit takes, but at most one second. Commits
+    then take at most a fifth of the time. With a backlog of more than a window it waits the whole
+    second. Few large transactions take half of the brokers' time, and their rows are late anyway.
+    Without a linger time it never waits.
 
     Args:
-        linger_s: how long a transaction waits in any case.
-        monotonic: the clock.
+        linger_s: shortest wait of a transaction.
 
     Attributes:
-        is_behind: whether more is known to come than is being read.
+        is_behind: whether more is waiting at the source than is being read.
     """
 
     def __init__(self, linger_s: float, monotonic: Callable[[], float]) -> None:
@@ -35,18 +34,18 @@ class CommitPace:
         self.is_behind = False
 
     def opened(self) -> None:
-        """The first rows of a transaction are sent."""
+        """Note that the first rows of a transaction are sent."""
         self._opened_at = self._monotonic()
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Within, a transaction is committed."""
+        """Measure how long the commit within takes."""
         began = self._monotonic()
         yield
         self._took_s = self._monotonic() - began
 
     def is_due(self) -> bool:
-        """Whether to commit though there may be more rows."""
+        """Return whether to commit even if more rows may come."""
         wait_s = self._linger_s
         if wait_s:
             longer_s = _WAIT_MAX_S if self.is_behind else min(_WORTH * self._took_s, _WAIT_MAX_S)

@@ -1,4 +1,4 @@
-"""Decides where Kafka transactions end, and commits them with the state that they make true."""
+"""Decide where Kafka transactions end, and commit them with the state that they make true."""
 
 from __future__ import annotations
 
@@ -26,29 +26,24 @@ from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 _END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
 _OF_TIMEOUT: Final = 1 / 3
-"""Age of a Kafka transaction, as a part of the brokers' limit, at which it is committed anywhere.
-The rest is for what is sent next and for the commit."""
+"""Share of the brokers' limit: a Kafka transaction of this age is committed at any position.
+The rest of the limit is for the next rows and for the commit."""
 
 
 class Committer:
-    """Sends blocks in Kafka transactions that end where source transactions end.
+    """Kafka transactions that end where source transactions end.
 
-    A Kafka transaction is closed at the first end of a source transaction once it holds
-    ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old (older
-    where commits take long, or where there is more than a window to come). Only a source
-    transaction that has more than that, or is read so slowly that the brokers would abort the Kafka
-    transaction for its age, spans several: those before its last one repeat the last closed LSN.
+    A Kafka transaction is committed at the first end of a source transaction once it holds
+    ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old. It
+    may grow older if commits take long, or if more than one window is waiting.
+
+    A source transaction spans several Kafka transactions only in two cases. It has more rows or
+    bytes than that, or it is read so slowly that the brokers would abort the Kafka transaction for
+    its age. All of these but the last one repeat the last closed LSN.
 
     Args:
-        runtime: with the options rows_per_transaction, mb_per_transaction, linger_ms and
-            transaction_metadata.
-        delivery: takes the rows.
-        state: keeps the position.
-        out_of_cut: the tables that are not part of the cut.
-        fencing: given the database's record of each transaction before and behind its commit.
-
-    Attributes:
-        state: what is out.
+        out_of_cut: returns the tables that are not part of the cut.
+        fencing: receives the database's record of each transaction before and after its commit.
     """
 
     def __init__(
@@ -98,12 +93,11 @@ class Committer:
         *,
         is_last: bool = True,
     ) -> None:
-        """Make a window's commits known, before the blocks that need them.
+        """Add a window's commits, before the blocks that need them.
 
         Args:
-            commit_ms: their times, milliseconds UTC, by the bytes of the commit LSN.
-            commits: the commits, in order.
-            is_last: whether nothing behind the window was known when it was planned.
+            commit_ms: commit times, milliseconds UTC, by the bytes of the commit LSN.
+            is_last: whether no later commits were known when the window was planned.
         """
         self._note_commit(self.state.position.commit_lsn)  # the new window does not know it
         self._pace.is_behind = not is_last
@@ -112,7 +106,7 @@ class Committer:
         self._traces.planned()
 
     def add(self, block: Block) -> None:
-        """Send a block, committing wherever a transaction is due."""
+        """Send a block; commit at each place where a transaction is due."""
         parts = [self._bad.without_too_large(part) for part in block.parts]
         while parts:
             frontier = block.frontier
@@ -139,11 +133,12 @@ class Committer:
             parts = behind
 
     def pass_to(self, lsn: Lsn, *, is_last: bool) -> None:
-        """Move to the end of a window: nothing else is up to it.
+        """Move to the end of a window, after all of its blocks.
 
         Args:
             lsn: last commit of the window.
-            is_last: whether we have caught up, so that waiting for more rows makes no sense.
+            is_last: whether the publisher has caught up, so that there are no further rows to wait
+                for.
         """
         self.state.position = ChangePosition.end_of(lsn)
         self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
@@ -156,15 +151,15 @@ class Committer:
             self._commit_if_due()
 
     def add_snapshot(self, parts: Iterable[EncodedRows]) -> None:
-        """Send snapshot rows that are current at the closed position; commit follows."""
+        """Send snapshot rows that are current at the closed position; a commit must follow."""
         self._send(self._bad.without_too_large(part) for part in parts)
 
     def heartbeat(self, known_ms: int | None) -> None:
-        """Commit a progress record though there may be no rows.
+        """Commit a progress record, even without rows.
 
         Args:
-            known_ms: time up to which it is known that nothing newer was committed at the source,
-                milliseconds UTC; None when more is known to come.
+            known_ms: time up to which the source is known to have committed nothing newer,
+                milliseconds UTC; None if more is known to come.
         """
         if not is_closed(self.state.position):
             return
@@ -173,34 +168,34 @@ class Committer:
         self.commit()
 
     def announce_snapshots(self) -> None:
-        """Name every table that is not part of the cut, before the first row of its snapshot.
+        """Commit the names of tables outside the cut before the first row of their snapshots.
 
-        A reader takes what a table brings from there on for the whole of it.
+        Readers take a table's events after that record for the whole table.
         """
         named = self._out_of_cut()
         if named.again or not self._announced.issuperset(named.topics):
             self.heartbeat(None)
 
     def begin(self) -> None:
-        """Write what a start has decided before anything else can fail.
+        """Commit what a start has decided before anything else can fail.
 
-        Inside a source transaction, too, when a table has moved: a start that ends before it
-        closes the transaction would forget it, and decide it again.
+        If a table's state changed, this commits inside a source transaction, too. A start that
+        ended before the end of that source transaction would forget its decision and decide again.
         """
         if is_closed(self.state.position) or self.state.has_moved:
             self.commit()
 
     def finish(self) -> None:
-        """Commit what was sent, before a clean stop or a look at the catalog.
+        """Commit what was sent, before a clean stop or a refresh of the catalog.
 
-        It is whole up to the position. A table that then begins anew has nothing in the transaction
-        that names it but what is of its new beginning.
+        The transaction is complete up to the position. If a table then restarts, the transaction
+        that names it holds only events of its restart.
         """
         if self._delivery.rows_in_transaction:
             self.commit()
 
     def commit_if_old(self, ahead_s: float = 0.0) -> None:
-        """Commit, also inside a source transaction, before the brokers abort for age.
+        """Commit, also inside a source transaction, before the brokers abort the transaction.
 
         Args:
             ahead_s: seconds that pass before the next call.
@@ -263,13 +258,13 @@ class Committer:
         self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)
 
     def _note_commit(self, lsn: Lsn) -> None:
-        """Keep the commit at the position, by which the database will be known again."""
+        """Store the commit at the position; a later start recognises the database by it."""
         if self.state.commit is not None and self.state.commit.commit_lsn == lsn:
             return
         self.state.commit = self._commits.at(lsn)
 
     def _numbered(self, parts: list[EncodedRows], *, ends: bool) -> list[EncodedRows]:
-        """The events with their numbers in their transactions, where that is wanted."""
+        """Return the events with their numbers in their transactions, if the options want them."""
         if self._numbers is None:
             return parts
         parts, boundaries = self._numbers.number(parts, self._times, ends=ends)
@@ -305,7 +300,7 @@ class Committer:
             self.commit_if_old()
 
     def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
-        """The source transaction continues: commit inside it when it fills one, or takes long."""
+        """Advance inside a source transaction; commit if the Kafka transaction is full or old."""
         self.state.position = ChangePosition.from_bytes(frontier)
         lsn = frontier[:LSN_BYTES]
         starts = [bisect_left(part.positions, lsn) for part in parts]
@@ -321,12 +316,11 @@ class Committer:
 
 
 def _commit_lsn_that_fills(parts: list[EncodedRows], room: int, space: int) -> bytes | None:
-    """Commit LSN of the event that fills a Kafka transaction; None when there is room for all.
+    """Return the commit LSN of the event that fills a Kafka transaction; None if all fit.
 
     Args:
-        parts: events of one block.
-        room: number of events that it still takes, at least 1.
-        space: bytes of values that it still takes, at least 1.
+        room: number of events that still fit, at least 1.
+        space: bytes of values that still fit, at least 1.
     """
     if sum(map(len, parts)) <= room and sum(part.size for part in parts) <= space:
         return None

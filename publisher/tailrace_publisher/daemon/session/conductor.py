@@ -1,4 +1,4 @@
-"""The conductor: one life after another, with growing pauses while a part is unavailable."""
+"""The conductor: one session after another, with growing pauses while a system is unavailable."""
 
 from __future__ import annotations
 
@@ -33,20 +33,12 @@ from tailrace_service.registry.client import RegistryError
 _log = structlog.get_logger(__name__)
 
 _FOREIGN_TRIES = 3
-"""How often in a row foreign records abort a table's transaction before they stop the table."""
+"""Consecutive transactions that foreign records may abort before they stop the table."""
 _BEGUN_DEADLINE_S = 10.0
 
 
 class Conductor:
-    """Lives one session after another.
-
-    Args:
-        runtime: what all parts share.
-
-    Attributes:
-        board: what it tells of itself.
-        metrics: its counts.
-    """
+    """The loop that runs one session after another."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._outer = runtime
@@ -69,7 +61,7 @@ class Conductor:
         """Publish until the stop is set, or until nothing more is wanted.
 
         Raises:
-            PublisherError: what waiting does not cure.
+            PublisherError: an error that waiting does not cure.
         """
         while not self._runtime.stop.is_set():
             try:
@@ -95,10 +87,10 @@ class Conductor:
                 return
 
     def _note_failed(self, error: TableFailed) -> None:
-        """Note a table that the next life begins without.
+        """Note a table that the next session starts without.
 
         Raises:
-            TableFailed: no life helps.
+            TableFailed: no further session helps.
         """
         if isinstance(error.cause, ForeignRecords) and self._is_tried_again(error.table):
             self._wait(error.cause)
@@ -112,7 +104,7 @@ class Conductor:
             self._wait(error)
 
     def _is_tried_again(self, table: TableName) -> bool:
-        """Whether foreign records in a table's topic were not met often enough to stop it."""
+        """Return whether foreign records in a table's topic were too rare to stop it."""
         self._foreign[table] += 1
         return self._foreign[table] < _FOREIGN_TRIES
 
@@ -127,10 +119,10 @@ class Conductor:
         self._outer.on_step(step)
 
     def _may_heal(self, error: PublisherError | RegistryError) -> bool:
-        """Whether the source has answered before, and may do so again.
+        """Return whether the source has answered before, so that it may answer again.
 
-        At a first start the same error says that the configuration is wrong. While Kafka cannot
-        tell which of them this is, both are waited for: it may be a whole site that starts again.
+        At a first start the same error shows a wrong configuration. While Kafka cannot say which of
+        the two it is, the publisher waits for both: a whole site may be starting again.
         """
         if isinstance(error, RegistryError) or not error.may_heal:
             return False

@@ -1,4 +1,4 @@
-"""How long the publisher waits for what may heal, where that is bounded."""
+"""How long the publisher waits for an error to heal, if that is bounded."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class Patience:
-    """Counts from the first time that something is met until it is over.
+    """The time since an error first occurred.
 
     Args:
-        clock: seconds of a clock that only goes forward.
+        clock: returns seconds of a monotonic clock.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -17,10 +17,10 @@ class Patience:
         self._since: float | None = None
 
     def has_ended(self, longest_s: float | None) -> bool:
-        """Whether it has been met for too long.
+        """Return whether the error has lasted too long.
 
         Args:
-            longest_s: how long it may be; None for ever, which is not counted.
+            longest_s: how long it may last; None means for ever, and is not counted.
         """
         if longest_s is None:
             return False
@@ -30,5 +30,5 @@ class Patience:
         return now - self._since > longest_s
 
     def renew(self) -> None:
-        """It is over."""
+        """Forget the error: it is over."""
         self._since = None

@@ -1,4 +1,4 @@
-"""Tells what changes in the columns of published tables, before the first event of it."""
+"""Publication of schema changes, before the first event with the new columns."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from tailrace_schemas.records.schema_changes import SchemaChange
 
 
 class SchemaChanges:
-    """Sends what the catalog says anew, once.
+    """Sends what changed in the catalog, once.
 
-    No window is published before the catalog is known as it was behind the window's end. So what is
-    sent when the catalog was read goes before the events that it speaks of; up to where it is out
-    is in the checkpoint, committed with it.
+    No window is published before the catalog was read after the window's end. So a schema change
+    that is sent after the catalog was read precedes its events. The checkpoint, committed with the
+    records, stores up to which LSN they are published.
 
     Args:
-        control: where DDL is asked for.
-        tables: what is published.
-        delivery: takes the records.
-        state: keeps up to where they are out.
+        control: connection for reading DDL.
+        state: stores up to which LSN they are published.
         time: the server's local time.
     """
 
@@ -49,15 +47,15 @@ class SchemaChanges:
         self._looked = 0
 
     def announce(self) -> None:
-        """Send what is new since the catalog was read last.
+        """Send what is new since the catalog was last read.
 
         Raises:
-            SourceError, DeliveryError: a part did not answer or refused.
+            SourceError, DeliveryError: a system did not answer, or refused.
         """
         if self._looked == self._tables.refreshed:
             return
         known = self._state.announced_lsn
-        if known is None:  # what is before a first start is nothing new
+        if known is None:  # changes before a first start are not new
             known = self._state.announced_lsn = self._state.out
         found = sorted(
             [*self._by_ddl(known), *self._by_hand_over(known)],

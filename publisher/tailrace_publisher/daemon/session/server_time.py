@@ -1,4 +1,4 @@
-"""The source's local time, in which it tells commits, against UTC."""
+"""The source's local time, which its commit times are in, and its offset from UTC."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ _REFRESH_S: Final = 600.0
 
 
 class ServerTime:
-    """What the source's local time is in UTC.
+    """The offset of the source's local time from UTC.
 
     Args:
-        connection: where to ask.
-        clock: when to ask again.
-        configured: the option source.time_zone.
+        configured: value of the option source.time_zone.
 
     Attributes:
-        zone: name of the server's time zone; None where it does not tell.
+        zone: name of the server's time zone; None if the server does not show it.
         utc_offset_minutes: how far its local time is ahead of UTC now.
 
     Raises:
@@ -36,7 +34,7 @@ class ServerTime:
         self._read_at = clock.monotonic()
 
     def refresh(self) -> None:
-        """Ask again when it is time.
+        """Read the offset again if the last reading is too old.
 
         Raises:
             SourceError: the server did not answer.

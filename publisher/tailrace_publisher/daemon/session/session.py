@@ -1,13 +1,13 @@
-"""One life of the publisher, from the first poll to the first error or the stop.
+"""One session of the publisher, from the first poll to the first error or the stop.
 
-``wiring`` makes what it is made of: it checks the source, fences the producer before us, reads the
-checkpoint to its true end. Nothing is carried from one life to the next but what Kafka holds, so an
-error at any point costs a restart of this and no thought about what was half done.
+``wiring`` creates its parts: it checks the source, fences the earlier producer, and reads the
+checkpoint to its true end. A session passes nothing to the next one except through Kafka. So an
+error at any point costs a restart of the session, and no half-done work has to be undone.
 
-Two errors do not end it. A restart of a thousand tables takes ten seconds, and they are the ones
-that a healthy source brings: one table cannot go on, or a statement lost against others each time
-that it was sent. Both come while rows are read, never between two rows that are sent: the position
-says what was. So that is committed, and the next poll continues there.
+Two errors do not end a session, because a restart with a thousand tables takes ten seconds and a
+healthy source raises both. One table cannot continue, or a statement repeatedly lost against other
+statements. Both occur while rows are read, never between two rows that are sent, and the position
+says which rows were sent. So the session commits those, and the next poll continues there.
 """
 
 from __future__ import annotations
@@ -39,26 +39,20 @@ from tailrace_service.backoff import Backoff
 _log = structlog.get_logger(__name__)
 
 _FAILURES_MAX: Final = 3
-"""Polls in a row that may fail for a busy source before new connections are tried."""
+"""Consecutive polls that may fail for a busy source before new connections are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """What a session conducts; each part is ready.
+    """The parts of a session, each ready.
 
     Attributes:
-        time: the server's local time.
-        tables: what is published.
         stream: publishes windows of changes.
-        committer: commits what was sent.
-        snapshots: publishes tables that are read anew.
-        modes: says which are, and whether they are all that is wanted.
-        changes: tells what changes in the columns; None where that is not wanted.
-        signals: what operators ask for.
-        pause: of the publisher as a whole.
+        snapshots: publishes the rows of snapshots.
+        modes: requests the snapshots of the configured mode, and knows when they are all done.
+        changes: publishes schema changes; None if they are not configured.
         switches: notices rows that came or went with a partition.
-        sizes: asks how many rows the snapshots will have.
-        watch: looks at the capture job.
+        sizes: estimates the row counts of the snapshots.
     """
 
     time: ServerTime
@@ -76,12 +70,7 @@ class SessionParts:
 
 
 class Session:
-    """One life of the publisher.
-
-    Args:
-        runtime: what all parts share.
-        parts: what it conducts.
-    """
+    """One session of the publisher."""
 
     def __init__(self, runtime: Runtime, parts: SessionParts) -> None:
         self._runtime = runtime
@@ -94,7 +83,7 @@ class Session:
         """Publish until the stop is set, or until nothing more is wanted.
 
         Raises:
-            PublisherError, RegistryError: what ended this life.
+            PublisherError, RegistryError: the error that ended the session.
         """
         self._parts.pause.show()
         try:
@@ -105,7 +94,7 @@ class Session:
             self._runtime.metrics.up.set(0)
 
     def _failed_table(self, error: TopicRefused) -> PublisherError:
-        """The failure of the table behind a topic."""
+        """Return the failure of the table that a topic belongs to."""
         for table in self._parts.tables:
             if table.topic == error.topic:
                 return TableFailed(table.name, error)
@@ -133,10 +122,10 @@ class Session:
         _log.info("stopped", position=str(committer.state.position))
 
     def _turn_or_recover(self) -> bool:
-        """Look and publish once; whether there may be more.
+        """Check the source and publish once; return whether to do so again at once.
 
         Raises:
-            PublisherError, RegistryError: what ends this life.
+            PublisherError, RegistryError: the error that ends the session.
         """
         parts = self._parts
         is_idle = parts.committer.idle_s >= self._runtime.config.heartbeat_s
@@ -154,20 +143,24 @@ class Session:
         if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
             parts.committer.commit()
         if is_idle:
-            # A signal may have ended the pause just now: nothing was looked for yet.
+            # A signal may have ended the pause just now, before anything was read.
             is_all = has_looked and not (more or parts.pause.is_on)
             parts.committer.heartbeat(known_ms if is_all else None)
         return more
 
     def _look(self, *, is_idle: bool) -> int | None:
-        """Look at what polls do not show, now and then; gives the time up to which all is known."""
+        """Check at each heartbeat what polls do not show.
+
+        Returns:
+            The time up to which all changes are known, milliseconds UTC; None if unknown.
+        """
         config, clock, parts = self._runtime.config, self._runtime.clock, self._parts
         parts.tables.check_registered()
         parts.time.refresh()
         if not is_idle and clock.monotonic() - self._looked_at < config.heartbeat_s:
             return None
-        parts.committer.finish()  # what was sent does not wait, and grow old, while this looks
-        # Before the poll: what was captured before it is seen by it.
+        parts.committer.finish()  # sent rows must not wait for these checks
+        # Before the poll, so that the poll sees everything that was captured until then.
         known_ms = self._known_ms()
         if is_closed(parts.committer.state.position):
             parts.stream.look_at_catalog()
@@ -177,7 +170,7 @@ class Session:
         return known_ms
 
     def _go_on_without(self, error: TableFailed) -> bool:
-        """Stop a table that failed, or have it begin again; whether there may be more at once.
+        """Stop or restart a failed table; return whether to poll again at once.
 
         Raises:
             TableFailed: the configuration wants the publisher to end with it.
@@ -191,7 +184,7 @@ class Session:
         """Pause, and let the next poll continue at the position.
 
         Raises:
-            SourceBusy: the error, when it came again and again.
+            SourceBusy: the error, once it has come too often in a row.
         """
         if self._backoff.attempts >= _FAILURES_MAX:
             raise error
@@ -208,19 +201,20 @@ class Session:
         self._runtime.clock.wait(pause_s, self._runtime.stop)
 
     def _settle(self) -> None:
-        """Commit what was sent; forget what was read beside a poll that was not finished."""
+        """Commit what was sent; forget what was read during an unfinished poll."""
         self._parts.committer.finish()
         self._parts.snapshots.forget()
 
     def _publish(self) -> bool:
-        """Publish the next window, and what may be of snapshots; whether there may be more."""
+        """Publish the next window and the due snapshot rows; return whether to poll again."""
         parts = self._parts
         self._announce()
         more = parts.stream.poll()
         if is_closed(parts.committer.state.position):
             parts.modes.begin()
             if parts.snapshots.look():
-                # Behind the fence: without a capture instance the events beside it are missing.
+                # After the fence: had a capture instance been dropped, the changes streamed
+                # meanwhile would be missing.
                 parts.stream.look_at_catalog()
                 self._announce()
             if parts.switches.is_awaited():
@@ -229,15 +223,15 @@ class Session:
         return more
 
     def _announce(self) -> None:
-        """Tell what changes in the columns, before the events that have them."""
+        """Publish schema changes before the first events of the new schema."""
         if self._parts.changes is not None:
             self._parts.changes.announce()
 
     def _end_if_none_goes_on(self) -> None:
-        """End when every table was stopped, which the next start must find in the checkpoint.
+        """End if every table was stopped, after a commit that lets the next start know.
 
-        It waits for an operator's signal with them. Without the commit it would meet the same gap,
-        and end again.
+        The next start then waits for an operator's signal. Without the commit it would meet the
+        same gap, and end again.
         """
         failure = self._parts.tables.failure()
         if failure is not None:
@@ -245,9 +239,9 @@ class Session:
             raise failure
 
     def _known_ms(self) -> int | None:
-        """Look at the capture job: the time up to which a poll that finds nothing has everything.
+        """Check the capture job; return the time up to which an empty poll has everything.
 
-        That is not now: with the capture job behind or stopped the lag must grow.
+        This is not the present time: while the capture job lags or is stopped, the lag must grow.
         """
         known = self._parts.watch.look()
         if known is None:

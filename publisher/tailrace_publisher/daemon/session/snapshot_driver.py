@@ -1,4 +1,4 @@
-"""Conducts the snapshots beside the stream: which tables are read, and what may be published."""
+"""Conduct the snapshots while the stream runs: which tables to read, and which rows to publish."""
 
 from __future__ import annotations
 
@@ -17,19 +17,11 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 _TOLD_AFTER_S = 60.0
-"""How long snapshots wait for the stream before it is told."""
+"""How long snapshots wait for the stream before that is logged."""
 
 
 class SnapshotDriver:
-    """Begins and publishes chunks of the snapshots, between two windows of the stream.
-
-    Args:
-        runtime: what all parts share.
-        snapshots: reads the tables.
-        tables: what is published.
-        committer: takes the rows.
-        time: the server's local time.
-    """
+    """Starts and publishes chunks of the snapshots, between two windows of the stream."""
 
     def __init__(
         self,
@@ -51,13 +43,13 @@ class SnapshotDriver:
         self._begun: set[str] = set()
 
     def forget(self) -> None:
-        """Forget what was read and is not published: it is read again."""
+        """Forget what was read but not published; it is read again."""
         self._snapshots.settle([])
 
     def look(self) -> bool:
         """Note which chunks were read, and which fences the stream has passed.
 
-        To be called at a closed position, as :meth:`advance`.
+        Call this at a closed position, like :meth:`advance`.
 
         Returns:
             Whether a chunk may be published, if its table is still captured as it was.
@@ -75,18 +67,18 @@ class SnapshotDriver:
         return self._snapshots.is_due(position)
 
     def advance(self, *, is_caught_up: bool) -> bool:
-        """Publish what may be, and have further chunks read; to be called at a closed position.
+        """Publish what is due, and request further chunks; call this at a closed position.
 
         Args:
-            is_caught_up: whether the stream has published what is captured. Further chunks begin
-                only then: while it is behind, their fences would be long in coming, and the rows
-                that change meanwhile would be kept.
+            is_caught_up: whether the stream has published what is captured. Only then further
+                chunks start. While the stream lags, their fences would be reached late, and the
+                rows that change meanwhile would have to be remembered.
 
         Returns:
             Whether something was published.
 
         Raises:
-            TableFailed: a table may not be read any more, or cannot be.
+            TableFailed: a table cannot be read, or the login may not read it any more.
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         position = self._state.position.commit_lsn
@@ -114,9 +106,9 @@ class SnapshotDriver:
         return bool(parts)
 
     def _give_up_part(self, failure: TableFailed) -> None:
-        """Give a partial snapshot up that cannot be read: its table is whole without it.
+        """Give up a partial snapshot that cannot be read: its table is whole without it.
 
-        What was read of other tables and not published is read again.
+        Unpublished rows of other tables are read again.
 
         Raises:
             TableFailed: the failure is no partial snapshot's.
@@ -127,8 +119,8 @@ class SnapshotDriver:
             "partial_snapshot_given_up",
             table=str(failure.table),
             reason=str(failure.cause),
-            effect="some of its rows are out, others not; its changes go on",
-            fix="mend the condition, or what the reason says, and ask again",
+            effect="some of its rows are published, others not; its changes continue",
+            fix="correct the condition, or fix the reason, and request it again",
         )
 
     def _settled(self, position: Lsn) -> list[PendingTable]:
@@ -165,7 +157,7 @@ class SnapshotDriver:
         self._snapshots.begin(pending, position, self._encoder_of)
 
     def _note_begun(self, pending: list[PendingTable]) -> None:
-        """Measure the pace of those that begin, or go on behind a pause, from here on."""
+        """Start to measure the pace of snapshots that start, or resume after a pause."""
         pace = self._runtime.metrics.pace
         for table in pending:
             if table.topic not in self._begun:
@@ -182,11 +174,11 @@ class SnapshotDriver:
             _log.info(
                 "snapshots_wait_for_stream",
                 tables=len(pending),
-                reason="the stream is behind what is captured; they go on when it has caught up",
+                reason="the stream lags the captured changes; they continue when it catches up",
             )
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
-        """Tables to read next: their capture instance must cover what comes behind the position."""
+        """Return tables to read next: their instances must cover the changes after the position."""
         topics = {
             table.topic
             for table in self._tables.unread()
@@ -208,9 +200,9 @@ class SnapshotDriver:
         ]
 
     def _encoder_of(self, pending: PendingTable) -> EnvelopeEncoder | None:
-        """The table's encoder; None when the instance is gone beside which it was read.
+        """Return the table's encoder; None if the instance that the read relied on is gone.
 
-        The keys that changed since are known from that instance only.
+        Only that instance shows the keys that changed since.
         """
         for reading in self._tables.plan.at(self._state.position.commit_lsn.increment()).all:
             if (

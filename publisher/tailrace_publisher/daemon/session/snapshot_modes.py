@@ -1,4 +1,4 @@
-"""What the modes of snapshots ask for beyond the first reading of a table."""
+"""What the snapshot modes require beyond the first snapshot of a table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ class SnapshotModes:
     """The modes ``always`` and ``initial_only``.
 
     Args:
-        mode: as configured.
-        tables: what is published.
-        committer: commits what a start decides.
-        once: what this process has done already, from one life to the next.
+        once: what this process has already done, across sessions.
     """
 
     def __init__(
@@ -38,13 +35,13 @@ class SnapshotModes:
         self._once = once
 
     def begin(self) -> None:
-        """Begin the new snapshots of a start of the process; to be called at a closed position.
+        """Start the new snapshots of a process start; call this at a closed position.
 
-        They are in the checkpoint behind it: a retry resumes them, and begins none anew.
+        Afterwards the checkpoint holds them: a retry resumes them and starts none from scratch.
 
         Raises:
-            TableFailed: a table's topic is refused.
-            PublisherError: a part did not answer or refused.
+            TableFailed: Kafka refuses a table's topic.
+            PublisherError: a system did not answer, or refused.
         """
         if self._mode is not SnapshotMode.ALWAYS or _ANEW in self._once:
             return
@@ -55,12 +52,12 @@ class SnapshotModes:
         self._once.add(_ANEW)
 
     def is_over(self) -> bool:
-        """Whether snapshots are all that was asked for, and every table's is out.
+        """Return whether only snapshots were wanted and all are published.
 
-        A shard to which no table belongs has none to wait for.
+        A shard without tables has none to wait for.
 
         Raises:
-            SnapshotsIncomplete: tables were stopped, the others are out.
+            SnapshotsIncomplete: tables were stopped; the others are published.
         """
         if self._mode is not SnapshotMode.INITIAL_ONLY:
             return False

@@ -1,4 +1,4 @@
-"""One poll: from our position to the next window's end."""
+"""One poll: from the present position to the next window's end."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ class SourceAccess:
 
     Attributes:
         control: connection for positions and metadata.
-        lanes: read pages.
+        lanes: read pages of change rows.
         time: the server's local time.
-        commits: reads commits.
     """
 
     control: Connection
@@ -67,17 +66,13 @@ class SourceAccess:
 
 
 class Stream:
-    """Reads windows of change rows and hands their blocks on.
+    """Windows of change rows, read one per poll and passed on in blocks.
 
-    A poll without news costs one statement; with news three, and one per page.
+    A poll without news costs one statement. A poll with news costs three, and one per page.
 
     Args:
-        runtime: what all parts share.
-        source: where to read.
-        tables: what is published.
-        committer: takes the blocks.
-        observe: sees every page of a topic whose snapshot is not out, in the poll that publishes
-            it.
+        observe: receives every page of a topic whose snapshot is unfinished, in the poll that
+            publishes the page.
     """
 
     def __init__(
@@ -105,11 +100,11 @@ class Stream:
         """Publish the next window.
 
         Returns:
-            Whether there may be more at once.
+            Whether to poll again at once.
 
         Raises:
-            TableFailed: one table cannot go on: rows that are still needed were cleaned up, a value
-                does not fit, a schema was refused, or its changes may not be read any more.
+            TableFailed: one table must stop. For example, rows that are still needed were cleaned
+                up, a schema was refused, or the login may not read its changes any more.
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         source, metrics = self._source, self._runtime.metrics
@@ -123,7 +118,7 @@ class Stream:
 
     def _poll(self) -> bool:
         control, time, clock = self._source.control, self._source.time, self._runtime.clock
-        # What was sent waits while this window is planned, which took as long the last time.
+        # Sent rows wait while this window is planned; assume that planning takes as long again.
         self._committer.commit_if_old(self._planning_s)
         began = clock.monotonic()
         first = first_lsn_after(self._state.position)
@@ -150,9 +145,9 @@ class Stream:
         except PermissionMissing as error:
             refused = self._refused(readings.all, window)
             if refused is None:
-                return False  # it was given again meanwhile
+                return False  # the permission was granted again meanwhile
             raise refused from error
-        # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
+        # The catalog is read last, so it shows all DDL and cleanup before the other two answers.
         with_news = [r for r in readings.all if r.instance.name in names]
         ids = {reading.instance.object_id for reading in with_news}
         state = self._newer_catalog(ids if gone is None else None)
@@ -167,7 +162,7 @@ class Stream:
         return not window.is_last
 
     def _reading_ahead(self, window: Window) -> AbstractContextManager[None]:
-        """Have the next window's commits read, where there are more and the connection is free."""
+        """Read the next window's commits meanwhile, if there are any and the connection is free."""
         reselects = self._runtime.config.unavailable_values is UnavailableValues.RESELECT
         if window.is_last or reselects:
             return nullcontext()
@@ -175,10 +170,10 @@ class Stream:
         return self._source.commits.reading(first, limit, self._source.time.zone)
 
     def look_at_catalog(self) -> None:
-        """Take in what has changed in the catalog, where no poll with news does.
+        """Refresh the tables if the catalog changed, for when no poll with news does.
 
-        A table whose last capture instance is gone brings no news, so nothing that is said of it
-        behind that is true: neither that it is complete up to a time, nor what was read of it.
+        A table whose last capture instance was dropped brings no news. From then on the publisher
+        must not report the table complete up to a time, nor publish what it read of the table.
 
         Raises:
             SourceError, DeliveryError, RegistryError: as their classes say.
@@ -186,11 +181,11 @@ class Stream:
         self._newer_catalog()
 
     def _newer_catalog(self, object_ids: Collection[int] | None = None) -> CatalogState | None:
-        """The catalog's state; None when it was another one, which is taken in now.
+        """Return the catalog's state; if it changed, refresh the tables and return None.
 
         Args:
-            object_ids: of the change tables whose DDL counts now; None for all. That of the others
-                has no effect on what is read, and is asked for with the heartbeat.
+            object_ids: of the change tables whose DDL matters now; None for all. DDL of other
+                tables does not affect this window, so the heartbeat's query finds it.
         """
         known = self._tables.catalog_state
         news = None if object_ids is None or known is None else News(object_ids, known)
@@ -202,7 +197,7 @@ class Stream:
         return None
 
     def _refused(self, readings: Sequence[Reading], window: Window) -> TableFailed | None:
-        """The failure of the table whose changes may not be read: asked for one by one."""
+        """Find the table whose changes the login may not read, by probing the tables one by one."""
         control, span = self._source.control, window.span
         for reading in readings:
             try:
@@ -217,7 +212,7 @@ class Stream:
         limit = PageLimit.of_each(
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
-        # A snapshot must know which rows changed, so its table is read row by row until it is out.
+        # A snapshot must know which rows changed, so until it ends its table is read row by row.
         self._snapshotting = {table.topic for table in self._tables.beside()}
         self._reads_few = len(readings) <= AHEAD_MAX
         self._tables.make_ready(readings)
@@ -239,9 +234,9 @@ class Stream:
     def _pages(
         self, window: Window, reading: Reading, limit: PageLimit, lane: PageLane, places: Places
     ) -> Iterator[EncodedRows]:
-        """The encoded pages of one instance; the first is on its way before it is asked for.
+        """Return the encoded pages of one instance, whose first page is already being read.
 
-        What goes wrong with them concerns the instance's table.
+        An error in them stops the instance's table.
         """
         span = window.span
         doing = (
@@ -294,7 +289,7 @@ class Stream:
         self._observe(reading.table.topic, page)
 
     def _completed(self, reading: Reading, page: ChangePage) -> Iterable[Sequence[ChangeRow]]:
-        """The rows, with values that the change table does not hold where that is wanted."""
+        """Return the rows, with reselected values if the options want them."""
         config, instance = self._runtime.config, reading.instance
         if config.unavailable_values is not UnavailableValues.RESELECT:
             return [page.rows]
@@ -309,7 +304,7 @@ class Stream:
         ).parts(page.rows)
 
     def _moves_of(self, window: Window, reading: Reading) -> KeyMoves | None:
-        """What watches the order of keys; None where change tables are read themselves."""
+        """Return the check of the keys' order; None if change tables are read directly."""
         instance = reading.instance
         if not instance.by_function or not instance.key:
             return None
@@ -324,7 +319,7 @@ class Stream:
         lane: PageLane,
         encoder: EnvelopeEncoder,
     ) -> ChangePages:
-        """The pages of one instance, to be made on the lane's thread."""
+        """Return the pages of one instance, to be read on the lane's thread."""
         row_size = self._row_size(reading)
 
         def blocks() -> EncodingReader | None:
@@ -346,10 +341,10 @@ class Stream:
         )
 
     def _row_size(self, reading: Reading) -> RowSize:
-        """What is known of the rows of an instance in its version."""
+        """Return the known sizes of an instance's rows in its present version."""
         known = self._row_sizes.get(reading.instance.name)
         if known is None or known.schema is not reading.schema:
-            # Where many have news, most have little of it.
+            # If many tables have news, most have few rows.
             guess = FEW_ROWS if self._reads_few else 0
             known = RowSize(reading.schema, in_last_range=guess)
             self._row_sizes[reading.instance.name] = known

@@ -1,7 +1,7 @@
-"""Makes a session ready to run.
+"""Create a session that is ready to run.
 
-Check the source, fence the producer before us (init_transactions), read the checkpoint to its true
-end, check that the database's log continues it, and put the parts together.
+Check the source and fence the earlier producer (init_transactions). Then read the checkpoint to its
+true end, and check that the database's log continues it. Then connect the parts.
 """
 
 from __future__ import annotations
@@ -66,14 +66,13 @@ _log = structlog.get_logger(__name__)
 
 @contextmanager
 def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
-    """A session that is ready to run; its connections are closed behind the block.
+    """Create a session that is ready to run; close its connections after the block.
 
     Args:
-        runtime: what all parts share.
-        kept: what outlives it.
+        kept: what outlives the session.
 
     Raises:
-        PublisherError, RegistryError: why it cannot be made.
+        PublisherError, RegistryError: why the session cannot be created.
     """
     config, ports = runtime.config, runtime.ports
     _check_shard(runtime)
@@ -99,7 +98,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         resources.callback(versions.close)
 
         def read(names: Mapping[int, TableName]) -> Catalog:
-            nonlocal just_read  # for the first who asks; others ask for what has changed
+            nonlocal just_read  # only the first call may use it; later ones read the changes
             before, just_read = just_read, None
             known = kept.catalog
             return read_catalog(control, topics.database, config.message_keys, known, names, before)
@@ -118,7 +117,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         tables.refresh()
         failure = tables.failure()
         if failure is not None and not kept.fencing.has_checkpoint:
-            raise failure  # a first start: nothing is written of what was never published
+            raise failure  # a first start writes nothing of tables that were never published
         committer = Committer(
             runtime,
             delivery,
@@ -161,7 +160,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
 
 
 def _check_shard(runtime: Runtime) -> None:
-    """Check that what is counted per source transaction is counted by one publisher.
+    """Check that a database with transaction metadata has one publisher, which counts events.
 
     Raises:
         ConfigError: the database is published in shards.
@@ -169,14 +168,14 @@ def _check_shard(runtime: Runtime) -> None:
     if runtime.config.transaction_metadata and not runtime.shard.is_whole:
         raise ConfigError(
             [
-                "transaction_metadata = true: a transaction's events are counted by one publisher,"
-                " and this database is published in shards: leave one of the two out"
+                "transaction_metadata = true: one publisher must count all events of a transaction,"
+                " but this database is published in shards. Fix: use one of the two only"
             ]
         )
 
 
 def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
-    """What reads change tables; its threads end, then their connections."""
+    """Create the readers of change tables; at the end, threads end before connections."""
     source, ports = runtime.config.source, runtime.ports
     lanes = []
     for number in range(source.readers):
@@ -188,13 +187,13 @@ def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
 
 
 def _blocks(runtime: Runtime) -> BlockReading | None:
-    """What reads rows in blocks; None where it is not wanted, or cannot be."""
+    """Create the reader of blocks; None if it is not wanted or not possible."""
     source = runtime.config.source
     return runtime.ports.connect_blocks(source) if source.blocks else None
 
 
 def _snapshots(runtime: Runtime, fences: FenceSource, resources: ExitStack) -> Snapshots:
-    """What reads tables beside the stream; its threads end, then their connections."""
+    """Create the readers of snapshots; at the end, threads end before connections."""
     source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
     lanes = []
     for number in range(options.tables_at_once):
@@ -237,7 +236,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
 
 
 def _refuse_unless_begun(problems: list[TableProblem], topics: DatabaseTopics) -> None:
-    """What is wrong with single tables: a first start refuses it, a later one leaves them out.
+    """Refuse a first start with problems of single tables; a later start leaves them out.
 
     Raises:
         PreflightError: there is no checkpoint; names every problem.
@@ -249,7 +248,7 @@ def _refuse_unless_begun(problems: list[TableProblem], topics: DatabaseTopics) -
 def _of_none_renamed(
     problems: list[TableProblem], state: PublisherState, kept: Kept, config: PublisherConfig
 ) -> list[TableProblem]:
-    """The problems but those with names of tables that go on under them, and have others now."""
+    """Return the problems without those of tables that are renamed but keep their topics."""
     if config.tables.on_rename is not OnRename.KEEP_TOPIC:
         return problems
     present = kept.catalog.source_object_ids()
@@ -258,9 +257,9 @@ def _of_none_renamed(
 
 
 def warn_of_two_servers(control: Connection, bulk: Connection) -> None:
-    """Say it when the two connections of a session are at different replicas.
+    """Warn if the two connections of a session are at different replicas.
 
-    What is read through both is right all the same: see SourceBehind.
+    Reading through both is correct all the same: see SourceBehind.
 
     Raises:
         SourceError: a server did not answer.
@@ -271,6 +270,6 @@ def warn_of_two_servers(control: Connection, bulk: Connection) -> None:
             "connections_at_different_servers",
             control=names[0],
             bulk=names[1],
-            effect="changes wait until the replica that is behind has them",
+            effect="changes wait until the lagging replica has caught up",
             fix="let source.host name one replica, or a routing list without load balancing",
         )

@@ -1,9 +1,8 @@
 """Kafka transactions that hold data, checkpoint and progress together.
 
-``delivery`` puts them together, ``producer`` is the transactional client, ``ledger`` counts what
-each transaction put where, ``fixed_records`` writes checkpoint and progress, ``topics`` creates
-topics and ``delivery_topics`` knows those of a delivery, ``kafka_errors`` translates librdkafka's
-codes.
+``delivery`` assembles them, ``producer`` is the transactional client, ``ledger`` counts what each
+transaction put where. ``fixed_records`` writes checkpoint and progress. ``topics`` creates topics,
+and ``delivery_topics`` knows those of one delivery. ``kafka_errors`` translates librdkafka's codes.
 """
 
 from tailrace_publisher.deliver.delivery import KafkaDelivery

@@ -1,12 +1,12 @@
 """Delivery of encoded rows in Kafka transactions that also hold checkpoint and progress.
 
 Theory of operation. A transaction begins with the first rows after a commit. Its data is flushed
-first, so that the delivery reports give the offsets of *this* transaction; then the progress record
+first, so that the delivery reports give the offsets of *this* transaction. Then the progress record
 with the ledger and the changed checkpoints follow in the same transaction, and it is committed.
 
-librdkafka speaks the transaction protocol without KIP-890's per-transaction epochs, where a delayed
-request may touch a later transaction. So the ledger in the progress record proves delivery, not
-trust in the client.
+librdkafka speaks the transaction protocol without KIP-890's per-transaction epochs, so a delayed
+request may touch a later transaction. Therefore the ledger in the progress record proves delivery,
+not trust in the client.
 """
 
 from __future__ import annotations
@@ -40,17 +40,12 @@ from tailrace_schemas.records.transactions import Boundary
 
 __all__ = ["Checkpoints", "KafkaDelivery"]
 
-_NOT_STARTED: Final = "the delivery is not started or was closed: call start"
+_NOT_STARTED: Final = "the delivery is not started or was closed. Fix: call start"
 _HEADERS_BYTES: Final = 10_000  # of a dead letter
 
 
 class KafkaDelivery:
-    """Delivers encoded rows in Kafka transactions; one per transactional id at a time.
-
-    Args:
-        topics: where to, and of which database.
-        options: see DeliveryOptions.
-    """
+    """Delivers encoded rows in Kafka transactions; one per transactional id at a time."""
 
     def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
         self._target = topics
@@ -69,7 +64,7 @@ class KafkaDelivery:
 
     @property
     def bytes_in_transaction(self) -> int:
-        """Bytes of their values."""
+        """Bytes of the events' values sent since the last commit."""
         return self._sent.bytes
 
     @property
@@ -78,13 +73,13 @@ class KafkaDelivery:
         return None if self._producer is None else self._producer.age_s
 
     def start(self) -> None:
-        """Create checkpoint and progress topics and fence the producer before.
+        """Create the checkpoint and progress topics, and fence the previous producer.
 
         Raises:
             KafkaUnavailable: no broker answered; calling again may help.
-            RegistryError: the registry did not take the fixed records' schemas.
-            DeliveryRejected: the brokers refuse us.
-            CheckpointRetentionTooShort: the checkpoint topic does not keep its records.
+            RegistryError: the registry did not accept the fixed records' schemas.
+            DeliveryRejected: the brokers refuse this publisher.
+            CheckpointRetentionTooShort: the checkpoint topic does not retain its records.
         """
         self._topics.ensure_own()
         self._records = FixedRecords(self._target, self._options)
@@ -100,31 +95,31 @@ class KafkaDelivery:
         self._producer = producer
 
     def ensure_topics(self, specs: Sequence[TopicSpec]) -> dict[str, int]:
-        """Create the topics that do not exist; give how many partitions each has.
+        """Create missing topics; return the number of partitions of each topic.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
-            TopicCompacted: one that the ledger speaks of is compacted.
+            TopicCompacted: a topic that the ledger counts is compacted.
         """
         return self._topics.ensure(specs)
 
     def largest_event(self, topic: str) -> int:
-        """Bytes that key and value of an event may have together, before they are compressed."""
+        """Return the bytes that an event's key and value may have together, uncompressed."""
         return self._topics.largest_event(topic)
 
     def send(self, encoded: EncodedRows) -> None:
-        """Queue events and dead letters, beginning a transaction when none is open.
+        """Queue events and dead letters; begin a transaction if none is open.
 
-        The partition is crc32 of the key's Avro payload modulo the number of partitions, however it
-        is written; the frame is left out, so that a new version of the key's schema does not move
-        keys. Events without key go to partition 0: any other choice would lose their order.
+        The partition is crc32 of the key's Avro payload modulo the number of partitions, whatever
+        the serialization. The frame is left out, so that a new version of the key's schema does not
+        move keys. Events without a key go to partition 0: any other choice would lose their order.
 
         Raises:
-            KafkaUnavailable: the queue stays full: the brokers take nothing.
+            KafkaUnavailable: the queue stays full because the brokers accept nothing.
             RecordTooLarge: a record is larger than the producer may send.
-            DeliveryRejected: its topic was never ensured.
-            OutcomeUnknown, PublisherReplaced: the producer is used up.
+            DeliveryRejected: the topic was never ensured.
+            OutcomeUnknown, PublisherReplaced: the producer is unusable.
         """
         if encoded.letters:
             self._send_letters(list(encoded.letters.values()))
@@ -146,7 +141,7 @@ class KafkaDelivery:
         producer.produce(encoded.topic, messages_of, reports, headers)
 
     def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
-        """Queue begins and ends of source transactions, beside the events that they speak of.
+        """Queue the begin and end of source transactions, next to their events.
 
         Raises:
             KafkaUnavailable, OutcomeUnknown, PublisherReplaced: as :meth:`send`.
@@ -156,7 +151,7 @@ class KafkaDelivery:
             self._send_beside(self._names.transaction, messages)
 
     def send_schema_changes(self, changes: Sequence[SchemaChange]) -> None:
-        """Queue schema changes, before the first event of theirs.
+        """Queue schema changes, each before its first event.
 
         Raises:
             KafkaUnavailable, OutcomeUnknown, PublisherReplaced: as :meth:`send`.
@@ -172,7 +167,7 @@ class KafkaDelivery:
         for letter in letters:
             value = letter.value()
             if value is not None and len(value) + len(letter.key or b"") > most:
-                value = None  # its headers say which row it is
+                value = None  # the headers identify the row
             report = self._sent.letters.on_delivery
             producer.produce_one(topic, letter.key, value, 0, letter.headers(), report)
         self._sent.rows += len(letters)
@@ -193,28 +188,28 @@ class KafkaDelivery:
         again: Set[str] = frozenset(),
         checkpoints: Checkpoints,
     ) -> Progress:
-        """Commit what was sent together with its progress record and the checkpoints.
+        """Commit what was sent, together with its progress record and the checkpoints.
 
-        With nothing sent it is the heartbeat: a transaction of the progress record alone, which
-        also is how a fenced publisher learns that it is one.
+        If nothing was sent, the transaction holds the progress record alone and is the heartbeat. A
+        fenced publisher also learns from it that it was replaced.
 
         Args:
-            after_lsn: the last closed LSN of the record before.
-            closed_lsn: everything up to it is out once this is committed.
-            closed_commit_ms: its commit time, milliseconds UTC.
-            closed: false inside a source transaction that goes on in the next Kafka transaction.
-            snapshotting: data topics of tables that are not part of the cut yet.
-            again: those of them that the record before names, too, and that begin anew here.
-            checkpoints: the records that changed; None takes one away, also one of another form, by
-                its key as it is in the topic.
+            after_lsn: the closed LSN of the previous record.
+            closed_lsn: everything up to it is published. This is true once the commit is done.
+            closed_commit_ms: its source commit time, milliseconds UTC. None if unknown.
+            closed: false if a source transaction continues in the next Kafka transaction.
+            snapshotting: data topics outside the cut. Their tables are still being copied.
+            again: those that the previous record also names, and that start again here.
+            checkpoints: the changed records. None deletes one, also one of another form, by its key
+                as in the topic.
 
         Returns:
             The progress record that was committed.
 
         Raises:
             DeliveryTimeout, KafkaUnavailable: not committed; start again from the checkpoint.
-            OutcomeUnknown: perhaps committed; start again from the checkpoint, read back.
-            DeliveryRejected, TopicRefused: not committed, and it would be refused again.
+            OutcomeUnknown: perhaps committed; read the checkpoint back and start from it.
+            DeliveryRejected, TopicRefused: not committed, and a retry would be refused too.
             PublisherReplaced: not committed; another publisher has taken over.
         """
         producer = self._started()
@@ -248,7 +243,7 @@ class KafkaDelivery:
         return progress
 
     def abort(self) -> None:
-        """Throw away what was sent since the last commit; nothing happens when that is nothing.
+        """Discard what was sent since the last commit, if anything.
 
         Raises:
             KafkaUnavailable, OutcomeUnknown, PublisherReplaced: the producer cannot be used again;
@@ -259,7 +254,7 @@ class KafkaDelivery:
             self._producer.abort()
 
     def close(self) -> None:
-        """Abort an open transaction as far as that is possible and let the producer go."""
+        """Abort an open transaction as far as possible, and drop the producer."""
         self._reset()
         if self._producer is not None:
             self._producer.close()
@@ -268,11 +263,11 @@ class KafkaDelivery:
     def _send_progress(
         self, producer: TransactionalProducer, progress: Progress, again: Set[str]
     ) -> None:
-        """Queue the transaction's progress, in several records where one would be too large.
+        """Queue the transaction's progress, in several records if one would be too large.
 
         Raises:
-            RecordTooLarge: the brokers do not take it.
-            DeliveryRejected: it cannot be made small enough.
+            RecordTooLarge: the brokers refuse its size.
+            DeliveryRejected: the records cannot be small enough.
             DeliveryError, PublisherReplaced: see :meth:`commit`.
         """
         topic, partition = self._names.progress, self._target.partition
@@ -286,8 +281,8 @@ class KafkaDelivery:
             if len(records) == 1 and len(record) <= LARGE_BYTES:
                 producer.produce(topic, [(None, record, partition)], {}, self._signed)
                 continue
-            # One after the other: the brokers' limit is of a batch. Refused, the commit alone would
-            # fail, in other words, and be tried for ever.
+            # One by one, because the brokers limit the size of a batch. Without a flush here only
+            # the commit would fail, without the reason, and be retried for ever.
             sent = PartitionLedger(topic, partition)
             messages = [(None, record, partition)]
             producer.produce(topic, messages, {0: sent.on_delivery}, self._signed)

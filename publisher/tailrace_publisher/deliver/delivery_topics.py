@@ -1,4 +1,4 @@
-"""The topics that a delivery writes: created, checked for how they are kept, and what they take."""
+"""The topics that a delivery writes: created, checked for retention, and their size limits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,7 @@ _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class DeliveryTopics:
-    """What is known of them: how many partitions each has, and how large a record may be.
-
-    Args:
-        topics: their names, and where they are.
-        options: which there are beside the data, and how new ones are made.
-    """
+    """The partitions and record size limits of a delivery's topics."""
 
     def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
         self._target = topics
@@ -45,12 +40,12 @@ class DeliveryTopics:
         return self._progress_bytes_max
 
     def ensure_own(self) -> None:
-        """Create checkpoint and progress topics and those beside the data, and look at them.
+        """Create and check the checkpoint and progress topics, and those next to the data.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused one, or it has another number of partitions.
-            CheckpointRetentionTooShort: the checkpoint topic does not keep its records.
+            CheckpointRetentionTooShort: the checkpoint topic does not retain its records.
         """
         own = [self._names.offsets, self._names.progress]
         self.ensure(
@@ -64,12 +59,12 @@ class DeliveryTopics:
         self._check_settings(own)
 
     def ensure(self, specs: Sequence[TopicSpec]) -> dict[str, int]:
-        """Create the topics that do not exist; give how many partitions each has.
+        """Create missing topics; return the number of partitions of each topic.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
-            TopicCompacted: one that the ledger speaks of is compacted.
+            TopicCompacted: a topic that the ledger counts is compacted.
         """
         admin = self._admin()
         found = admin.ensure(specs)
@@ -83,22 +78,22 @@ class DeliveryTopics:
         return found
 
     def partitions(self, topic: str) -> int:
-        """How many a topic has.
+        """Return the number of partitions of a topic.
 
         Raises:
-            DeliveryRejected: it was never ensured.
+            DeliveryRejected: the topic was never ensured.
         """
         count = self._partitions.get(topic)
         if count is None:
-            raise DeliveryRejected(f"topic {topic}: ensure_topics was not asked for it")
+            raise DeliveryRejected(f"topic {topic}: ensure_topics was not called for it")
         return count
 
     def largest_event(self, topic: str) -> int:
-        """Bytes that key and value of an event may have together, before they are compressed."""
+        """Return the bytes that an event's key and value may have together, uncompressed."""
         return self._largest.get(topic) or largest_record(self._target.kafka.options, {})
 
     def _beside(self) -> list[TopicSpec]:
-        """What is published beside the data, each in one partition: in the order of the source."""
+        """Return the optional topics next to the data; one partition keeps source order."""
         options, names = self._options, []
         if options.transactions:
             names.append(self._names.transaction)
@@ -111,10 +106,10 @@ class DeliveryTopics:
         return specs
 
     def _check_settings(self, own: Sequence[str]) -> None:
-        """Look at how checkpoint and progress are kept.
+        """Check the retention of checkpoint and progress.
 
         Raises:
-            CheckpointRetentionTooShort: the checkpoint topic does not keep its records.
+            CheckpointRetentionTooShort: the checkpoint topic does not retain its records.
         """
         admin = self._admin()
         settings = admin.settings(own)

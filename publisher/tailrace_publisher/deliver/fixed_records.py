@@ -1,4 +1,4 @@
-"""The records of fixed schemas: progress, checkpoints, and what is published beside the data."""
+"""Records with fixed schemas: progress, checkpoints, and what is published next to the data."""
 
 from __future__ import annotations
 
@@ -19,21 +19,16 @@ from tailrace_schemas.records.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_
 from tailrace_schemas.topics.topic_names import key_subject, value_subject
 
 Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
-"""Those that changed; None takes one away, also one of another form, by its key as it is in the
-topic."""
+"""The changed records; None deletes one, also one of another form, by its key as in the topic."""
 Message = tuple[bytes | None, bytes | None, int]
 """Key, value and partition."""
 
 
 class FixedRecords:
-    """Makes messages of them; registers the schemas of those that there are.
-
-    Args:
-        topics: where they go, and of which database.
-        options: what is published beside the data.
+    """Encodes fixed records as messages; registers the schemas in use.
 
     Raises:
-        RegistryError: it does not answer, or refuses.
+        RegistryError: the registry does not answer, or refuses a schema.
     """
 
     def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
@@ -46,11 +41,11 @@ class FixedRecords:
         }
 
     def progress(self, fields: Mapping[str, Any]) -> bytes:
-        """The value of a progress record."""
+        """Return the value of a progress record."""
         return self._encoders[PROGRESS_SCHEMA["name"]].encode(fields)
 
     def checkpoints(self, changed: Checkpoints) -> list[Message]:
-        """Records of the checkpoint, in the shard's partition."""
+        """Return checkpoint messages, in the shard's partition."""
         encoder = self._checkpoints
         return [
             (
@@ -62,11 +57,11 @@ class FixedRecords:
         ]
 
     def boundaries(self, boundaries: Sequence[Boundary]) -> list[Message]:
-        """Begins and ends of source transactions."""
+        """Return messages for the begin and end of source transactions."""
         return self._beside((BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA), boundaries)
 
     def schema_changes(self, changes: Sequence[SchemaChange]) -> list[Message]:
-        """Schema changes."""
+        """Return messages for schema changes."""
         return self._beside((SCHEMA_CHANGE_KEY_SCHEMA, SCHEMA_CHANGE_SCHEMA), changes)
 
     def _beside(
@@ -79,7 +74,7 @@ class FixedRecords:
 
 
 def _schemas(topics: DatabaseTopics, options: DeliveryOptions) -> list[tuple[str, dict[str, Any]]]:
-    """The records' schemas, by subject; but the checkpoint's."""
+    """Return the records' schemas by subject, except the checkpoint's."""
     names = topics.names
     found = [
         (

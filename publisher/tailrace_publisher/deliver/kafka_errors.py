@@ -1,4 +1,4 @@
-"""librdkafka's error codes in our words."""
+"""librdkafka's error codes as errors of this project."""
 
 # ruff: noqa: SLF001 - the names of librdkafka's own (not the broker's) codes begin with an underscore
 
@@ -29,7 +29,7 @@ FENCED: Final = frozenset(
     }
 )
 IS_FATAL: Final = KafkaError._FATAL
-"""The producer died before, of an error that this one does not tell."""
+"""The producer died earlier, of an error that this code does not name."""
 _UNAVAILABLE: Final = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -64,13 +64,13 @@ _FIXES: Final = {
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* options in kafka.extra",
     KafkaError.UNKNOWN_TOPIC_OR_PART: (
         "the topic was deleted, and its events with it: take a new snapshot of its table, which"
-        " makes it anew"
+        " creates the topic again"
     ),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
         "lower kafka.transaction_timeout_s, or raise transaction.max.timeout.ms of the brokers"
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: "kafka.replication_factor exceeds the number of brokers",
-    KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses it: create it yourself",
+    KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses: create it yourself",
     KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: choose another prefix",
 }
 
@@ -79,15 +79,15 @@ _OF_ONE_TOPIC: Final[Mapping[int, type[TopicRefused]]] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: TopicRefused,
     KafkaError.UNKNOWN_TOPIC_OR_PART: TopicRefused,
 }
-"""What concerns the table of one topic, whatever the others do."""
+"""Errors that stop only the table of one topic."""
 
 
 def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
-    """The error inside, or None for a SystemError that does not carry one.
+    """Return the error inside, or None for a SystemError that does not carry one.
 
-    confluent-kafka raises SystemError from flush, poll and commit when a fatal error arrives while
-    a delivery report is pending (seen in 2.16.1): the callback is called with the exception already
-    set, and Python makes it the cause. The producer is as dead as by the exception itself.
+    confluent-kafka raises SystemError from flush, poll and commit if a fatal error arrives while a
+    delivery report is pending (seen in 2.16.1). The callback is called with the exception already
+    set, and Python turns it into the cause. The producer is as dead as after the exception itself.
     """
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if isinstance(cause, KafkaException) and cause.args:
@@ -100,12 +100,11 @@ def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
 def translate(
     what: str, error: KafkaException | SystemError, topic: str | None = None
 ) -> PublisherError:
-    """Our error for one of librdkafka's.
+    """Return our error for one of librdkafka's.
 
     Args:
-        what: what was being done: "committing a transaction".
-        error: what was raised.
-        topic: the data topic that it was done with, where that is known.
+        what: the action that failed, such as "committing a transaction".
+        topic: the data topic of the action; None if unknown.
     """
     inner = kafka_error(error)
     if inner is None:
@@ -114,39 +113,32 @@ def translate(
 
 
 def unusable_options(error: KafkaException) -> str:
-    """What to say where librdkafka makes no client of its options."""
+    """Return the message for options with which librdkafka creates no client."""
     inner = kafka_error(error)
-    told = str(error) if inner is None else inner.str()
+    reason = str(error) if inner is None else inner.str()
     return (
-        f"kafka.extra: the Kafka client cannot be made ({told}): check the ssl.* and sasl.*"
-        " options, the files that they name, and ssl.key.password, also in kafka.extra_files"
+        f"kafka.extra: the Kafka client cannot be created ({reason}). Fix: check the ssl.* and"
+        " sasl.* options, the files that they name, and ssl.key.password, also in kafka.extra_files"
     )
 
 
 def undelivered(topic: str, partition: int, failure: object) -> PublisherError:
-    """Our error for a delivery report that is one: the transaction cannot be committed any more.
-
-    Args:
-        topic: the data topic.
-        partition: its partition.
-        failure: the report's error.
-    """
+    """Return our error for a failed delivery report; its transaction cannot be committed."""
     where = f"topic {topic} partition {partition}"
     if not isinstance(failure, KafkaError):
         return OutcomeUnknown(f"{where}: a record was not delivered: {failure}")
     error = translate_code(f"{where}: a record was not delivered", failure, topic)
-    # What is not known to be for good may go away with a new producer.
+    # An error that is not known to be permanent may go away with a new producer.
     is_known = isinstance(error, PublisherReplaced) or error.retryable or failure.code() in _FIXES
     return error if is_known else OutcomeUnknown(str(error))
 
 
 def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
-    """Our error for a code.
+    """Return our error for a code.
 
     Args:
-        what: what was being done.
-        inner: librdkafka's error.
-        topic: the data topic that it was done with, where that is known.
+        what: the action that failed.
+        topic: the data topic of the action; None if unknown.
     """
     code = inner.code()
     reason = f"{what}: {inner.name()}: {inner.str()}"

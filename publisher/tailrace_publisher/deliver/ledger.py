@@ -1,11 +1,11 @@
-"""What one Kafka transaction put into which topic-partition (no Kafka calls in here).
+"""What one Kafka transaction put into each topic-partition (no Kafka calls in here).
 
-Offsets come from delivery reports. Reports are asked for only on the first message of a partition
-and on the last one of each batch: a partition's messages arrive in order, so those two suffice, and
-a report per message would cost up to a fifth of the rate. The reports themselves may come in
-another order: where a partition's leader moves, a record that the old one had written and not
-confirmed is confirmed by the new one, after records that were sent behind it. So the least and the
-greatest offset count, whichever was told first.
+Offsets come from delivery reports. A report is requested only for the first message of a partition
+and for the last one of each batch. A partition's messages arrive in order, so those two suffice; a
+report per message would cost up to a fifth of the rate. The reports may arrive in another order if
+a partition's leader moves. The new leader then confirms a record that the old one wrote without
+confirming, after records that were sent later. So the least and the greatest offset count,
+whichever was reported first.
 """
 
 from __future__ import annotations
@@ -25,30 +25,25 @@ _OPERATION: Final = itemgetter(-1)
 
 
 LARGE_BYTES: Final = 100_000
-"""From here on each record is reported: a broker may refuse it."""
+"""Each record larger than this is reported, because a broker may refuse it."""
 
 OnDelivery = Callable[[Any, Any], None]
 
 
 class _Report(Protocol):
     def offset(self) -> int | None:
-        """Offset of the message that was delivered."""
+        """Return the offset of the delivered message."""
 
 
 class PartitionLedger:
-    """Counts for one topic-partition within a transaction.
+    """Counts of one topic-partition within a transaction.
 
     Attributes:
-        messages: records including tombstones.
-        count: events.
-        position_sum: sum of the position hashes, unbounded.
-        value_bytes: bytes of the events' values.
-        operations: the events by operation.
-        first_offset: least offset that was reported, None before the first report.
-        last_offset: greatest offset that was reported.
-        has_unknown: whether a report had no offset.
-        lacks_operations: whether operations are left out, so that the counts say nothing.
-        failure: error of a delivery report, None while all is well.
+        messages: events and tombstones, those in the topic.
+        position_sum: unbounded sum of the position hashes.
+        lacks_operations: whether some operations are not published. Then the counts per operation
+            mean nothing.
+        failure: the first error that a delivery report carried.
     """
 
     __slots__ = (
@@ -83,7 +78,7 @@ class PartitionLedger:
         self.failure: object = None
 
     def on_delivery(self, error: object, message: _Report) -> None:
-        """Note a delivery report; must not raise, librdkafka's callbacks cannot."""
+        """Record a delivery report; must not raise, because librdkafka's callbacks cannot."""
         if error is not None:
             self.failure = self.failure or error
             return
@@ -96,7 +91,7 @@ class PartitionLedger:
         self.last_offset = offset if last is None else max(last, offset)
 
     def progress(self) -> PartitionProgress:
-        """The entry of the progress record.
+        """Return the partition's entry of the progress record.
 
         Raises:
             OutcomeUnknown: a report failed or gave no offset.
@@ -141,13 +136,13 @@ class PartitionLedger:
 
 
 class Ledger:
-    """All partitions of one transaction."""
+    """The counts of all partitions of one transaction."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], PartitionLedger] = {}
 
     def entry(self, topic: str, partition: int) -> PartitionLedger:
-        """The partition's counts, begun when new."""
+        """Return the partition's counts; start them if it is new."""
         key = (topic, partition)
         entry = self._partitions.get(key)
         if entry is None:
@@ -155,12 +150,7 @@ class Ledger:
         return entry
 
     def add(self, encoded: EncodedRows, partitions: Sequence[int]) -> None:
-        """Count events.
-
-        Args:
-            encoded: the events.
-            partitions: the partition of each.
-        """
+        """Count events, given the partition of each."""
         hashes = map(zlib.crc32, encoded.positions)
         sizes = map(len, encoded.values)
         sums = dict.fromkeys(partitions, 0)
@@ -182,15 +172,15 @@ class Ledger:
     def reports(
         self, topic: str, partitions: Sequence[int], values: Sequence[bytes | None]
     ) -> dict[int, OnDelivery]:
-        """Count messages, tombstones among them, and say whose delivery is to be reported.
+        """Count messages including tombstones, and choose those whose delivery is to be reported.
 
         Args:
-            topic: where to.
-            partitions: the partition of each.
-            values: their values.
+            topic: where the messages go.
+            partitions: one for each message.
+            values: one for each message.
 
         Returns:
-            What takes the report, by index of the message.
+            The report callbacks, by index of the message.
         """
         found: dict[int, OnDelivery] = {
             index: self.entry(topic, partition).on_delivery
@@ -208,11 +198,11 @@ class Ledger:
         return found
 
     def failed(self) -> PartitionLedger | None:
-        """A partition of which a delivery report was an error; None while all is well."""
+        """Return a partition with a failed delivery report; None if there is none."""
         return next((entry for entry in self._partitions.values() if entry.failure), None)
 
     def progress(self) -> list[PartitionProgress]:
-        """The entries of the progress record, by topic and partition.
+        """Return the entries of the progress record, by topic and partition.
 
         Raises:
             OutcomeUnknown: an offset is not known.
@@ -223,14 +213,14 @@ class Ledger:
 
 
 def _last_indexes(partitions: Sequence[int]) -> dict[int, int]:
-    """Index of the last message of every partition."""
+    """Return the index of the last message of every partition."""
     return dict(zip(partitions, range(len(partitions)), strict=True))
 
 
 def _by_operation(
     positions: Sequence[bytes], partitions: Sequence[int]
 ) -> dict[tuple[int, int], int]:
-    """How many events each partition has of each operation."""
+    """Return the number of events by partition and operation."""
     operations = set(map(_OPERATION, positions))
     if len(operations) == 1:
         (operation,) = operations

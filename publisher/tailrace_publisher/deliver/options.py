@@ -1,4 +1,4 @@
-"""How a delivery talks to Kafka, and what it publishes beside the data."""
+"""How a delivery uses Kafka, and what it publishes next to the data."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from tailrace_publisher.options.kafka import Partitioner
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
-    """How to talk to Kafka.
+    """How a delivery uses Kafka.
 
     Attributes:
-        transactional_id: stable per publisher; whoever starts with it fences the one before.
-        replication_factor: copies of topics that are created; None leaves it to the brokers.
-        tombstones: whether deletes are followed by a record with a null value.
-        commit_timeout_s: until an unfinished transaction counts as failed or unknown.
-        start_timeout_s: longest wait for brokers at the start.
-        transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
-            exceed the longest one.
-        queue_bytes: messages that wait to be sent may take so much memory.
-        transactions: whether there is a topic of begin and end of transactions.
-        schema_changes: whether there is a topic of schema changes.
-        dead_letters: whether events that cannot be published go to a topic of their own.
-        topic_settings: of these three.
-        progress_settings: of a new progress topic.
-        partitioner: what chooses the partition of a key.
+        transactional_id: stable per publisher. A producer that starts with it fences the previous
+            one.
+        replication_factor: of new topics; None leaves it to the brokers.
+        commit_timeout_s: until an unfinished transaction fails.
+        transaction_timeout_ms: after it the brokers abort a transaction. It must exceed the longest
+            one.
+        queue_bytes: memory for waiting messages.
+        dead_letters: whether events that cannot be encoded are published to their own topic.
+            Otherwise they stop their table.
+        topic_settings: of new topics for transactions, schema changes and dead letters.
     """
 
     transactional_id: str

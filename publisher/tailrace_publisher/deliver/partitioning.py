@@ -1,4 +1,4 @@
-"""Which partition a key goes to (pure): the same key always to the same one, of so many."""
+"""The partition of a key (pure): of a given number of partitions, a key always has the same."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Murmur2 as Kafka's Java client computes it, as an unsigned number of 32 bits.
+    """Return Murmur2 as Kafka's Java client computes it, as an unsigned number of 32 bits.
 
-    https://github.com/apache/kafka, ``org.apache.kafka.common.utils.Utils.murmur2``; its own test
-    has the values that ours are compared with.
+    https://github.com/apache/kafka, ``org.apache.kafka.common.utils.Utils.murmur2``. Our tests
+    compare with the values of its test.
     """
     length = len(data)
     state = _SEED ^ length
@@ -44,12 +44,12 @@ _payload: Final = itemgetter(slice(FRAME_BYTES, None))
 
 
 def _by_crc32(keys: Iterable[bytes]) -> Iterable[int]:
-    """Of the keys' own bytes: another id of their schema does not move them."""
+    """Hash the keys without their frame, so that another schema id does not move them."""
     return map(zlib.crc32, map(_payload, keys))
 
 
 def _by_murmur2(keys: Iterable[bytes]) -> Iterable[int]:
-    """Of all bytes, as the default partitioner of Java's producer takes them."""
+    """Hash all bytes of the keys, as the default partitioner of Java's producer does."""
     return (murmur2(key) & _POSITIVE for key in keys)
 
 
@@ -62,12 +62,11 @@ _HASHES: Final[dict[Partitioner, Callable[[Iterable[bytes]], Iterable[int]]]] = 
 def choose_partitions(
     keys: Sequence[bytes | None], count: int, partitioner: Partitioner = Partitioner.CRC32
 ) -> list[int]:
-    """The partition of each framed key; events without a key all go to the first one.
+    """Return the partition of each framed key; events without a key all go to the first one.
 
     Args:
-        keys: of one table: all have a key, or none has.
+        keys: of one table, so either all events have one or none has.
         count: partitions of the topic.
-        partitioner: by which hash.
     """
     present = [key for key in keys if key is not None]
     if count == 1 or not present:
@@ -82,12 +81,9 @@ def choose_partitions(
 def as_written(
     encoded: EncodedRows, count: int, partitioner: Partitioner
 ) -> tuple[EncodedRows, Sequence[int]]:
-    """Events with the bytes that are sent, and the partition of each.
+    """Return events with the bytes that are sent, and the partition of each.
 
-    Args:
-        encoded: the events.
-        count: partitions of their topic.
-        partitioner: by which hash; Java's is of the bytes that are sent, whatever they are.
+    Java's hash is computed from the bytes that are sent, whatever the serialization.
     """
     if encoded.serializer is None:
         return encoded, choose_partitions(encoded.keys, count, partitioner)

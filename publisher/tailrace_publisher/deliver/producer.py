@@ -2,15 +2,15 @@
 
 What is known after a failure:
 
-- before the commit was asked for, the transaction will never be visible: the next producer with
-  this transactional id aborts it;
-- a commit that timed out is neither done nor undone. Only asking again may resolve it (an abort is
-  refused by the protocol), so it is asked again until ``timeout_s``;
-- all other doubt ends in ``OutcomeUnknown``: a new producer fences this one, and the checkpoint,
-  read back, tells what was committed.
+- Before the commit was requested, the transaction never becomes visible. The next producer with
+  this transactional id aborts it.
+- A commit that timed out is neither done nor undone. The protocol refuses an abort, so only a
+  repeated commit may resolve it; it is repeated until ``timeout_s``.
+- Any other doubt ends in ``OutcomeUnknown``. A new producer fences this one, and the checkpoint,
+  read back, shows what was committed.
 
-A producer that failed is let go of at once: after a fatal error nothing it says can be trusted
-(produce and begin_transaction succeed on a fenced one, as they are local).
+A producer that failed is dropped at once, because nothing it reports after a fatal error can be
+trusted. For example, produce and begin_transaction are local and succeed on a fenced producer.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ class TransactionalProducer:
 
     Args:
         kafka: the brokers, with the queue's size among the options.
-        transactional_id: whoever starts with it fences the one before.
-        transaction_timeout_ms: after which the brokers abort a transaction by themselves.
-        timeout_s: longest wait for the brokers in any one call.
+        transaction_timeout_ms: after it the brokers abort.
+        timeout_s: of any one call.
     """
 
     def __init__(
@@ -72,11 +71,11 @@ class TransactionalProducer:
         return None if self._began is None else self._clock.monotonic() - self._began
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Fence the producer before and abort what it left open.
+        """Fence the previous producer and abort what it left open.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
-            DeliveryRejected: not allowed.
+            DeliveryRejected: the brokers do not allow it.
         """
         try:
             self._alive().init_transactions(timeout_s)
@@ -103,15 +102,15 @@ class TransactionalProducer:
         """Queue messages in order.
 
         Args:
-            topic: where to.
+            topic: where the messages go.
             messages: (key, value, partition) each.
-            reports: delivery callbacks by index of the message; they must not raise.
-            headers: of those that have a value; None for none.
+            reports: delivery callbacks by index of the message. They must not raise.
+            headers: for the messages that have a value.
 
         Raises:
-            KafkaUnavailable: the queue stays full: the brokers take nothing.
+            KafkaUnavailable: the queue stays full because the brokers accept nothing.
             RecordTooLarge: a message is larger than message.max.bytes of the producer.
-            OutcomeUnknown, PublisherReplaced: the producer is used up.
+            OutcomeUnknown, PublisherReplaced: the producer is unusable.
         """
         producer = self._alive()
         produce = producer.produce if headers is None else _with(headers, producer.produce)
@@ -153,16 +152,16 @@ class TransactionalProducer:
     def flush(self, failure: Callable[[], PublisherError | None] = lambda: None) -> None:
         """Wait until every message is delivered and reported.
 
-        librdkafka holds back what is behind a refused message, and says nothing until the commit
-        is asked for; so delivery reports are looked at while waiting.
+        librdkafka holds back the messages after a refused one, and reports no error until the
+        commit is requested. So delivery reports are checked while waiting.
 
         Args:
-            failure: what a delivery report said, None while all is well.
+            failure: returns the error of a delivery report; None if there is none.
 
         Raises:
-            DeliveryTimeout: not within the time; nothing is committed.
-            PublisherError: what ``failure`` gave; nothing is committed.
-            OutcomeUnknown, PublisherReplaced: the producer is used up.
+            DeliveryTimeout: the time is over; nothing is committed.
+            PublisherError: the error that ``failure`` returned; nothing is committed.
+            OutcomeUnknown, PublisherReplaced: the producer is unusable.
         """
         producer = self._alive()
         deadline = self._clock.monotonic() + self._timeout_s
@@ -171,7 +170,7 @@ class TransactionalProducer:
             while remaining:
                 remaining = producer.flush(_STEP_S)
                 if (refused := failure()) is not None:
-                    # A fatal error fails every record that waits, in words of its own.
+                    # A fatal error fails every waiting record, with a less precise reason.
                     if (cause := fatal_cause(producer, 0, self._clock)) is not None:
                         raise self._failed_by("delivering records", cause)
                     self.abandon()
@@ -215,7 +214,7 @@ class TransactionalProducer:
                 return
 
     def abort(self) -> None:
-        """Abort the open transaction; nothing happens when there is none.
+        """Abort the open transaction, if there is one.
 
         Raises:
             KafkaUnavailable, OutcomeUnknown, PublisherReplaced: the producer cannot be used again;
@@ -230,7 +229,7 @@ class TransactionalProducer:
         self._began = None
 
     def close(self) -> None:
-        """Abort an open transaction as far as that is possible at once, and let the producer go."""
+        """Abort an open transaction if that is possible at once, and drop the producer."""
         if self._producer is None:
             return
         try:
@@ -242,7 +241,7 @@ class TransactionalProducer:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let the producer go without waiting for what it still holds."""
+        """Drop the producer without waiting for its queued messages."""
         producer, self._producer = self._producer, None
         self._began = None
         if producer is not None:
@@ -253,13 +252,13 @@ class TransactionalProducer:
 
     def _alive(self) -> KafkaProducer:
         if self._producer is None:
-            raise OutcomeUnknown("the producer is used up: start a new one")
+            raise OutcomeUnknown("the producer failed or was closed. Fix: start a new one")
         return self._producer
 
     def _produce_when_room(
         self, producer: KafkaProducer, produce: Callable[..., None], topic: str, *message: Any
     ) -> None:
-        """Serve delivery reports until librdkafka's queue takes the message."""
+        """Serve delivery reports until librdkafka's queue accepts the message."""
         deadline = self._clock.monotonic() + self._timeout_s
         while True:
             producer.poll(_FULL_QUEUE_POLL_S)
@@ -270,7 +269,7 @@ class TransactionalProducer:
                     self.abandon()
                     raise KafkaUnavailable(
                         f"topic {topic}: the queue stayed full for {self._timeout_s:g} s: the"
-                        " brokers take nothing"
+                        " brokers accept nothing"
                     ) from error
             else:
                 return
@@ -278,7 +277,7 @@ class TransactionalProducer:
     def _failed(
         self, what: str, error: KafkaException | SystemError, topic: str | None = None
     ) -> PublisherError:
-        """Our error for a failed call; the producer is used up after it."""
+        """Drop the producer after a failed call, and return our error for it."""
         inner = cause_of(error, self._alive(), self._clock)
         if inner is None:
             self.abandon()
@@ -292,7 +291,7 @@ class TransactionalProducer:
 
 
 def _with(headers: Headers, produce: Callable[..., None]) -> Callable[..., None]:
-    """What queues a message with headers, if it has a value."""
+    """Return a produce function that adds headers to messages with a value."""
     given = list(headers)
 
     def produced(

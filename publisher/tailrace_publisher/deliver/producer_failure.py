@@ -1,4 +1,4 @@
-"""What a failed call of a transactional producer speaks of, and what that means for us."""
+"""The cause of a transactional producer's failed call, and our error for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CAUSE_POLL_S: Final = 0.02
 def cause_of(
     error: KafkaException | SystemError, producer: KafkaProducer, clock: Clock
 ) -> KafkaError | None:
-    """The error inside, or the one that the producer died of before; None where nothing tells."""
+    """Return the error inside, or the earlier one that killed the producer; None if unknown."""
     inner = kafka_error(error)
     if inner is None or inner.code() == IS_FATAL:
         return fatal_cause(producer, _CAUSE_S, clock) or inner
@@ -30,10 +30,10 @@ def cause_of(
 
 
 def fatal_cause(producer: KafkaProducer, wait_s: float, clock: Clock) -> KafkaError | None:
-    """The error that a producer died of; None when it does not tell within the time, or lives.
+    """Return the error that killed a producer; None if it lives or does not report it in time.
 
-    Who produces on a dead producer is told that it is dead, not of what. The error itself comes
-    once, as an event that poll raises; afterwards it is the reason why no transaction can begin.
+    A call on a dead producer reports that it is dead, not why. The error itself arrives once, as an
+    event that poll raises. Afterwards it is the reason why begin_transaction fails.
     """
     deadline = clock.monotonic() + wait_s
     while True:
@@ -51,18 +51,16 @@ def fatal_cause(producer: KafkaProducer, wait_s: float, clock: Clock) -> KafkaEr
 def ended_by(
     what: str, inner: KafkaError, topic: str | None, open_s: float, limit_s: float
 ) -> PublisherError:
-    """Our error for what ended a producer.
+    """Return our error for what ended a producer.
 
     Args:
-        what: what was being done.
-        inner: librdkafka's error.
-        topic: the data topic that it was done with, where that is known.
+        what: the action that failed.
+        topic: the data topic of the action; None if unknown.
         open_s: how long its transaction was open.
-        limit_s: after which the brokers abort one.
     """
     if inner.code() in FENCED and open_s >= limit_s:
-        # The brokers answer alike when they aborted a transaction for its age and when another
-        # publisher took over. Starting again settles it: of two, only the newer one goes on.
+        # The brokers give the same answer if they aborted a transaction for its age and if another
+        # publisher took over. A new start settles it: of two publishers, only the newer continues.
         return DeliveryTimeout(
             f"{what}: open for {open_s:.0f} s, the brokers abort after {limit_s:g} s",
             code=inner.code(),

@@ -1,4 +1,4 @@
-"""What librdkafka is told of a transactional producer, below the user's own options."""
+"""The librdkafka options of a transactional producer, which the user's own options override."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 MESSAGE_BYTES_MAX: Final = 16 << 20
-"""Default of ``message.max.bytes``: so the limit that counts is the topic's, of 1 MB by default.
+"""Default of ``message.max.bytes``, so high that only the topic's limit counts (1 MB by default).
 
-librdkafka's own default of 1 MB would be a second one, which a raised limit of the topic meets."""
+librdkafka's own default of 1 MB would be a second limit when that of the topic is raised."""
 
 
 def producer_options(
     transactional_id: str, transaction_timeout_ms: int, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of its client.
+    """Return the options of the producer's client.
 
     Args:
-        transactional_id: of the producer.
-        transaction_timeout_ms: after which the brokers abort a transaction by themselves.
-        own: the user's librdkafka options, which count; but for these two.
+        transactional_id: replaces the user's setting.
+        transaction_timeout_ms: likewise; after it the brokers abort a transaction.
+        own: the user's librdkafka options, which override all others.
     """
     return {
         # Fewer and larger batches cost both sides less; flush, so commit, waits for none.
@@ -36,13 +36,9 @@ def producer_options(
 
 
 def queue_settings(queue_bytes: int, own: Mapping[str, str]) -> dict[str, str]:
-    """How many kilobytes of messages may wait to be sent.
+    """Return the limit of waiting messages, in kilobytes.
 
-    A message that is larger than the queue would never get into it.
-
-    Args:
-        queue_bytes: wanted size of the queue.
-        own: the user's librdkafka options.
+    The limit is raised for large messages: one larger than the queue would never get into it.
     """
     limit = own.get("message.max.bytes", "")
     largest = int(limit) if limit.isdigit() else MESSAGE_BYTES_MAX

@@ -1,4 +1,4 @@
-"""A transaction's progress in as many records as Kafka's limit of a message asks for."""
+"""A transaction's progress, divided into as many records as Kafka's size limit requires."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tailrace_publisher.errors import DeliveryRejected
 from tailrace_schemas.records.progress import Progress
 
 _UNSEEN_BYTES: Final = 1_000_000  # Kafka's default of a topic's max.message.bytes, rounded down
-_AROUND_BYTES: Final = 1_000  # what a batch and a record are wrapped in, generously
+_AROUND_BYTES: Final = 1_000  # overhead of a batch and a record, generously
 
 
 def largest_record(client: Mapping[str, str], topic: Mapping[str, str]) -> int:
-    """How many bytes a record's value may have, uncompressed.
+    """Return the bytes that a record's value may have, uncompressed.
 
     Args:
-        client: librdkafka options.
-        topic: settings of the topic, as far as they may be seen.
+        client: the librdkafka options of the producer.
+        topic: the settings of the topic that we may see.
     """
     own = client.get("message.max.bytes", "")
     its = topic.get("max.message.bytes", "")
@@ -36,23 +36,22 @@ def progress_records(
     bytes_max: int,
     again: Set[str] = frozenset(),
 ) -> list[bytes]:
-    """The encoded records of a transaction; one, unless it touched very many partitions.
+    """Return the encoded records of a transaction: one, unless it touched very many partitions.
 
-    Those before the last close nothing, as the records inside a large source transaction do. So
-    whoever reads takes them together with the one that closes.
+    Records before the last close nothing, like those inside a large source transaction. So readers
+    take them together with the record that closes.
 
-    A table that begins anew while records name it would be taken for one that is still at its
-    first beginning, with the rows that came then. So a record that leaves it out goes first: there
-    is no cut at it, and behind it the table is named anew.
+    A table may start its snapshot again while records name it. Then a reader would take it for one
+    that is still at its first start, with the rows of that start. So a record that leaves the table
+    out is written first. There is no cut at it, and the next record names the table again.
 
     Args:
-        progress: of the transaction.
         encode: writes the fields of a record.
-        bytes_max: of one record.
-        again: topics of the tables that begin anew here.
+        bytes_max: the limit of one record.
+        again: topics of the tables that start again here.
 
     Raises:
-        DeliveryRejected: what each record must repeat alone has more bytes.
+        DeliveryRejected: the part that each record must repeat exceeds the limit.
     """
     if again:
         without = [topic for topic in progress.snapshotting if topic not in again]
@@ -68,7 +67,7 @@ def progress_records(
     if len(partitions) < 2:
         raise DeliveryRejected(
             f"a progress record has {len(record):,} bytes, {bytes_max:,} may be sent: it names"
-            f" {len(progress.snapshotting):,} tables that are not part of the cut. Raise"
+            f" {len(progress.snapshotting):,} tables that are not part of the cut. Fix: raise"
             " max.message.bytes of the progress topic and kafka.extra message.max.bytes together,"
             " or publish fewer tables under one prefix (tables.include)"
         )

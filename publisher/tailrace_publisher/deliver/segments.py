@@ -1,8 +1,8 @@
-"""How the compacted topics of the publisher are cut into segments.
+"""The segments of the publisher's compacted topics.
 
 The brokers compact closed segments only, and every start reads such a topic from its beginning.
-With Kafka's own limits (seven days, 1 GB) a topic that gets a record at each commit holds millions
-of them before the first segment is closed.
+Kafka's own limits are seven days and 1 GB. With these, a topic that gets a record at each commit
+holds millions of them before its first segment closes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tailrace_publisher.deliver.topic_settings import alter_command, is_compacte
 _log = structlog.get_logger(__name__)
 
 _SEGMENTS: Final = {"segment.ms": 600_000, "segment.bytes": 16 << 20}
-# Markers of transactions stay this long after their records are gone: they are read, too.
+# Transaction markers stay this long after their records are gone, and a start reads them too.
 _MARKERS_KEPT_MS: Final = 3_600_000
 _TOLERATED: Final = 4
 
@@ -27,11 +27,11 @@ COMPACTED: Final = {
     "delete.retention.ms": str(_MARKERS_KEPT_MS),
     **{name: str(value) for name, value in _SEGMENTS.items()},
 }
-"""Settings of a new compacted topic that a start reads from its beginning."""
+"""Settings of a new compacted topic, which every start reads from its beginning."""
 
 
 def too_large_segments(settings: Mapping[str, str]) -> dict[str, str]:
-    """Name the settings that let a compacted topic grow, with the values they should have."""
+    """Return the settings that let a compacted topic grow, with the values they should have."""
     return {
         name: str(wanted)
         for name, wanted in _SEGMENTS.items()
@@ -40,7 +40,7 @@ def too_large_segments(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def warn_of_large_segments(topic: str, settings: Mapping[str, str]) -> None:
-    """Log a compacted topic that makes each start slower than the one before."""
+    """Log a compacted topic whose segments make each start slower than the previous one."""
     wanted = too_large_segments(settings)
     if wanted:
         _log.warning(

@@ -1,4 +1,4 @@
-"""What was sent since the last commit: events and dead letters, and whether they arrive."""
+"""What was sent since the last commit: events and dead letters, and whether they were delivered."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class Sent:
         dead_letters: topic of the dead letters.
 
     Attributes:
-        ledger: of the events.
-        letters: of the dead letters, which no progress record names.
+        letters: the ledger of the dead letters, which no progress record names.
         rows: events and dead letters.
         bytes: of the events' values.
     """
@@ -30,18 +29,13 @@ class Sent:
         self.bytes = 0
 
     def add(self, encoded: EncodedRows, partitions: Sequence[int]) -> None:
-        """Count events.
-
-        Args:
-            encoded: the events.
-            partitions: the partition of each.
-        """
+        """Count events, given the partition of each."""
         self.ledger.add(encoded, partitions)
         self.rows += len(encoded)
         self.bytes += encoded.size
 
     def failure(self) -> PublisherError | None:
-        """Why something cannot be delivered, as a report said; None while all is well."""
+        """Return why something cannot be delivered, as a report says; None if nothing failed."""
         entry = self.letters if self.letters.failure else self.ledger.failed()
         if entry is None:
             return None

@@ -1,4 +1,4 @@
-"""Tombstones: behind each delete a record with its key and a null value."""
+"""Tombstones: after each delete a record with its key and a null value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tailrace_publisher.encode.encoded_events import EncodedRows
 def with_tombstones(
     encoded: EncodedRows, partitions: Sequence[int]
 ) -> tuple[list[bytes | None], list[bytes | None], list[int]]:
-    """Put a null value with the same key behind every delete."""
+    """Add a null value with the same key after every delete."""
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     targets: list[int] = []

@@ -1,4 +1,4 @@
-"""How topics are kept: what new ones get, and what those that exist are checked for (ADR 0014)."""
+"""Retention and copies of topics: settings of new ones, checks of existing ones (ADR 0014)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tailrace_publisher.ports import Clock, KafkaAdmin
 _log = structlog.get_logger(__name__)
 
 _BROKERS_DEFAULT: Final = -1
-_MANY_COPIES: Final = 3  # from here on one broker may be away while two copies are asked for
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
+_MANY_COPIES: Final = 3  # from here on two copies are required and one broker may be away
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which gives the reason, comes first
 _UNLIMITED: Final = "-1"
 _FOR_EVER: Final = 1 << 63
 _DAY_MS: Final = 86_400_000
@@ -32,10 +32,9 @@ _NOT_ALLOWED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BrokerDefaults:
-    """What a new topic gets that says nothing about it; None where the brokers do not tell.
+    """The brokers' defaults for new topics; None if the brokers do not report them.
 
     Attributes:
-        replication_factor: copies.
         min_insync_replicas: copies that must be written before a record counts as written.
     """
 
@@ -46,14 +45,13 @@ class BrokerDefaults:
 def new_topic_durability(
     configured: int | None, defaults: BrokerDefaults
 ) -> tuple[int, dict[str, str]]:
-    """How many copies a new topic gets, and the settings that go with that.
+    """Choose the number of copies of a new topic, and the settings that fit it.
 
-    The brokers' default factor is asked for by its number, not by "your default": what is asked for
-    must fit min.insync.replicas, or nothing could ever be written.
+    The brokers' default factor is requested as a number, not as "your default". The number must fit
+    min.insync.replicas, or nothing could ever be written.
 
     Args:
         configured: the option; None leaves it to the brokers.
-        defaults: of the brokers.
 
     Returns:
         The replication factor, -1 for the brokers' own, and topic settings.
@@ -65,10 +63,10 @@ def new_topic_durability(
 
 
 def progress_settings(kafka: KafkaConfig) -> dict[str, str]:
-    """Choose the settings of a new progress topic: kept no shorter than any data topic."""
+    """Choose the settings of a new progress topic: retained at least as long as any data topic."""
     days = kafka.progress_retention_days
     rules = [{}, *(rule.settings for rule in kafka.topic_rules.values())]
-    # What neither says is up to the brokers: tell_retention compares when the topics are there.
+    # Otherwise the brokers decide: tell_retention compares once the topics exist.
     data = [{"retention.ms": "0", **kafka.topic_settings, **rule} for rule in rules]
     longest = max(_FOR_EVER if days is None else days * _DAY_MS, *map(_kept_ms, data))
     return {
@@ -79,16 +77,16 @@ def progress_settings(kafka: KafkaConfig) -> dict[str, str]:
 
 
 def alter_command(topic: str, settings: Mapping[str, str]) -> str:
-    """Write the command that changes settings of a topic."""
+    """Return the command that changes settings of a topic."""
     wanted = ",".join(f"{name}={value}" for name, value in settings.items())
     return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
 
 
 def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
-    """Check that the newest record of every key stays in a topic.
+    """Check that a topic retains the newest record of every key.
 
     Raises:
-        CheckpointRetentionTooShort: it may be removed for its age or for the topic's size.
+        CheckpointRetentionTooShort: a record may be removed for its age or the topic's size.
     """
     policy = settings.get("cleanup.policy", "")
     limits = retention_limits(settings)
@@ -99,12 +97,11 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
 def tell_retention(
     topic: str, settings: Mapping[str, str], data_topics: Mapping[str, Mapping[str, str]]
 ) -> None:
-    """Warn of a progress topic that forgets earlier than the data topics do.
+    """Warn of a progress topic that drops records earlier than the data topics do.
 
     Args:
-        topic: the progress topic.
-        settings: its settings.
-        data_topics: those of the data topics, by name; what is not known may be kept for ever.
+        settings: of the progress topic.
+        data_topics: settings by name. An unknown limit counts as unlimited.
     """
     kept = kept_too_short(settings, data_topics.values())
     if kept is None:
@@ -114,8 +111,8 @@ def tell_retention(
         "progress_topic_forgets",
         topic=topic,
         settings=limits,
-        effect="events whose progress record is gone prove nothing: tailrace audit leaves them out,"
-        " and a sink that lacks records goes on by new snapshots of all tables",
+        effect="tailrace audit leaves out events whose progress record is gone; a sink that lacks"
+        " records continues only with new snapshots of all tables",
         fix=alter_command(topic, {"retention.ms": kept, "retention.bytes": _UNLIMITED}),
     )
 
@@ -123,11 +120,7 @@ def tell_retention(
 def kept_too_short(
     progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
 ) -> str | None:
-    """How long the progress topic should be kept, or None where it is kept long enough.
-
-    Args:
-        progress: its settings.
-        data_topics: those of the data topics.
+    """Return the retention that a progress topic lacks; None if it is retained long enough.
 
     Returns:
         ``retention.ms``: the longest of the data topics'.
@@ -143,11 +136,7 @@ def kept_too_short(
 def kept_needlessly(
     progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
 ) -> str | None:
-    """Say how long is enough for a progress topic that is kept for ever; None if it must be.
-
-    Args:
-        progress: its settings.
-        data_topics: those of the data topics.
+    """Return a sufficient retention for an unlimited progress topic; None if it must be unlimited.
 
     Returns:
         ``retention.ms``: the longest of the data topics', 30 days at least.
@@ -159,7 +148,7 @@ def kept_needlessly(
 
 
 def _kept_ms(settings: Mapping[str, str]) -> int:
-    """Milliseconds that records of a topic are kept at most; without a limit, for ever."""
+    """Return the milliseconds for which a topic retains records at most."""
     if "delete" not in settings.get("cleanup.policy", "delete"):
         return _FOR_EVER
     kept = settings.get("retention.ms", _UNLIMITED)
@@ -167,29 +156,29 @@ def _kept_ms(settings: Mapping[str, str]) -> int:
 
 
 def is_compacted(settings: Mapping[str, str]) -> bool:
-    """Whether a topic with these settings loses records that have a newer one of their key."""
+    """Return whether a topic loses records once a newer one has the same key."""
     return "compact" in settings.get("cleanup.policy", "")
 
 
 def check_not_compacted(topic: str, settings: Mapping[str, str]) -> None:
-    """Check that a data topic holds what the ledger counts, until retention takes it.
+    """Check that a data topic retains everything that the ledger counts, until it expires.
 
     Raises:
-        TopicCompacted: it does not.
+        TopicCompacted: compaction removes records earlier.
     """
     if is_compacted(settings):
         raise TopicCompacted(topic, settings["cleanup.policy"])
 
 
 def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> None:
-    """Warn of topics whose records one lost disk takes away; a single broker has no others."""
+    """Warn of topics that lose records with one disk."""
     for topic, count in sorted(copies.items()):
         if count == 1:
             _log.warning(
                 "topic_has_one_copy",
                 topic=topic,
-                effect="a lost disk loses it, and with the checkpoint the place to go on from",
-                fix="give it three copies: kafka-reassign-partitions; new topics get"
+                effect="a lost disk loses the topic, and with the checkpoint the place to resume",
+                fix="give it three copies with kafka-reassign-partitions; new topics get"
                 " kafka.replication_factor",
             )
         elif count >= _MANY_COPIES and settings.get(topic, {}).get("min.insync.replicas") == "1":
@@ -197,7 +186,7 @@ def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[st
                 "topic_takes_one_copy_for_written",
                 topic=topic,
                 copies=count,
-                effect="what is committed while its other copies lag is lost with one disk",
+                effect="a lost disk loses what was committed while the other copies lagged",
                 fix=alter_command(topic, {"min.insync.replicas": "2"}),
             )
 
@@ -205,13 +194,14 @@ def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[st
 def describe_topics(
     admin: KafkaAdmin, topics: Sequence[str], clock: Clock, timeout_s: float
 ) -> dict[str, dict[str, str]]:
-    """The settings of topics, by name; those that may not be seen are missing, and told.
+    """Return the settings of topics by name, without those that we may not see, which are logged.
+
+    A broker that has just started, or has not heard of a new topic yet, does not know it and is
+    queried again.
 
     Args:
-        admin: asks.
-        topics: names of topics that exist. A broker that has just started, or that has not heard
-            of a new topic yet, does not know it: it is asked for again.
-        clock: waits between two questions.
+        topics: names of topics that exist.
+        clock: waits between two queries.
         timeout_s: longest wait for brokers.
 
     Raises:
@@ -235,18 +225,17 @@ def describe_topics(
         _log.warning(
             "topic_settings_not_visible",
             topics=sorted(refused),
-            effect="whether they keep what they must is not checked",
+            effect="the retention and copies of these topics are not checked",
             fix="grant DescribeConfigs on the topics",
         )
     return found
 
 
 def broker_defaults(admin: KafkaAdmin, brokers: Iterable[int], timeout_s: float) -> BrokerDefaults:
-    """What new topics get, as one of the brokers says; nothing where that may not be asked.
+    """Return what new topics get, as one of the brokers reports it; nothing if we may not see it.
 
     Args:
-        admin: asks.
-        brokers: their numbers.
+        brokers: the numbers of the brokers.
         timeout_s: longest wait for the broker.
 
     Raises:
@@ -262,7 +251,7 @@ def broker_defaults(admin: KafkaAdmin, brokers: Iterable[int], timeout_s: float)
 
 
 def retention_limits(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a topic that let its records expire."""
+    """Return the settings of a topic that let its records expire."""
     return {
         name: settings[name]
         for name in ("retention.ms", "retention.bytes")
@@ -278,9 +267,9 @@ def _number(settings: Mapping[str, str], name: str) -> int | None:
 def _describe(
     admin: KafkaAdmin, wanted: list[ConfigResource], timeout_s: float
 ) -> tuple[dict[str, dict[str, str]], set[str]]:
-    """Settings by name of the resource, and the names of those that may not be seen.
+    """Return settings by name of the resource, and the names that we may not see.
 
-    What the broker does not know is in neither.
+    A resource that the broker does not know is in neither.
     """
     found: dict[str, dict[str, str]] = {}
     refused: set[str] = set()

@@ -1,4 +1,4 @@
-"""Creating topics and learning how many partitions they have."""
+"""Creating topics and learning their numbers of partitions."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.topics.topic_names import TableName
 
 _POLL_S: Final = 0.05
-_POLL_MAX_S: Final = 0.5  # each look lists all topics of the cluster
+_POLL_MAX_S: Final = 0.5  # each query lists all topics of the cluster
 _SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _GONE_S: Final = 5.0
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which gives the reason, comes first
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it is created when it does not exist; one that does is left as it is.
+    """A topic as it is created if it does not exist; an existing one is left unchanged.
 
     Attributes:
-        name: the topic.
-        partitions: number of partitions.
-        config: topic options, e.g. ``cleanup.policy``.
-        holds_events: events were published there: should it be gone, they are lost with it, and a
-            new one in its place would hide that.
-        is_ledgered: progress records count what is in it, so it may not be compacted.
+        config: topic options, for example ``cleanup.policy``.
+        holds_events: events were published there. If the topic is gone, a new one in its place
+            would hide that they are lost.
+        is_ledgered: progress records count its contents. So it may not be compacted.
     """
 
     name: str
@@ -51,14 +49,7 @@ class TopicSpec:
 def data_spec(
     table: TableName, topic: str, kafka: KafkaConfig, *, holds_events: bool = False
 ) -> TopicSpec:
-    """A table's topic.
-
-    Args:
-        table: the table.
-        topic: its name.
-        kafka: the options.
-        holds_events: see TopicSpec.
-    """
+    """Return the spec of a table's topic."""
     rule = kafka.topic_rule(table)
     return TopicSpec(
         topic,
@@ -70,21 +61,20 @@ def data_spec(
 
 
 def signals_spec(topic: str) -> TopicSpec:
-    """The signals topic: one partition, kept for seven days."""
+    """Return the spec of the signals topic: one partition, retained for seven days."""
     return TopicSpec(topic, 1, {"retention.ms": str(_SIGNALS_KEPT_MS)})
 
 
 def control_spec(topic: str, shards: int) -> TopicSpec:
-    """The control topic: the map of shards for good, and a partition of each shard."""
+    """Return the spec of the control topic, which retains the map; one partition a shard."""
     return TopicSpec(topic, shards, COMPACTED)
 
 
 class TopicAdmin:
-    """Kafka's administrative side.
+    """Creates and describes topics.
 
     Args:
-        kafka: the brokers.
-        replication_factor: copies of new topics; None leaves it to the brokers.
+        replication_factor: of new topics; None leaves it to the brokers.
         timeout_s: longest wait for brokers.
     """
 
@@ -97,10 +87,10 @@ class TopicAdmin:
         self._timeout_s = timeout_s
 
     def ensure(self, specs: Sequence[TopicSpec]) -> dict[str, int]:
-        """Create what is missing and wait until every partition has a leader.
+        """Create missing topics and wait until every partition has a leader.
 
         Returns:
-            Number of partitions by topic, as they are, not as they were asked for.
+            The number of partitions by topic, as it is, not as requested.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -128,7 +118,7 @@ class TopicAdmin:
         return {spec.name: present[spec.name] for spec in specs}
 
     def _check_usable(self, specs: Sequence[TopicSpec], waited_s: float) -> None:
-        """Tell topics that wait for a leader from those that we may not see, or that are gone.
+        """Check that topics without a leader exist and that we may see them.
 
         Raises:
             TopicRefused: one may not be used, or it held events and the brokers do not know it.
@@ -152,7 +142,7 @@ class TopicAdmin:
                 raise translate(f"describing topic {spec.name}", error, spec.name) from error
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions a topic has; None where there is no such topic.
+        """Return the number of partitions of a topic; None if it does not exist.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -161,7 +151,7 @@ class TopicAdmin:
         return None if found is None else len(found.partitions)
 
     def existing(self, is_wanted: Callable[[str], bool]) -> list[str]:
-        """The names of topics that exist, as far as they are wanted.
+        """Return the names of existing topics that match.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -169,7 +159,7 @@ class TopicAdmin:
         return sorted(filter(is_wanted, self._metadata().topics))
 
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The settings of topics, by name; those that may not be seen are missing, and told.
+        """Return the settings of topics by name; those that we may not see are missing, and logged.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -177,7 +167,7 @@ class TopicAdmin:
         return describe_topics(self._admin, topics, self._clock, self._timeout_s)
 
     def copies(self, topics: Sequence[str]) -> dict[str, int]:
-        """How many copies there are of each topic: of the partition that has the fewest.
+        """Return the number of copies of each topic: that of its partition with the fewest.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -215,7 +205,7 @@ class TopicAdmin:
                     raise translate(f"creating topic {name}", error) from error
 
     def _partitions(self) -> dict[str, int]:
-        """Partitions by topic, of topics whose partitions all have a leader."""
+        """Return the number of partitions of each topic whose partitions all have a leader."""
         return {
             name: len(topic.partitions)
             for name, topic in self._metadata().topics.items()
@@ -230,21 +220,20 @@ class TopicAdmin:
 
 
 def require_partitions(partitions: Mapping[str, int], topics: Sequence[str], shards: int) -> None:
-    """Checkpoint and progress records rest on the order within one partition, that of their shard.
+    """Check that topics have one partition per shard, because records rely on a partition's order.
 
     Args:
-        partitions: of each topic.
-        topics: to look at.
-        shards: how many there are to be.
+        partitions: the number of each topic.
+        topics: those to check, of checkpoint and progress records.
 
     Raises:
-        DeliveryRejected: a topic of that name has more, or fewer.
+        DeliveryRejected: a topic has more partitions, or fewer.
     """
     for topic in topics:
         if partitions[topic] != shards:
             wanted = "one" if shards == 1 else f"{shards}, one for each shard"
             raise DeliveryRejected(
-                f"topic {topic} has {partitions[topic]} partitions, it must have {wanted}: where"
-                f" it is in use, set publisher.shards.count to {partitions[topic]}, or run tailrace"
-                " reshard; delete it if it is not, or choose another prefix"
+                f"topic {topic} has {partitions[topic]} partitions, it must have {wanted}. Fix: if"
+                f" it is in use, set publisher.shards.count to {partitions[topic]} or run tailrace"
+                " reshard; if not, delete it or choose another prefix"
             )

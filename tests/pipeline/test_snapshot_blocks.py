@@ -85,7 +85,7 @@ class Source:
         columns = current_columns(instance, [], rules_of(self.options))
         schema = TableSchema(instance.table, instance.name, instance.low_watermark, columns)
         progress = SnapshotProgress(SnapshotState.PENDING, None, resume_key, 0)
-        return PendingTable("topic", instance, schema, progress, self.where)
+        return PendingTable(instance, schema, progress, self.where)
 
     def encoder(self, table: PendingTable) -> EnvelopeEncoder:
         key_id = 4 if table.schema.key_columns else None

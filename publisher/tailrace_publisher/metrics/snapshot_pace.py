@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tailrace_schemas.topics.topic_names import TableName
+
 _POINTS_MAX: Final = 32
 """Of which the pace is made: the last chunks, not how fast it began."""
 
@@ -18,22 +20,22 @@ class SnapshotPace:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._points: dict[str, tuple[tuple[float, int], ...]] = {}
+        self._points: dict[TableName, tuple[tuple[float, int], ...]] = {}
 
-    def note(self, topic: str, rows: int) -> None:
+    def note(self, table: TableName, rows: int) -> None:
         """So many rows of a snapshot are out by now; fewer than before are of another one."""
-        points = self._points.get(topic, ())
+        points = self._points.get(table, ())
         if points and rows < points[-1][1]:
             points = ()
-        self._points[topic] = (*points[1 - _POINTS_MAX :], (self._clock(), rows))
+        self._points[table] = (*points[1 - _POINTS_MAX :], (self._clock(), rows))
 
-    def forget(self, topic: str) -> None:
+    def forget(self, table: TableName) -> None:
         """A snapshot is over, or stands still: what comes behind has a pace of its own."""
-        self._points.pop(topic, None)
+        self._points.pop(table, None)
 
-    def left_s(self, topic: str, rows: int) -> float | None:
+    def left_s(self, table: TableName, rows: int) -> float | None:
         """Seconds until a snapshot has so many rows; None where that cannot be said."""
-        points = self._points.get(topic, ())
+        points = self._points.get(table, ())
         if len(points) < 2:
             return None
         (began_at, first), (ended_at, last) = points[0], points[-1]

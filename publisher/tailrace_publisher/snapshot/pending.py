@@ -8,6 +8,7 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.snapshot.progress import SnapshotProgress
 from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.topics.topic_names import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,16 @@ class PendingTable:
             are older than the changes that its end voided.
     """
 
-    topic: str
     instance: CaptureInstance
     schema: TableSchema
     progress: SnapshotProgress
     where: str | None = None
     beginning: int = 0
+
+    @property
+    def name(self) -> TableName:
+        """The table."""
+        return self.instance.table
 
     @property
     def is_cut(self) -> bool:

@@ -41,6 +41,7 @@ from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.snapshot.table_snapshot import QUEUED_MAX, Reading, TableSnapshot
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -69,7 +70,7 @@ class Snapshots:
         self._limits = limits
         self._size_max = size_max
         self._pauses = pauses
-        self._active: dict[str, TableSnapshot] = {}
+        self._active: dict[TableName, TableSnapshot] = {}
         self._waiting: list[Fence] = []
 
     @property
@@ -77,19 +78,19 @@ class Snapshots:
         """Whether nothing is being read and no chunk waits."""
         return not self._active
 
-    def observe(self, topic: str, page: ChangePage) -> None:
+    def observe(self, table: TableName, page: ChangePage) -> None:
         """Record which rows the stream changed, for tables with waiting chunks."""
-        active = self._active.get(topic)
+        active = self._active.get(table)
         if active is not None:
             active.tell(page)
 
     def settle(self, pending: Sequence[PendingTable]) -> None:
         """Drop tables that are pending no more, started again, or must be read in another way."""
-        tables = {table.topic: table for table in pending}
-        for topic, active in list(self._active.items()):
-            table = tables.get(topic)
+        tables = {table.name: table for table in pending}
+        for name, active in list(self._active.items()):
+            table = tables.get(name)
             if table is None or not table.goes_on_from(active.table):
-                del self._active[topic]
+                del self._active[name]
             elif not table.reads_like(active.table):
                 self._read_again(active, "DDL")
             elif not active.is_complete:
@@ -118,14 +119,14 @@ class Snapshots:
         for table in pending:
             if not free:
                 return
-            if table.topic in self._active or self._pauses.is_paused(table.topic):
+            if table.name in self._active or self._pauses.is_paused(table):
                 continue
             if not table.is_cut and any(not a.table.is_cut for a in self._active.values()):
                 continue
             encoder = encoder_of(table)
             if encoder is not None:
                 lane = free.pop(0)
-                self._active[table.topic] = TableSnapshot(table, encoder, lane, self._limits)
+                self._active[table.name] = TableSnapshot(table, encoder, lane, self._limits)
 
     def look(self, position: Lsn) -> int:
         """Collect the chunks that were read, and check which fences are reached.
@@ -169,7 +170,7 @@ class Snapshots:
         if isinstance(error, PublisherError) and error.retryable:
             self._pauses.pause(active.table, error)
             if not active.readings:
-                del self._active[active.table.topic]
+                del self._active[active.table.name]
             return
         with _read_of(active.table):
             raise error
@@ -223,7 +224,7 @@ class Snapshots:
             if not active.has_failed:
                 self._pauses.end(active.table)
             if part.progress.is_over or (active.lane is None and not active.readings):
-                del self._active[active.table.topic]
+                del self._active[active.table.name]
             yield part
 
     def is_due(self, position: Lsn) -> bool:
@@ -245,10 +246,10 @@ class Snapshots:
 
     def _read_again(self, active: TableSnapshot, reason: str, *, is_paused: bool = False) -> None:
         """Drop a table's chunks; it is read again from its last published key."""
-        _log.info("snapshot_chunk_retried", table=str(active.table.instance.table), reason=reason)
+        _log.info("snapshot_chunk_retried", table=str(active.table.name), reason=reason)
         if is_paused:
             self._pauses.pause(active.table, None)
-        del self._active[active.table.topic]
+        del self._active[active.table.name]
 
 
 def _may_be_ddl(error: BaseException) -> bool:
@@ -259,5 +260,5 @@ def _may_be_ddl(error: BaseException) -> bool:
 @contextmanager
 def _read_of(table: PendingTable) -> Iterator[None]:
     done = f" after {table.progress.rows} rows" if table.progress.rows else ""
-    with of_one_table(table.instance.table, f"reading its snapshot{done}"):
+    with of_one_table(table.name, f"reading its snapshot{done}"):
         yield

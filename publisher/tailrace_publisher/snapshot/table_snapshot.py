@@ -201,7 +201,7 @@ class TableSnapshot:
             self._untold.forget_but(self._changed.told)
         _log.info(
             "snapshot_finished" if chunk.is_last else "snapshot_progress",
-            table=str(self.table.instance.table),
+            table=str(self.table.name),
             rows=progress.rows,
             fence_lsn=str(position),
         )

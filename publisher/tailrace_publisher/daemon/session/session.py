@@ -95,10 +95,10 @@ class Session:
 
     def _failed_table(self, error: TopicRefused) -> PublisherError:
         """Return the failure of the table that a topic belongs to."""
-        for table in self._parts.tables:
-            if table.topic == error.topic:
-                return TableFailed(table.name, error)
-        return error
+        table = self._runtime.config.topics.table_of(error.topic)
+        if table is None or self._parts.tables.get(table) is None:
+            return error
+        return TableFailed(table, error)
 
     def _loop(self) -> None:
         clock, stop = self._runtime.clock, self._runtime.stop

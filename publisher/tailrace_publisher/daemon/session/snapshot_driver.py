@@ -13,6 +13,7 @@ from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +41,7 @@ class SnapshotDriver:
         self._waits_since: float | None = None
         self._is_told = False
         self._has_rested = True
-        self._begun: set[str] = set()
+        self._begun: set[TableName] = set()
 
     def forget(self) -> None:
         """Forget what was read but not published; it is read again."""
@@ -131,19 +132,17 @@ class SnapshotDriver:
     def _publish(self, parts: list[SnapshotPart]) -> None:
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
-            for table in self._tables:
-                if table.topic == part.table.topic:
-                    self._tables.set_snapshot(table, part.progress)
+            self._tables.set_snapshot(part.table.name, part.progress)
         self._committer.commit()
         metrics = self._runtime.metrics
         for part in parts:
-            topic = part.table.topic
+            name, topic = part.table.name, part.rows.topic
             metrics.snapshot_rows.labels(topic=topic).inc(len(part.rows))
             metrics.snapshot_bytes.labels(topic=topic).inc(part.rows.size)
             if part.progress.is_over:
-                metrics.pace.forget(topic)
+                metrics.pace.forget(name)
             else:
-                metrics.pace.note(topic, part.progress.rows)
+                metrics.pace.note(name, part.progress.rows)
 
     def _begin(self, pending: list[PendingTable], position: Lsn, *, is_caught_up: bool) -> None:
         if not is_caught_up:
@@ -160,10 +159,10 @@ class SnapshotDriver:
         """Start to measure the pace of snapshots that start, or resume after a pause."""
         pace = self._runtime.metrics.pace
         for table in pending:
-            if table.topic not in self._begun:
-                pace.forget(table.topic)
-                pace.note(table.topic, table.progress.rows)
-        self._begun = {table.topic for table in pending}
+            if table.name not in self._begun:
+                pace.forget(table.name)
+                pace.note(table.name, table.progress.rows)
+        self._begun = {table.name for table in pending}
 
     def _tell_waiting(self, pending: list[PendingTable]) -> None:
         now = self._runtime.clock.monotonic()
@@ -179,16 +178,15 @@ class SnapshotDriver:
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
         """Return tables to read next: their instances must cover the changes after the position."""
-        topics = {
-            table.topic
+        unread = {
+            table.name
             for table in self._tables.unread()
             if self._state.of(table.name).knows_partitions
         }
-        if not topics:
+        if not unread:
             return []
         return [
             PendingTable(
-                reading.table.topic,
                 reading.instance,
                 reading.schema,
                 self._tables.snapshot_of(reading.table),
@@ -196,7 +194,7 @@ class SnapshotDriver:
                 self._state.beginning_of(reading.table.name),
             )
             for reading in self._tables.plan.at(position.increment()).all
-            if reading.table.topic in topics and reading.covers_from <= position
+            if reading.table.name in unread and reading.covers_from <= position
         ]
 
     def _encoder_of(self, pending: PendingTable) -> EnvelopeEncoder | None:
@@ -206,7 +204,7 @@ class SnapshotDriver:
         """
         for reading in self._tables.plan.at(self._state.position.commit_lsn.increment()).all:
             if (
-                reading.table.topic == pending.topic
+                reading.table.name == pending.name
                 and reading.instance.object_id == pending.instance.object_id
             ):
                 return self._tables.encoder(reading.table, reading.schema)

@@ -42,6 +42,7 @@ from tailrace_publisher.source.pages.page_size import (
     pages_held,
 )
 from tailrace_publisher.source.pages.pages import ROWS_AHEAD_MAX, ChangePages
+from tailrace_schemas.topics.topic_names import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Stream:
     A poll without news costs one statement. A poll with news costs three, and one per page.
 
     Args:
-        observe: receives every page of a topic whose snapshot is unfinished, in the poll that
+        observe: receives every page of a table whose snapshot is unfinished, in the poll that
             publishes the page.
     """
 
@@ -81,7 +82,7 @@ class Stream:
         source: SourceAccess,
         tables: PublishedTables,
         committer: Committer,
-        observe: Callable[[str, ChangePage], None],
+        observe: Callable[[TableName, ChangePage], None],
     ) -> None:
         self._runtime = runtime
         self._source = source
@@ -92,7 +93,7 @@ class Stream:
         self._encode = encoding_of(runtime.config.on_bad_event)
         self._row_sizes: dict[str, RowSize] = {}
         self._window_size = WindowSize(runtime.config.window_transactions)
-        self._snapshotting: set[str] = set()
+        self._snapshotting: set[TableName] = set()
         self._reads_few = True
         self._planning_s = 0.0
 
@@ -213,7 +214,7 @@ class Stream:
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
         # A snapshot must know which rows changed, so until it ends its table is read row by row.
-        self._snapshotting = {table.topic for table in self._tables.beside()}
+        self._snapshotting = {table.name for table in self._tables.beside()}
         self._reads_few = len(readings) <= AHEAD_MAX
         self._tables.make_ready(readings)
         lanes, places = self._source.lanes, Places(pages_held(len(readings)))
@@ -284,9 +285,9 @@ class Stream:
                 rows,
                 window.commit_ms,
                 self._runtime.clock.now_ms(),
-                is_whole=reading.table.topic not in self._snapshotting,
+                is_whole=reading.table.name not in self._snapshotting,
             )
-        self._observe(reading.table.topic, page)
+        self._observe(reading.table.name, page)
 
     def _completed(self, reading: Reading, page: ChangePage) -> Iterable[Sequence[ChangeRow]]:
         """Return the rows, with reselected values if the options want them."""
@@ -337,7 +338,7 @@ class Stream:
             limit,
             reading.covers_from,
             row_size,
-            None if reading.table.topic in self._snapshotting else blocks,
+            None if reading.table.name in self._snapshotting else blocks,
         )
 
     def _row_size(self, reading: Reading) -> RowSize:

@@ -221,7 +221,7 @@ class PublisherBoard(StatusBoard):
         estimate = self.estimates.get(name)
         left_s = None
         if is_unread and estimate is not None and not (record.snapshot_paused or self.is_paused):
-            left_s = self._runtime.metrics.pace.left_s(topic, estimate)
+            left_s = self._runtime.metrics.pace.left_s(name, estimate)
         reason = _HALTED if record.state is TableState.HALTED else record.stopped_reason
         return TableStatus(
             table=f"{name.schema}.{name.table}",

@@ -144,7 +144,7 @@ class PublishedTables:
             return
         _log.info("snapshot_requested", table=str(table.name))
         anew = SnapshotProgress(SnapshotState.PENDING)
-        self._change_snapshot(table, TableEvent.SNAPSHOT_WANTED, anew)
+        self._change_snapshot(table.name, TableEvent.SNAPSHOT_WANTED, anew)
 
     def begin_part(self, table: PublishedTable, where: str) -> None:
         """Publish some rows of a followed table again, while it stays in the cut.
@@ -155,7 +155,7 @@ class PublishedTables:
         _log.info("partial_snapshot_requested", table=str(table.name), condition=shape_of(where))
         self._state.keep(table.name, replace(self._state.of(table.name), snapshot_where=where))
         anew = SnapshotProgress(SnapshotState.RUNNING)
-        self._change_snapshot(table, TableEvent.PART_WANTED, anew)
+        self._change_snapshot(table.name, TableEvent.PART_WANTED, anew)
 
     def end_part(self, table: TableName) -> bool:
         """End a partial snapshot; return whether there was one."""
@@ -276,7 +276,7 @@ class PublishedTables:
             with suppress(ValueError):  # it can have no topic, so nobody reads one
                 yield self._topics.data(name)
 
-    def set_snapshot(self, table: PublishedTable, progress: SnapshotProgress) -> None:
+    def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""
         is_out = progress.state is SnapshotState.DONE
         event = TableEvent.SNAPSHOT_OUT if is_out else TableEvent.ROWS_OUT
@@ -299,18 +299,18 @@ class PublishedTables:
         )
 
     def _change_snapshot(
-        self, table: PublishedTable, event: TableEvent, progress: SnapshotProgress
+        self, table: TableName, event: TableEvent, progress: SnapshotProgress
     ) -> None:
+        record = self._state.of(table)
         known = replace(
-            self._state.of(table.name),
+            record,
             snapshot_fence=progress.fence,
             resume_key=progress.resume_key,
             snapshot_rows=progress.rows,
             snapshot_bytes=progress.size,
-            lacks_changes=event is not TableEvent.SNAPSHOT_WANTED
-            and self._state.of(table.name).lacks_changes,
+            lacks_changes=event is not TableEvent.SNAPSHOT_WANTED and record.lacks_changes,
         )
-        self._state.happened(table.name, event, known)
+        self._state.happened(table, event, known)
         self._count()
 
     def _count(self) -> None:

@@ -139,7 +139,7 @@ def instance_of(
 def pending(instance: CaptureInstance, resume_key: str | None = None) -> PendingTable:
     schema = TableSchema(TABLE, instance.name, START, current_columns(instance))
     state = SnapshotState.PENDING if resume_key is None else SnapshotState.RUNNING
-    return PendingTable("p.t", instance, schema, SnapshotProgress(state, None, resume_key))
+    return PendingTable(instance, schema, SnapshotProgress(state, None, resume_key))
 
 
 def behind(table: PendingTable, progress: SnapshotProgress) -> PendingTable:
@@ -148,5 +148,5 @@ def behind(table: PendingTable, progress: SnapshotProgress) -> PendingTable:
 
 def encoder_of(table: PendingTable) -> EnvelopeEncoder:
     return EnvelopeEncoder(
-        "server", table.schema, table.topic, 1, 2 if table.schema.key_columns else None
+        "server", table.schema, "p.t", 1, 2 if table.schema.key_columns else None
     )

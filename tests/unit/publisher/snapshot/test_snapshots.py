@@ -35,6 +35,7 @@ from tailrace_publisher.source.pages.page_size import PageLimit
 from tailrace_schemas.position.lsn import Lsn
 from tests.unit.publisher.snapshot.table_source import (
     START,
+    TABLE,
     Row,
     TableSource,
     at,
@@ -115,18 +116,18 @@ class Beside:
         source = next(iter(self.sources.values()))
         opened = replace(source) if len(self.sources) > 1 else source
         if len(self.sources) > 1:
-            opened.query = self._by_topic  # type: ignore[method-assign]
+            opened.query = self._by_table  # type: ignore[method-assign]
         self.opened.append(opened)
         return opened.as_connection()
 
-    def _by_topic(self, sql: str, *parameters: Any) -> list[Any]:
-        for topic, source in self.sources.items():
-            if f"[{topic}]" in sql:
-                return source.query(sql.replace(f"[{topic}]", "[t]"), *parameters)
+    def _by_table(self, sql: str, *parameters: Any) -> list[Any]:
+        for table, source in self.sources.items():
+            if f"[{table}]" in sql:
+                return source.query(sql.replace(f"[{table}]", "[t]"), *parameters)
         return next(iter(self.sources.values())).query(sql, *parameters)
 
     def encoder_of(self, table: PendingTable) -> EnvelopeEncoder | None:
-        current = self.tables.get(table.topic)
+        current = self.tables.get(table.name.table)
         return None if current is None else encoder_of(current)
 
     def turn(self, *, begins: bool = True) -> list[SnapshotPart]:
@@ -136,9 +137,11 @@ class Beside:
         self.snapshots.look(self.position)
         parts = list(self.snapshots.take(self.position, 0, self.encoder_of))
         for part in parts:
-            self.tables[part.table.topic] = behind(self.tables[part.table.topic], part.progress)
+            self.tables[part.table.name.table] = behind(
+                self.tables[part.table.name.table], part.progress
+            )
             if part.progress.is_over:
-                del self.tables[part.table.topic]
+                del self.tables[part.table.name.table]
         self.published += parts
         if begins and self.tables:
             self.snapshots.settle(list(self.tables.values()))
@@ -167,7 +170,7 @@ class Beside:
 
 def one_table(count: int = 35, **more: Any) -> Beside:
     rows: list[Row] = [(0, number, 0, "x") for number in range(count)]
-    return Beside({"p.t": TableSource(rows)}, {"p.t": pending(instance_of(("b",)))}, **more)
+    return Beside({"t": TableSource(rows)}, {"t": pending(instance_of(("b",)))}, **more)
 
 
 def keys_of(parts: list[SnapshotPart]) -> list[bytes | None]:
@@ -233,14 +236,14 @@ def test_nothing_is_begun_while_the_stream_is_behind():
 
 def test_a_row_that_the_stream_told_of_since_its_chunk_began_is_left_to_its_events():
     beside = one_table()
-    table = beside.tables["p.t"]
-    beside.snapshots.observe("p.t", page(table, 2))  # before: not kept
+    table = beside.tables["t"]
+    beside.snapshots.observe(TABLE, page(table, 2))  # before: not kept
     beside.turn()
-    beside.snapshots.observe("p.t", page(table, 3, 12))
+    beside.snapshots.observe(TABLE, page(table, 3, 12))
     beside.threads[0].run(2)
     beside.fences.log_end = at(0x30)
     beside.turn()
-    beside.snapshots.observe("p.t", page(table, 14))
+    beside.snapshots.observe(TABLE, page(table, 14))
     beside.pass_fences()
     beside.run()
 
@@ -250,11 +253,11 @@ def test_a_row_that_the_stream_told_of_since_its_chunk_began_is_left_to_its_even
 
 def test_a_row_whose_large_value_the_stream_did_not_tell_is_published_with_it():
     beside = one_table()
-    table = beside.tables["p.t"]
+    table = beside.tables["t"]
     beside.turn()
     lsn = at(0x50).to_bytes()
     update = [(lsn, 1, lsn, operation, b"\x01", 1, 3, 0, None) for operation in (3, 4)]
-    beside.snapshots.observe("p.t", ChangePage(table.schema, update))
+    beside.snapshots.observe(TABLE, ChangePage(table.schema, update))
     beside.run()
 
     images, keys = encoder_of(table).encode_images([(1, 3, 0, "x")], START)
@@ -265,9 +268,9 @@ def test_a_row_whose_large_value_the_stream_did_not_tell_is_published_with_it():
 
 def test_a_later_chunk_is_not_robbed_of_rows_that_were_told_before_it_began():
     beside = one_table(chunk=PageLimit(10, MEGABYTE), size_max=MEGABYTE)
-    table = beside.tables["p.t"]
+    table = beside.tables["t"]
     beside.turn()
-    beside.snapshots.observe("p.t", page(table, 25))
+    beside.snapshots.observe(TABLE, page(table, 25))
     beside.run()
 
     assert keys_of(beside.published) == expected(beside, range(35))
@@ -276,9 +279,9 @@ def test_a_later_chunk_is_not_robbed_of_rows_that_were_told_before_it_began():
 def test_changes_are_compared_by_the_identity_whatever_the_event_key_is():
     rows: list[Row] = [(0, number, 7, "x") for number in range(20)]
     table = pending(instance_of(("b",), key=("c",)))
-    beside = Beside({"p.t": TableSource(rows)}, {"p.t": table})
+    beside = Beside({"t": TableSource(rows)}, {"t": table})
     beside.turn()
-    beside.snapshots.observe("p.t", page(table, 4))
+    beside.snapshots.observe(TABLE, page(table, 4))
     beside.run()
 
     assert sum(len(part.rows) for part in beside.published) == 19
@@ -287,10 +290,10 @@ def test_changes_are_compared_by_the_identity_whatever_the_event_key_is():
 def test_a_table_that_cannot_be_cut_is_read_again_when_a_row_changes():
     rows: list[Row] = [(0, number, 0, "x") for number in range(20)]
     table = pending(instance_of(()))
-    beside = Beside({"p.t": TableSource(rows)}, {"p.t": table})
+    beside = Beside({"t": TableSource(rows)}, {"t": table})
     beside.turn()
     beside.threads[0].run()
-    beside.snapshots.observe("p.t", page(table, 4))
+    beside.snapshots.observe(TABLE, page(table, 4))
     assert not beside.turn()
     beside.now = 10.0
     beside.run()
@@ -301,10 +304,10 @@ def test_a_table_that_cannot_be_cut_is_read_again_when_a_row_changes():
 
 def test_more_changes_than_may_be_kept_have_the_chunks_read_again():
     beside = one_table(chunk=PageLimit(10, 2000))
-    table = beside.tables["p.t"]
+    table = beside.tables["t"]
     beside.turn()
     beside.threads[0].run()
-    beside.snapshots.observe("p.t", page(table, *range(30)))
+    beside.snapshots.observe(TABLE, page(table, *range(30)))
     with capture_logs() as logs:
         assert not beside.turn()
     assert [log["event"] for log in logs] == ["snapshot_chunk_retried"]
@@ -318,11 +321,9 @@ def test_a_table_with_other_columns_is_read_again():
     beside = one_table()
     beside.turn()
     beside.threads[0].run()
-    instance = beside.tables["p.t"].instance
+    instance = beside.tables["t"].instance
     columns = (*instance.columns[:3], replace(instance.columns[3], in_source=False))
-    beside.tables["p.t"] = replace(
-        beside.tables["p.t"], instance=replace(instance, columns=columns)
-    )
+    beside.tables["t"] = replace(beside.tables["t"], instance=replace(instance, columns=columns))
     with capture_logs() as logs:
         assert not beside.turn()
     assert [log["reason"] for log in logs] == ["DDL"]
@@ -342,7 +343,7 @@ def test_a_table_with_other_columns_is_read_again():
 )
 def test_a_table_that_cannot_be_read_now_is_tried_again_and_told_once(error: SourceError):
     beside = one_table()
-    source = beside.sources["p.t"]
+    source = beside.sources["t"]
     beside.turn()
     beside.threads[0].run(1)  # the first chunk is read
     source.error = error
@@ -369,7 +370,7 @@ def test_a_table_that_is_locked_does_not_hold_up_the_others():
     for name in names:
         table = pending(instance_of(("b",)))
         instance = replace(table.instance, table=replace(table.instance.table, table=name))
-        tables[name] = replace(table, topic=name, instance=instance)
+        tables[name] = replace(table, instance=instance)
     beside = Beside(sources, tables, lanes=2)
     sources["t0"].error = SourceBusy("locked", number=1222)
     for _ in range(10):
@@ -386,7 +387,7 @@ def test_a_table_that_is_locked_does_not_hold_up_the_others():
 
 def test_what_may_be_ddl_waits_for_the_fence_and_is_then_told():
     beside = one_table()
-    beside.sources["p.t"].error = SourceError("Invalid column name 'note'", number=207)
+    beside.sources["t"].error = SourceError("Invalid column name 'note'", number=207)
     beside.fences.log_end = at(0x20)
     beside.turn()
     beside.threads[0].run()
@@ -402,7 +403,7 @@ def test_what_may_be_ddl_waits_for_the_fence_and_is_then_told():
 
 def test_what_waiting_does_not_cure_is_told_at_once():
     beside = one_table()
-    beside.sources["p.t"].error = PermissionMissing("SELECT is denied", number=229)
+    beside.sources["t"].error = PermissionMissing("SELECT is denied", number=229)
     beside.fences.log_end = at(0x20)
     beside.turn()
     beside.threads[0].run()
@@ -417,7 +418,7 @@ def test_a_table_that_is_asked_for_anew_begins_anew():
     beside.threads[0].run(1)
     beside.turn()
     assert len(beside.published) == 1
-    beside.tables["p.t"] = pending(instance_of(("b",)))
+    beside.tables["t"] = pending(instance_of(("b",)))
     beside.run()
 
     assert keys_of(beside.published) == expected(beside, [*range(10), *range(35)])
@@ -425,7 +426,7 @@ def test_a_table_that_is_asked_for_anew_begins_anew():
 
 def test_the_fence_is_behind_the_log_of_the_server_that_was_read():
     beside = one_table()
-    beside.sources["p.t"].log_end = at(0x70)  # a replica that is ahead
+    beside.sources["t"].log_end = at(0x70)  # a replica that is ahead
     beside.turn()
     beside.threads[0].run()
     beside.come_to(at(0x60))
@@ -442,7 +443,7 @@ def test_lanes_read_as_the_options_say_and_rest_when_nothing_is_pending():
     options = SnapshotConfig(lock_timeout_s=2.5)
     lane = Lane(lane_thread, source.as_connection, options)
     beside = one_table()
-    table = beside.tables["p.t"]
+    table = beside.tables["t"]
     snapshots = Snapshots(
         cast(FenceSource, Fences()),
         [lane],

@@ -1,9 +1,9 @@
-"""The pause of a publisher: it lives, keeps its place and its lease, and publishes nothing.
+"""The pause of a publisher: it runs, keeps its position and fences others, but publishes nothing.
 
-It is kept in the checkpoint, so a restart does not undo it. Progress records go on, without changes
-and without a newer time up to which everything is known to be out: no reader takes it for a source
-at rest. Change rows wait in the change tables meanwhile, and cleanup takes those one day; so a
-pause ends by itself.
+The checkpoint stores the pause, so a restart does not end it. Progress records continue, but
+without changes and without a newer time up to which all changes are published. So no reader takes
+the source for quiet. Meanwhile change rows wait in the change tables, and cleanup deletes them some
+day. Therefore a pause ends automatically.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ _log = structlog.get_logger(__name__)
 
 
 class Pause:
-    """Whether the publisher is paused.
+    """The pause of the publisher, on or off.
 
     Args:
         runtime: with the option pause_max_h.
-        state: keeps since when.
-
-    Attributes:
-        state: what is out.
+        state: stores since when it is paused.
     """
 
     def __init__(self, runtime: Runtime, state: PublisherState) -> None:
@@ -37,14 +34,14 @@ class Pause:
 
     @property
     def is_on(self) -> bool:
-        """Whether nothing is to be published."""
+        """Whether nothing may be published."""
         return self.state.paused_since_ms is not None
 
     def set(self, *, is_paused: bool) -> str | None:
-        """Pause, or go on; goes with the next commit.
+        """Pause or resume; takes effect with the next commit.
 
         Returns:
-            Why that changes nothing; None when it does.
+            Why that changes nothing; None if it does.
         """
         if is_paused == self.is_on:
             return refusal_of(is_paused=is_paused)
@@ -57,7 +54,7 @@ class Pause:
         return None
 
     def end_if_too_long(self) -> None:
-        """Go on when the pause has lasted as long as one may; goes with the next commit."""
+        """Resume if the pause has reached its longest time; takes effect with the next commit."""
         since_ms = self.state.paused_since_ms
         if since_ms is None or self._clock.now_ms() - since_ms < self._longest_h * 3_600_000:
             return
@@ -65,13 +62,13 @@ class Pause:
         _log.warning(
             "pause_ended",
             after_h=self._longest_h,
-            reason="cleanup takes change rows one day, published or not",
-            fix="pause_max_h says how long a pause may be; keep it below that retention",
+            reason="cleanup deletes change rows after its retention, published or not",
+            fix="keep pause_max_h below that retention",
         )
         self.show()
 
     def show(self) -> None:
-        """Tell the metrics."""
+        """Update the metrics."""
         self._metrics.paused.set(self.is_on)
         self._metrics.up.set(not self.is_on)
 
@@ -85,5 +82,5 @@ class Pause:
 
 
 def refusal_of(*, is_paused: bool) -> str:
-    """What is said to a wish that is fulfilled already."""
+    """Return why a pause or a resume changes nothing."""
     return "the publisher is paused already" if is_paused else "the publisher is not paused"

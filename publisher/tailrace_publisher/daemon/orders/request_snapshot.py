@@ -1,6 +1,6 @@
-"""Asking for a snapshot: the signal is written to its topic, from where the publisher takes it.
+"""The request for a snapshot: a signal in the topic from which the publisher reads it.
 
-So it is kept when the publisher ends before it has taken it, and all who ask do it in one way.
+So a request survives if the publisher ends before it reads the signal, and all clients use one way.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ def send_signal(
     """Write a signal.
 
     Args:
-        kafka: the brokers.
-        topic: of the signals.
-        database: whose publisher it is for.
-        signal: the record's value.
+        database: the database whose publisher it addresses.
+        signal: value of the record.
         limit_s: how long to wait for the brokers, seconds.
 
     Returns:
         Its offset.
 
     Raises:
-        DeliveryRejected: the topic does not take it.
+        DeliveryRejected: the topic refuses it.
         KafkaUnavailable: no broker answered in time.
     """
     reports: list[tuple[Any, Any]] = []
@@ -53,7 +51,7 @@ def send_signal(
     refusal, message = reports[0]
     if refusal is not None:
         raise DeliveryRejected(
-            f"topic {topic} did not take the signal ({refusal.str()}): the publisher creates the"
-            " topic when it starts; otherwise grant Write on it"
+            f"topic {topic} refused the signal ({refusal.str()}). Fix: start the publisher, which"
+            " creates the topic; if it exists, grant Write on it"
         )
     return int(message.offset())

@@ -1,7 +1,8 @@
-"""Signals of operators, taken beside the stream.
+"""Signals of operators, read while the stream runs.
 
-What a signal changes, and the offset behind it, go into the publisher's state, hence into the same
-Kafka transaction: a signal is taken once, whatever dies in between.
+The changes that a signal causes, and the offset after it, are part of the publisher's state. So
+they are in the same Kafka transaction, and a signal takes effect exactly once, whatever fails
+meanwhile.
 """
 
 from __future__ import annotations
@@ -39,14 +40,10 @@ _REFUSED: Final = frozenset(
 
 
 def signals_refusal(topics: DatabaseTopics, delivery: KafkaDelivery) -> str | None:
-    """Create the signals topic; gives why there is none to be read, None where there is one.
+    """Create the signals topic; return why it cannot be read, or None.
 
-    To be done before the data topics are made: behind those of a thousand tables brokers take
-    seconds until a new one has a leader.
-
-    Args:
-        topics: with the signals topic.
-        delivery: creates it.
+    Call this before the data topics are created. After those of a thousand tables, brokers take
+    seconds until a new topic has a leader.
 
     Raises:
         KafkaUnavailable: no broker answered in time.
@@ -59,13 +56,11 @@ def signals_refusal(topics: DatabaseTopics, delivery: KafkaDelivery) -> str | No
 
 
 class Signals:
-    """Reads the signals topic and does what it says.
+    """The reader of the signals topic, which carries out the signals.
 
     Args:
-        topics: with the signals topic.
-        refusal: as :func:`signals_refusal`.
-        tables: what is published.
-        orders: what becomes of single tables.
+        refusal: as :func:`signals_refusal` returns it.
+        orders: carries out requests for single tables.
         pause: of the publisher as a whole.
     """
 
@@ -98,24 +93,24 @@ class Signals:
         self._consumer.assign([TopicPartition(topic, 0, state.signals_offset or 0)])
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
     def take(self, finish: Callable[[], None]) -> bool:
-        """Do what arrived since the last call; never waits.
+        """Carry out the signals that arrived since the last call; never waits.
 
-        To be called between source transactions. Wrong signals are told and passed over.
+        Call this between source transactions. Invalid signals are logged and skipped.
 
         Args:
             finish: commits what was sent, before a signal changes what is true of it.
 
         Returns:
-            Whether a signal was taken: a commit makes what it says last.
+            Whether a signal was read. Only a commit makes its effect durable.
 
         Raises:
-            PublisherError: the catalog or the topics of a table could not be asked.
+            PublisherError: the catalog or a table's topic could not be queried.
         """
         if self._consumer is None:
             return False
@@ -146,7 +141,7 @@ class Signals:
             return
         match signal:
             case AcceptedLoss():
-                pass  # for a start without a checkpoint, which has looked already
+                pass  # only a start without a checkpoint uses it, and has read it already
             case PauseSignal():
                 refusal = self._pause.set(is_paused=signal.is_paused)
                 if refusal is not None:
@@ -171,7 +166,7 @@ class Signals:
             self._refuse(offset, f"partial snapshot: {refusal}", str(table.name))
 
     def _named(self, offset: int, names: Iterable[str]) -> Iterator[tuple[str, PublishedTable]]:
-        """The tables with these names that are published here; what nobody publishes is told."""
+        """Yield the named tables that are published here; refuse names that no shard publishes."""
         for name in names:
             found = self._tables.find(name)
             if len(found) > 1:
@@ -198,6 +193,6 @@ class Signals:
             "signals_not_available",
             topic=self._topic,
             reason=reason,
-            effect="new snapshots cannot be asked for, and nothing can be paused or stopped",
+            effect="snapshots cannot be requested, and nothing can be paused or stopped",
             fix="grant Create and Read on the topic",
         )

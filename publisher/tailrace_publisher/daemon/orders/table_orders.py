@@ -1,8 +1,8 @@
-"""What operators ask of single tables beside new snapshots: pause, resume, stop (ADR 0029).
+"""Requests of operators for single tables: pause, resume, stop (ADR 0029).
 
-A snapshot that is paused keeps its place and goes on from there. One that is stopped is given up:
-its table stays out of the cut, because what is published of it is not the whole of it, and its
-changes go on; a new snapshot begins it anew. A table that is stopped is not published at all.
+A paused snapshot keeps its place and continues from there. A stopped snapshot is given up: its
+changes continue, but its table stays out of the cut, because only a part of it is published. A new
+snapshot starts from scratch. A stopped table is not published at all.
 """
 
 from __future__ import annotations
@@ -28,18 +28,13 @@ _log = structlog.get_logger(__name__)
 
 
 def refusal_of(order: TableOrder, record: TableRecord) -> str | None:
-    """Why an order does not apply to a table; None where it does.
-
-    Args:
-        order: what is asked for.
-        record: what is known of the table.
-    """
+    """Return why an order does not apply to a table; None if it does."""
     is_unread, state = record.state in UNREAD, record.state
     match order:
         case TableOrder.STOP_TABLE:
             return "it is stopped already" if state is TableState.STOPPED else None
         case TableOrder.RESUME_SNAPSHOT if state is TableState.HALTED:
-            return "its snapshot was stopped: ask for a new one (tailrace snapshot)"
+            return "its snapshot was stopped: request a new one (tailrace snapshot)"
         case TableOrder.STOP_SNAPSHOT if state is TableState.HALTED:
             return "its snapshot is stopped already"
         case _ if not is_unread:
@@ -52,13 +47,10 @@ def refusal_of(order: TableOrder, record: TableRecord) -> str | None:
 
 
 def partial_refusal_of(record: TableRecord) -> str | None:
-    """Why no partial snapshot of a table can be taken; None where one can.
+    """Return why a table cannot have a partial snapshot now; None if it can.
 
-    A partial snapshot adds to what is out. Where that is not the whole table, only a whole one can
-    make it so: a reader takes what a table that is named brings for all of it.
-
-    Args:
-        record: what is known of the table.
+    A partial snapshot adds rows to a whole table. If the published table is not whole, only a whole
+    snapshot can make it so. A reader takes what a named table brings for the whole table.
     """
     match record.state:
         case TableState.FOLLOWED:
@@ -66,20 +58,18 @@ def partial_refusal_of(record: TableRecord) -> str | None:
         case TableState.REREADING:
             return "one is being read: wait, or stop it (tailrace snapshot --stop)"
         case TableState.PENDING | TableState.SNAPSHOTTING:
-            return "its snapshot is being read: ask again when that is over"
+            return "its snapshot is being read: request it again when that is over"
         case TableState.MISSING | TableState.FOUND:
-            return "nothing of it is published yet: ask again when its snapshot is out"
+            return "nothing of it is published yet: request it again after its snapshot"
         case state:
-            return f"it is {state.value}: ask for a whole snapshot, without a condition"
+            return f"it is {state.value}: request a whole snapshot, without a condition"
 
 
 class TableOrders:
-    """Carries out orders; what they change goes into the publisher's state.
+    """Execution of orders, which changes the publisher's state.
 
     Args:
-        tables: what is published.
-        state: what is out.
-        control: where conditions are checked.
+        control: connection that checks conditions.
     """
 
     def __init__(self, tables: PublishedTables, state: PublisherState, control: Connection) -> None:
@@ -88,10 +78,10 @@ class TableOrders:
         self._control = control
 
     def read_part(self, table: PublishedTable, where: str) -> str | None:
-        """Publish the rows of a table again that meet a condition; at a closed position.
+        """Start a partial snapshot with a condition; call this at a closed position.
 
         Returns:
-            Why not; None when it is begun.
+            Why it was refused; None if it started.
 
         Raises:
             SourceError: the server did not answer.
@@ -100,8 +90,8 @@ class TableOrders:
         refusal = partial_refusal_of(self._state.of(table.name))
         if refusal is None and not (newest.identity and newest.key):
             refusal = (
-                "it has no key, so its rows would stand twice: take a whole snapshot, or name its"
-                " key columns in message_keys"
+                "it has no key, so its rows would be duplicated: request a whole snapshot, or name"
+                " its key columns in message_keys"
             )
         refusal = refusal or self._condition_refusal(newest, where)
         if refusal is None:
@@ -122,10 +112,10 @@ class TableOrders:
         return None
 
     def carry_out(self, order: TableOrder, table: PublishedTable) -> str | None:
-        """Carry out an order for a table; to be called at a closed position.
+        """Carry out an order for a table; call this at a closed position.
 
         Returns:
-            Why it was not; None when it was.
+            Why it was refused; None if it was carried out.
         """
         record = self._state.of(table.name)
         refusal = refusal_of(order, record)
@@ -144,8 +134,8 @@ class TableOrders:
                     "partial_snapshot_stopped",
                     table=str(table.name),
                     rows=record.snapshot_rows,
-                    effect="some of its rows are out, others not; its changes go on, and it stays"
-                    " part of the lake's cuts",
+                    effect="some of its rows are published, others not; its changes continue, and"
+                    " it stays part of the lake's cuts",
                 )
             case TableOrder.STOP_SNAPSHOT:
                 given_up = replace(record, snapshot_fence=None, resume_key=None)
@@ -154,7 +144,7 @@ class TableOrders:
                     "snapshot_stopped",
                     table=str(table.name),
                     rows=record.snapshot_rows,
-                    effect="its changes go on; it is not part of the lake's cuts",
+                    effect="its changes continue; it is not part of the lake's cuts",
                     fix=f"tailrace snapshot '{table.name.schema}.{table.name.table}' takes a new"
                     " one",
                 )

@@ -1,7 +1,7 @@
 """A process that publishes several databases, each as if it were alone (ADR 0037).
 
-Each has its own connections, producer, state and counts, and a thread in which its publisher lives.
-Shared are the process, the HTTP endpoint and the stop.
+Each has its own connections, producer, state and metrics, and a thread for its publisher. They
+share the process, the HTTP endpoint and the stop.
 """
 
 from __future__ import annotations
@@ -41,20 +41,18 @@ def run_databases(
 ) -> None:
     """Publish several databases until the stop is set; one that fails ends none of the others.
 
-    What waiting may cure is waited for by each database for itself. One that cannot go on is
-    stopped, told, and begun again when somebody asks for it. It returns when nothing more is wanted
-    of any database (snapshot.mode: initial_only).
+    Each database waits on its own for errors that waiting may cure. With any other error it stops,
+    logs the reason, and restarts on request. The function returns when nothing more is wanted of
+    any database (snapshot.mode: initial_only).
 
     Args:
-        configs: the options of each, by what it is called; the endpoint's are the first's.
-        stop: set to end all of them cleanly.
-        start: set to have those begin that are stopped.
-        ports: the outside world; default: as it is.
+        configs: the options of each database, by its name; the first one's set the endpoint.
+        start: set to start the stopped ones.
         on_step: called at each step of any of them, in its thread.
 
     Raises:
-        ConfigError: the databases would take each other's topics, or an option is not usable.
-        PublisherError: what stopped the first of them, when no database goes on.
+        ConfigError: the databases would share topics, or an option is not usable.
+        PublisherError: the error of the first database, if all are stopped.
     """
     problems = problems_of(configs)
     if problems:
@@ -97,10 +95,10 @@ def _supervise(
 
 
 def _is_over(databases: list[OneDatabase]) -> bool:
-    """Whether none goes on, or waits.
+    """Return whether no database runs or waits.
 
     Raises:
-        BaseException: what stopped the first that is stopped.
+        BaseException: the error of the first stopped database.
     """
     phases = {one.phase for one in databases}
     if not phases <= {"stopped", "ended"}:

@@ -1,9 +1,9 @@
 """The HTTP endpoint of a process that publishes several databases.
 
-One port. ``/health``, ``/ready``, ``/metrics`` and ``/status`` are of all databases; each database
-has everything that an endpoint of its own would have below ``/databases/<name>``, its name spelled
-as in topic names. So whoever asks one publisher (``tailrace web --publisher-url``) can ask one of
-these.
+One port. ``/health``, ``/ready``, ``/metrics`` and ``/status`` cover all databases. Below
+``/databases/<name>``, with the name spelled as in topic names, each database has all paths of an
+endpoint of its own. So a client of one publisher (``tailrace web --publisher-url``) also works with
+one of these databases.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def routes_of_all(databases: Sequence[OneDatabase]) -> Routes:
-    """What the endpoint answers.
-
-    Args:
-        databases: all of them.
-    """
+    """Return the routes of the endpoint."""
     pages = _Pages(databases)
     routes = {
         ("GET", "/health"): Route(pages.health, is_open=True),
@@ -53,11 +49,7 @@ def _start(one: OneDatabase, _: Request) -> Response:
 
 
 class _Pages:
-    """What all databases tell together.
-
-    Args:
-        databases: all of them.
-    """
+    """The pages that cover all databases."""
 
     def __init__(self, databases: Sequence[OneDatabase]) -> None:
         self._databases = databases
@@ -99,6 +91,6 @@ class _Pages:
         )
 
     def _in_phases(self, phases: set[str]) -> str:
-        """Which databases are in some phases, and in which."""
+        """Describe the databases that are in some phases."""
         found = [(one.name, one.phase) for one in self._databases]
         return ", ".join(f"{name} is {phase}" for name, phase in found if phase in phases)

@@ -1,7 +1,7 @@
-"""The publisher's HTTP endpoint: what it tells, and what can be asked for by POST.
+"""The publisher's HTTP endpoint: its status by GET, requests by POST.
 
-What is asked for is written as a signal, so it is kept, and there is one way (ADR 0010, 0029). What
-nobody can want is refused before: a table that is not published, what is so already.
+A request becomes a signal, so it is durable, and there is only one way (ADR 0010, 0029). Pointless
+requests are refused first: for an unpublished table, or for a state that already holds.
 """
 
 from __future__ import annotations
@@ -48,12 +48,7 @@ _ORDERS: Final = {f"/{order.value.replace('_', '-')}": order for order in TableO
 
 @contextmanager
 def endpoint(runtime: Runtime, board: StatusBoard, metrics: Collector) -> Iterator[None]:
-    """The endpoint while the block runs, where the option metrics_port asks for one.
-
-    Args:
-        runtime: what all parts share.
-        board: what is told.
-        metrics: for Prometheus.
+    """Serve the endpoint while the block runs, if the option metrics_port is set.
 
     Raises:
         ConfigError: it cannot listen there, or the token cannot be read.
@@ -64,11 +59,7 @@ def endpoint(runtime: Runtime, board: StatusBoard, metrics: Collector) -> Iterat
 
 @contextmanager
 def served(config: PublisherConfig, routes: Routes) -> Iterator[None]:
-    """An endpoint of given paths while the block runs, where the options ask for one.
-
-    Args:
-        config: its options.
-        routes: by method and path.
+    """Serve given routes while the block runs, if the options enable an endpoint.
 
     Raises:
         ConfigError: it cannot listen there, or the token cannot be read.
@@ -85,13 +76,7 @@ def served(config: PublisherConfig, routes: Routes) -> Iterator[None]:
 def routes_of(
     runtime: Runtime, board: StatusBoard, metrics: Collector
 ) -> dict[tuple[str, str], Route]:
-    """What the endpoint of one database answers.
-
-    Args:
-        runtime: what all parts share.
-        board: what is told.
-        metrics: for Prometheus.
-    """
+    """Return the routes of one database's endpoint."""
     pages = _Pages(runtime, board, metrics)
     return {
         ("GET", "/health"): Route(pages.health, is_open=True),
@@ -118,12 +103,12 @@ class _Pages:
         return Response.of_text("ok, paused" if self._board.phase == "paused" else "ok")
 
     def _hang(self) -> Response | None:
-        """The answer of a publisher that hangs; None of one that gets on."""
+        """Return the answer of a publisher that hangs; None if it makes progress."""
         still_s, longest_s = self._board.still_s, self._board.still_max_s
         if still_s <= longest_s:
             return None
         return Response.of_text(
-            f"no step for {still_s:.0f} s, and time limits explain {longest_s:.0f}: it hangs",
+            f"no step for {still_s:.0f} s; time limits explain only {longest_s:.0f} s: it hangs",
             HTTPStatus.SERVICE_UNAVAILABLE,
         )
 
@@ -166,10 +151,10 @@ class _Pages:
         return self._asked(PauseSignal(is_paused), [])
 
     def _known(self, body: bytes) -> list[tuple[str, TableRecord]]:
-        """The tables that a request names, each once.
+        """Return the tables that a request names, each once.
 
         Raises:
-            Refused: one is not known, or may be several.
+            Refused: a name is unknown or ambiguous.
         """
         known = self._board.records()
         meant = {name: meant_by(name, known) for name in _tables_of(body)}
@@ -186,7 +171,7 @@ class _Pages:
         return [(table.in_database, known[table]) for table in tables]
 
     def _asked(self, signal: Signal, tables: list[str]) -> Response:
-        """Write a signal; the publisher takes it from its topic."""
+        """Write a signal; the publisher reads it from its topic."""
         config = self._runtime.config
         try:
             offset = send_signal(
@@ -209,7 +194,7 @@ def _refuse_any(refusals: Iterable[tuple[str, str | None]]) -> None:
 
 
 def _where_of(body: bytes) -> str | None:
-    """The condition of the rows that a snapshot is to read; the body is known to be an object."""
+    """Return the condition of the snapshot; the body is already known to be an object."""
     where = json.loads(body).get("where")
     if where is None:
         return None

@@ -1,4 +1,4 @@
-"""Running a publisher: of all tables, of one shard of them, or of what others leave it."""
+"""Run a publisher: of all tables, of one shard of them, or of the shards a group assigns."""
 
 from __future__ import annotations
 
@@ -28,30 +28,29 @@ _log = structlog.get_logger(__name__)
 
 
 class Publisher(Protocol):
-    """What publishes a database: all tables, one shard of them, or those that a group gives."""
+    """A publisher of a database: of all tables, of one shard, or of the shards a group assigns."""
 
     @property
     def board(self) -> StatusBoard:
-        """What it tells of itself."""
+        """The publisher's status."""
 
     @property
     def metrics(self) -> Collector:
-        """Its counts."""
+        """The publisher's metrics."""
 
     def run(self) -> None:
         """Publish until the stop is set, or until nothing more is wanted.
 
         Raises:
-            PublisherError: what waiting does not cure.
+            PublisherError: an error that waiting does not cure.
         """
 
 
 def publisher_of(runtime: Runtime, shard: Shard | None = None) -> Publisher:
-    """What publishes as the configuration says.
+    """Create the publisher that the configuration describes.
 
     Args:
-        runtime: what all parts share.
-        shard: this one and no other; default: what the configuration says.
+        shard: the only shard to publish; default: as the configuration says.
 
     Raises:
         ConfigError: an option is not usable.
@@ -72,26 +71,25 @@ def run(
 ) -> None:
     """Publish the changes of one database, or of shards of its tables, until the stop is set.
 
-    With shards.count above 1 it has the shards that Kafka's consumer group gives it.
+    With shards.count above 1 it publishes the shards that Kafka's consumer group assigns to it.
 
-    With snapshot.mode: initial_only it returns when the snapshots of all tables are out.
+    With snapshot.mode: initial_only it returns when the snapshots of all tables are published.
 
-    What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
-    and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
-    is what the source says, unless it cannot heal (:attr:`PublisherError.may_heal`).
+    It logs errors that waiting may cure, waits, and retries from the checkpoint. Examples are an
+    unavailable broker, registry or server, and a doubtful commit. It raises all other errors. Once
+    there is a checkpoint, it also waits for errors of the source, unless they cannot heal
+    (:attr:`PublisherError.may_heal`).
 
     Args:
-        config: the options.
         stop: set to end it cleanly: what is sent is committed or aborted as a whole.
-        metrics: counts; new ones by default. Shards that a group gives have their own.
-        ports: the outside world; default: as it is.
+        metrics: new ones by default. Assigned shards have their own.
         on_step: called at each step, for tests that stop the process there.
-        shard: this one and no other; default: what the configuration says.
+        shard: the only shard to publish; default: as the configuration says.
 
     Raises:
         ConfigError: an option is not usable.
         PreflightError: the source is not ready; names every problem.
-        PublisherError: what waiting does not cure.
+        PublisherError: an error that waiting does not cure.
     """
     take_client_log()
     with traces_of(config) as traces:
@@ -111,10 +109,7 @@ def run(
 
 @contextmanager
 def traces_of(config: PublisherConfig) -> Iterator[Traces | None]:
-    """Where traces go while the block runs; None where none are wanted.
-
-    Args:
-        config: of the publisher.
+    """Open the export of traces for the block; None if the options want no traces.
 
     Raises:
         ConfigError: the packages for it are missing, or an option is not usable.

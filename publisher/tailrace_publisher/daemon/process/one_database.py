@@ -1,8 +1,9 @@
-"""One database of several that a process publishes: begun, begun again, or left stopped.
+"""One database of several that a process publishes: running, retrying or stopped.
 
-What ends its publisher ends nothing else. Where waiting may help, also for what an operator mends
-at the source, another is begun after a pause, which grows up to ``retry_backoff_max_s``. Everything
-else leaves the database stopped, with the reason, until somebody asks for a start.
+An error that ends its publisher ends no other. If waiting may help, or an operator can fix the
+cause at the source, the publisher restarts after a pause. The pause grows up to
+``retry_backoff_max_s``. Any other error stops the database, with the reason, until somebody
+requests a start.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ _log = structlog.get_logger(__name__)
 
 
 class OneDatabase(StatusBoard, Collector):
-    """A database, and what is told of it; an endpoint's threads read it.
+    """A database with its publisher and status; threads of the endpoint read it.
 
     Args:
-        name: what it is called in the log, the counts and the endpoint.
-        runtime: what its publisher is made with; its stop is replaced by one of its own.
+        name: its name in the log, the metrics and the endpoint.
+        runtime: for its publisher, which gets its own stop.
 
     Attributes:
-        name: as given.
-        error: what stopped it; None while it goes on, waits, or came to its end.
+        error: what stopped it; None while it runs or waits, and after a regular end.
 
     Raises:
         ConfigError: an option is not usable.
@@ -53,7 +53,7 @@ class OneDatabase(StatusBoard, Collector):
         self._runs = Supervised(f"database-{name}", runtime)
         self._publisher = self._made()
 
-    # -- for the one that supervises ---------------------------------------------------------------
+    # -- for the supervisor ------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Publish, on a thread of its own."""
@@ -64,7 +64,7 @@ class OneDatabase(StatusBoard, Collector):
         self._runs.start(partial(self._publish, self._publisher))
 
     def look(self) -> None:
-        """See whether it has ended, and whether it is to begin again."""
+        """Check whether it has ended, and restart it if it is due or requested."""
         if not self._runs.is_started or self._runs.is_running:
             return
         if error := self._runs.new_failure():
@@ -74,17 +74,17 @@ class OneDatabase(StatusBoard, Collector):
             self.begin()
 
     def end(self) -> None:
-        """Have it end between two steps; what is sent is committed or aborted as a whole."""
+        """Request its end between two steps; what is sent is committed or aborted as a whole."""
         self._stop.set()
 
     def wait(self) -> None:
-        """Wait until it has ended, as long as that takes."""
+        """Wait until it has ended, however long that takes."""
         self._runs.close(wait=True)
 
-    # -- for whoever asks --------------------------------------------------------------------------
+    # -- for the endpoint --------------------------------------------------------------------------
 
     def ask_start(self) -> bool:
-        """Have it begin at once, where it is stopped or waits; whether it is so."""
+        """Start it at once if it is stopped or waits; return whether it was."""
         if self.phase != "stopped" and not self._runs.waits:
             return False
         self._runs.forgive()
@@ -93,17 +93,17 @@ class OneDatabase(StatusBoard, Collector):
 
     @property
     def runtime(self) -> Runtime:
-        """Options and outside world."""
+        """Its options and ports."""
         return self._runtime
 
     @property
     def parts(self) -> Sequence[StatusBoard]:
-        """That of its publisher."""
+        """The board of its publisher."""
         return (self._publisher.board,)
 
     @property
     def phase(self) -> Phase:
-        """The present one; ended where nothing more is wanted of it."""
+        """The present phase; ended if nothing more is wanted of it."""
         if self.error is not None:
             return "stopped"
         if self._runs.is_started and not self._runs.is_running:
@@ -112,20 +112,20 @@ class OneDatabase(StatusBoard, Collector):
 
     @property
     def is_going(self) -> bool:
-        """Whether its publisher is at work."""
+        """Whether its publisher is running."""
         return self._runs.is_running
 
     @property
     def still_s(self) -> float:
-        """Seconds since it has taken a step; 0 while there is none to take."""
+        """Seconds since its last step; 0 while it does not run."""
         return self._publisher.board.still_s if self.is_going else 0.0
 
     def collect(self) -> Iterator[Metric]:
-        """Its counts, since its publisher was begun."""
+        """Yield its metrics, since its publisher was started."""
         yield from self._publisher.metrics.collect()
 
     def status(self) -> DaemonStatus:
-        """All of it; of a database that is stopped, as it was then."""
+        """Return its whole status; of a stopped database, as it was when it stopped."""
         told, phase = self._publisher.board.status(), self.phase
         if phase == told.state:
             return told
@@ -162,7 +162,7 @@ class OneDatabase(StatusBoard, Collector):
                 database=self.name,
                 error=kind,
                 reason=reason,
-                effect="nothing of it is published; the other databases go on",
+                effect="nothing of it is published; the other databases continue",
                 retry_in_s=round(pause_s, 2),
             )
             return
@@ -172,13 +172,13 @@ class OneDatabase(StatusBoard, Collector):
             database=self.name,
             error=kind,
             reason=reason,
-            effect="nothing of it is published; the other databases go on",
-            fix="mend the reason; then SIGHUP, or POST /databases/<name>/start",
+            effect="nothing of it is published; the other databases continue",
+            fix="fix the reason; then SIGHUP, or POST /databases/<name>/start",
         )
 
 
 def may_be_mended(error: BaseException) -> bool:
-    """Whether the same options may work later: waiting helps, or somebody mends the source."""
+    """Return whether the same options may work later: after a wait or a fix at the source."""
     if isinstance(error, PreflightError):
         return True
     return isinstance(error, PublisherError) and (error.retryable or error.may_heal)

@@ -1,4 +1,4 @@
-"""Whether databases of one process keep out of each other's topics and transactions."""
+"""The check that databases of one process do not share topics or transactions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tailrace_service.options.endpoint import EndpointOptions
 
 
 def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
-    """What keeps databases from being published side by side; a sentence each, with the fix.
+    """Return why databases cannot be published in one process; a sentence each, with the fix.
 
-    LSNs of two databases do not compare, so neither do the progress, checkpoint and map of two:
-    each needs topics of its own.
+    LSNs of two databases cannot be compared, and neither can their progress, checkpoints and maps.
+    So each database needs its own topics.
 
     Args:
-        configs: the options of each, by what it is called.
+        configs: the options of each database, by its name.
     """
     problems = []
     if not configs:
@@ -24,24 +24,24 @@ def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
     for (one, a), (two, b) in combinations(configs.items(), 2):
         if a.prefix == b.prefix:
             problems.append(
-                f"databases {one} and {two} have the same prefix, {a.prefix}: their progress,"
-                " checkpoints and signals would be in the same topics, and no sink could tell them"
-                f" apart: give each its own, such as {a.prefix}.{one} and {b.prefix}.{two}, which"
-                " is what they get without a prefix in their own options"
+                f"databases {one} and {two} have the same prefix, {a.prefix}: they would share the"
+                " topics of progress, checkpoints and signals, and no sink could separate them."
+                f" Fix: give each its own, such as {a.prefix}.{one} and {b.prefix}.{two}, which"
+                " are the defaults without a prefix in their own options"
             )
         elif _is_below(a.prefix, b.prefix) or _is_below(b.prefix, a.prefix):
             problems.append(
                 f"databases {one} and {two}: of the prefixes {a.prefix} and {b.prefix} one begins"
-                " with the other and a dot, so the topics of the one would be among those of the"
-                " other: choose another"
+                " with the other and a dot, so the topics of one would be among those of the"
+                " other. Fix: choose another prefix"
             )
         own = [
             name for name in EndpointOptions.model_fields if getattr(a, name) != getattr(b, name)
         ]
         if own:
             problems.append(
-                f"databases {one} and {two} differ in {', '.join(own)}: there is one endpoint for"
-                " the whole process"
+                f"databases {one} and {two} differ in {', '.join(own)}, but the process has only"
+                " one endpoint. Fix: give them the same values"
             )
     return problems
 

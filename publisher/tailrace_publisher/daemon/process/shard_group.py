@@ -1,8 +1,9 @@
 """Membership of the consumer group in which the publishers of a database share its shards.
 
-Partition ``n`` of the control topic is shard ``n``: whoever Kafka assigns it publishes the shard.
-The assignment is cooperative, so that shards which stay where they are go on while others move. It
-only proposes: that nobody writes for a shard that another has taken is up to the transactional id.
+Partition ``n`` of the control topic is shard ``n``: the publisher to which Kafka assigns it
+publishes the shard. The assignment is cooperative, so shards that do not move continue while others
+move. The assignment is only a proposal. The transactional id ensures that nobody writes for a shard
+that another publisher has taken.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _FIXES: Final = {
         "set publisher.shards.session_timeout_s within group.min.session.timeout.ms and"
         " group.max.session.timeout.ms of the brokers"
     ),
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "another program uses this consumer group: end it",
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "stop the other program that uses this consumer group",
 }
 _HEARTBEATS_A_SESSION: Final = 3
 
@@ -45,10 +46,9 @@ class ShardGroup:
     """One member of the group.
 
     Args:
-        member: a client of Kafka, made with :func:`member_options`.
-        topic: the control topic.
-        take: called with numbers of shards that are assigned here.
-        leave: called with numbers of shards that are not any more; others take them up behind it.
+        member: a Kafka client with the options of :func:`member_options`.
+        take: called with numbers of shards that were assigned here.
+        leave: called with numbers of revoked shards; when it returns, others get them.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class ShardGroup:
         )
 
     def look(self, wait_s: float) -> None:
-        """Take part in the group for some time; it calls what was given.
+        """Poll the group for some time; this calls the callbacks.
 
         Raises:
-            DeliveryRejected: the brokers do not let us into the group.
-            DeliveryError: they refuse for another reason.
+            DeliveryRejected: the brokers refuse membership of the group.
+            DeliveryError: the brokers refuse for another reason.
         """
         try:
             message = self._member.poll(wait_s)
@@ -82,11 +82,11 @@ class ShardGroup:
         if failure.code() in _REFUSED or failure.fatal():
             reason = str(translate_code("sharing the shards", failure))
             fix = _FIXES.get(failure.code())
-            raise DeliveryRejected(f"{reason}; {fix}" if fix else reason, code=failure.code())
+            raise DeliveryRejected(f"{reason}. Fix: {fix}" if fix else reason, code=failure.code())
         _log.warning("group_not_reached", reason=failure.str())
 
     def close(self) -> None:
-        """Leave the group at once; the shards must have been left before."""
+        """Leave the group at once; leave all shards before."""
         with suppress(KafkaException):
             self._member.close()
 
@@ -99,19 +99,18 @@ class ShardGroup:
         self._member.incremental_unassign(partitions)
 
     def _lost(self, _: Any, partitions: list[Any]) -> None:
-        _log.warning("shards_lost", shards=_numbers(partitions), reason="no sign of life in time")
+        _log.warning("shards_lost", shards=_numbers(partitions), reason="session timed out")
         self._revoked(_, partitions)
 
 
 def member_options(
     connection: Mapping[str, str], group: str, session_timeout_s: float
 ) -> dict[str, Any]:
-    """The options of a member's client.
+    """Return the options of a member's client.
 
     Args:
-        connection: of the brokers.
-        group: name of the consumer group.
-        session_timeout_s: without a sign of life, in seconds, until its shards go to others.
+        connection: options of the brokers' connection.
+        session_timeout_s: seconds without a heartbeat until its shards are assigned to others.
     """
     session_ms = round(session_timeout_s * 1000)
     return {
@@ -123,7 +122,7 @@ def member_options(
         "enable.auto.commit": False,
         "auto.offset.reset": "latest",
         "allow.auto.create.topics": False,
-        # A new topic's metadata may be behind for a moment: then no partition would be assigned.
+        # A new topic's metadata may lag for a moment: then no partition would be assigned.
         "topic.metadata.refresh.interval.ms": 10_000,
     }
 

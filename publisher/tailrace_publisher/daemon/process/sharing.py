@@ -1,10 +1,10 @@
-"""A publisher that has the shards which Kafka's consumer group gives it.
+"""A publisher of the shards that Kafka's consumer group assigns to it.
 
-Each shard is published by a conductor on a thread of its own, with its own connections, producer,
-state and counts: nothing of one waits for another's snapshots, locks or commits, and what ends one
-does not end the others. A shard that is taken away is ended like the whole publisher is by a
-signal: what was sent is committed as far as it is read, then another takes it up from there. One
-whose conductor does not end in time is given away all the same: the next one fences it.
+A conductor publishes each shard on a thread of its own, with its own connections, producer, state
+and metrics. No shard waits for another's snapshots, locks or commits, and an error in one does not
+end the others. A revoked shard ends like the whole publisher ends on a signal. What was sent is
+committed as far as it was read, and the next publisher continues from there. The shard is given
+away even if its conductor does not end in time: then the next publisher fences it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_S: Final = 0.2
 _LEAVE_S: Final = 30.0
-"""Until a shard is given away whose conductor has not ended. Longer than a commit mostly takes, and
-much shorter than max.poll.interval.ms, behind which the group would throw this publisher out."""
+"""How long to wait for a revoked shard's conductor before the shard is given away. Longer than most
+commits, and much shorter than max.poll.interval.ms, after which the group removes this member."""
 
 
 @dataclass(slots=True)
@@ -48,14 +48,14 @@ class _Taken:
 
 
 class SharingPublisher:
-    """Publishes the shards that are assigned to it.
+    """A publisher of the shards that are assigned to it.
 
     Args:
-        runtime: what all parts share; its counts are those of the publisher itself.
+        runtime: what all parts share; its metrics are those of the publisher itself.
 
     Attributes:
-        board: what it tells of itself.
-        metrics: the counts of its shards.
+        board: the status of the publisher.
+        metrics: the metrics of its shards.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -71,7 +71,7 @@ class SharingPublisher:
         """Publish until the stop is set, or until nothing more is wanted of any shard.
 
         Raises:
-            PublisherError: what waiting does not cure, of all shards that are here.
+            PublisherError: an error of all shards here that waiting does not cure.
         """
         config, stop = self._runtime.config, self._runtime.stop
         while not stop.is_set():
@@ -115,7 +115,7 @@ class SharingPublisher:
         self.board.joined()
 
     def _check_known(self) -> None:
-        """Check that the map has every shard that the group gave.
+        """Check that the map has every shard that the group assigned.
 
         Raises:
             ShardsDiffer: the control topic has more partitions.
@@ -163,14 +163,14 @@ class SharingPublisher:
                     "shard_left_open",
                     shard=number,
                     waited_s=_LEAVE_S,
-                    effect="the publisher that takes it up fences this one",
+                    effect="the publisher that gets the shard fences this one",
                 )
 
     def _is_over(self) -> bool:
-        """Look at the conductors: whether all shards that are here have come to their end.
+        """Check the conductors; return whether all shards here have ended regularly.
 
         Raises:
-            PublisherError: what ended the conductors, where none of them goes on.
+            PublisherError: the error of the conductors, if none of them runs.
         """
         ended = {n: taken.runs for n, taken in self._taken.items() if not taken.runs.is_running}
         for number, runs in ended.items():
@@ -192,19 +192,19 @@ class SharingPublisher:
             shard=number,
             error=type(error).__name__,
             reason=text_of(error),
-            effect="its tables stand still; the other shards go on",
+            effect="its tables are not published; the other shards continue",
             retry_in_s=round(pause_s, 2),
         )
 
     def _raise_unless_fenced(self, failed: dict[int, Supervised]) -> None:
-        """End where no shard goes on.
+        """End if no shard runs.
 
-        One that was fenced is another publisher's by now: the group has not told it yet. One that
-        met what nobody foresaw is tried again here: with this process its fault would move on to
-        the next.
+        A fenced shard already belongs to another publisher, although the group has not reported it
+        yet. A shard with an unforeseen error is retried here: if this process ended, the error
+        would move on to the next publisher.
 
         Raises:
-            PublisherError: what ended the first of the others.
+            PublisherError: the error of the first of the others.
         """
         for error in (runs.error for runs in failed.values()):
             if isinstance(error, PublisherError) and not isinstance(error, PublisherReplaced):
@@ -212,6 +212,6 @@ class SharingPublisher:
 
 
 def _publish(number: int, conductor: Conductor) -> None:
-    """Have the conductor publish, with the shard's number in what its thread logs."""
+    """Run the conductor, with the shard's number in each log event of its thread."""
     with structlog.contextvars.bound_contextvars(shard=number):
         conductor.run()

@@ -1,4 +1,4 @@
-"""A publisher that runs on a thread of its own, and starts again some time after it failed."""
+"""A publisher that runs on a thread of its own, and restarts some time after it failed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tailrace_service.backoff import Backoff
 
 
 class Supervised:
-    """One of several publishers of a process: what ends it ends none of the others.
+    """One of several publishers of a process: an error that ends it ends none of the others.
 
-    The runtime is the process's: it gives the thread, the clock and the longest pause.
+    The runtime belongs to the process: it provides the thread, the clock and the longest pause.
     """
 
     def __init__(self, name: str, runtime: Runtime) -> None:
@@ -24,7 +24,7 @@ class Supervised:
         self._is_noticed = False
 
     def start(self, run: Callable[[], None]) -> None:
-        """Run a publisher; the run before has ended."""
+        """Run a publisher; the earlier run must have ended."""
         self._retry_at, self._is_noticed = None, False
         self._ending = self._executor.submit(run)
 
@@ -47,30 +47,30 @@ class Supervised:
 
     @property
     def error(self) -> BaseException | None:
-        """What ended the newest run; None while it runs, or if nothing more was wanted."""
+        """The error of the newest run; None while it runs, or if nothing more was wanted."""
         return self._ending.exception() if self._ending and self._ending.done() else None
 
     def new_failure(self) -> BaseException | None:
-        """Give the error of each failed run once."""
+        """Return the error of each failed run once."""
         if self._is_noticed or self.error is None:
             return None
         self._is_noticed = True
         return self.error
 
     def retry_later(self) -> float:
-        """Be due again after a pause, which grows until a run commits; gives its seconds."""
+        """Make it due again after a pause that grows until a run commits; return its seconds."""
         pause_s = self._backoff.next_s()
         self._retry_at = self._clock.monotonic() + pause_s
         return pause_s
 
     @property
     def attempts(self) -> int:
-        """How often it was to start again since it last committed."""
+        """Number of restarts since its last commit."""
         return self._backoff.attempts
 
     @property
     def waits(self) -> bool:
-        """Whether it is to start again, now or later."""
+        """Whether it will restart, now or later."""
         return self._retry_at is not None
 
     @property
@@ -79,7 +79,7 @@ class Supervised:
         return self._retry_at is not None and self._clock.monotonic() >= self._retry_at
 
     def recovered_after(self, step: Step) -> int:
-        """Take note of a step; the number of attempts if it is the first proof that it works."""
+        """Note a step; return the number of attempts if it first proves that the run works."""
         if step not in {Step.COMMITTED, Step.HEARTBEAT}:
             return 0
         attempts = self._backoff.attempts
@@ -87,7 +87,7 @@ class Supervised:
         return attempts
 
     def forgive(self) -> None:
-        """Let the next pause be the shortest."""
+        """Reset the next pause to the shortest."""
         self._backoff.reset()
 
     def close(self, *, wait: bool) -> None:

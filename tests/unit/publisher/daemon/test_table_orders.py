@@ -26,7 +26,7 @@ PAUSED = replace(READ, snapshot_paused=True)
         (DO.PAUSE_SNAPSHOT, TableRecord(S.HALTED), "no snapshot"),
         (DO.RESUME_SNAPSHOT, PAUSED, None),
         (DO.RESUME_SNAPSHOT, READ, "not paused"),
-        (DO.RESUME_SNAPSHOT, TableRecord(S.HALTED), "ask for a new one"),
+        (DO.RESUME_SNAPSHOT, TableRecord(S.HALTED), "request a new one"),
         (DO.RESUME_SNAPSHOT, TableRecord(S.STOPPED), "no snapshot"),
         (DO.STOP_SNAPSHOT, READ, None),
         (DO.STOP_SNAPSHOT, PAUSED, None),
@@ -52,9 +52,9 @@ def test_it_says_why(order: TableOrder, record: TableRecord, refusal: str | None
         (S.PENDING, "its snapshot is being read"),
         (S.SNAPSHOTTING, "its snapshot is being read"),
         (S.FOUND, "nothing of it is published yet"),
-        (S.HALTED, "it is halted: ask for a whole snapshot"),
-        (S.LOST, "it is lost: ask for a whole snapshot"),
-        (S.STOPPED, "it is stopped: ask for a whole snapshot"),
+        (S.HALTED, "it is halted: request a whole snapshot"),
+        (S.LOST, "it is lost: request a whole snapshot"),
+        (S.STOPPED, "it is stopped: request a whole snapshot"),
     ],
 )
 def test_a_partial_snapshot_is_of_a_whole_table(state: S, refusal: str | None):

@@ -1,4 +1,4 @@
-"""When transactions were committed, and what the server's local time is in UTC."""
+"""When transactions were committed, and the server's local time in UTC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tailrace_schemas.position.lsn import Lsn
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
 _DAY_S: Final = 86_400
 _NO_ZONE: Final = frozenset({195, 9820})
-"""Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
+"""195: not a recognised built-in function, so an older server. 9820: AT TIME ZONE does not know the
+zone."""
 _NO_AT_TIME_ZONE: Final = frozenset({102, 156, 319})
 """Syntax errors: SQL Server 2014 and earlier."""
 _UTC: Final = "UTC"
@@ -27,10 +28,9 @@ class CommitTime:
     """One row of ``cdc.lsn_time_mapping``.
 
     Attributes:
-        commit_lsn: ``start_lsn``.
-        local_time: ``tran_end_time``, in the server's local time; None where it is unknown.
-        tran_id: ``tran_id``; 0x00 in an entry that only marks time.
-        offset_minutes: how far local time was ahead of UTC then; None where it is not told.
+        local_time: ``tran_end_time``, in the server's local time. None if unknown.
+        tran_id: 0x00 in an entry that only marks time.
+        offset_minutes: how far local time was ahead of UTC then. None if unknown.
     """
 
     commit_lsn: Lsn
@@ -40,32 +40,30 @@ class CommitTime:
 
     @property
     def end_time_text(self) -> str | None:
-        """``tran_end_time`` to the millisecond, as the checkpoint has it."""
+        """``tran_end_time`` to the millisecond, as in the checkpoint."""
         return None if self.local_time is None else self.local_time.isoformat("T", "milliseconds")
 
     @property
     def tran_id_text(self) -> str | None:
-        """``tran_id`` in hexadecimal, as the checkpoint has it."""
+        """``tran_id`` in hexadecimal, as in the checkpoint."""
         return None if self.tran_id is None else self.tran_id.hex()
 
     def is_same(self, other: CommitTime) -> bool:
-        """Whether it is the same commit, as far as a checkpoint keeps its time."""
+        """Return whether it is the same commit, to the precision of a checkpoint's time."""
         ours = self.commit_lsn, self.end_time_text, self.tran_id
         return ours == (other.commit_lsn, other.end_time_text, other.tran_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Commits(Sequence[CommitTime]):
-    """Consecutive entries of ``cdc.lsn_time_mapping``, column by column.
+    """Consecutive entries of ``cdc.lsn_time_mapping``, column by column, in ascending order.
 
-    There are thousands of them in a window, and one by one they are looked at where a Kafka
-    transaction ends: an entry is made when it is asked for.
+    A window has thousands of them, but only those at the end of a Kafka transaction are used
+    singly. So an entry object is created on access.
 
     Attributes:
-        lsns: ``start_lsn``, ascending.
         local_times: ``tran_end_time``, in the server's local time.
-        tran_ids: ``tran_id``.
-        offsets: how far local time was ahead of UTC then, in minutes; empty where it is not told.
+        offsets: minutes that local time was ahead of UTC. Empty if unknown.
     """
 
     lsns: Sequence[bytes] = ()
@@ -75,7 +73,7 @@ class Commits(Sequence[CommitTime]):
 
     @classmethod
     def of_rows(cls, rows: Iterable[Any]) -> Commits:
-        """From rows of these columns, all with the offset or none."""
+        """Create from rows of these columns, all with the offset or all without it."""
         return cls(*zip(*rows, strict=True))
 
     def __len__(self) -> int:
@@ -104,13 +102,13 @@ class Commits(Sequence[CommitTime]):
         )
 
     def milliseconds(self, utc_offset_minutes: int) -> Mapping[bytes, int]:
-        """Times in milliseconds UTC, by the ten bytes of the commit LSN.
+        """Return times in milliseconds UTC, by the ten bytes of the commit LSN.
 
-        An entry whose time is unknown has that of the one before.
+        An entry whose time is unknown gets the time of the previous one.
 
         Args:
-            utc_offset_minutes: how far local time is ahead of UTC now, for entries that do not tell
-                their own.
+            utc_offset_minutes: how far local time is ahead of UTC now, for entries without an
+                offset.
         """
         times: dict[bytes, int] = {}
         known = 0
@@ -124,47 +122,46 @@ class Commits(Sequence[CommitTime]):
         return times
 
     def up_to(self, lsn: Lsn) -> Commits:
-        """Those at or before an LSN."""
+        """Return the entries at or before an LSN."""
         cut = bisect_right(self.lsns, lsn.to_bytes())
         return self if cut == len(self) else self[:cut]
 
     def at(self, lsn: Lsn) -> CommitTime | None:
-        """The entry of an LSN; None where there is none."""
+        """Return the entry of an LSN; None if there is none."""
         raw = lsn.to_bytes()
         index = bisect_left(self.lsns, raw)
         return self[index] if index < len(self) and self.lsns[index] == raw else None
 
 
 def milliseconds(local_time: datetime, utc_offset_minutes: int) -> int:
-    """Milliseconds UTC of a moment in the server's local time."""
+    """Return the milliseconds UTC of a moment in the server's local time."""
     since = local_time - EPOCH
     seconds = since.days * _DAY_S + since.seconds - utc_offset_minutes * 60
     return seconds * 1000 + since.microseconds // 1000
 
 
 def local_time(connection: Connection) -> datetime:
-    """The server's clock as cdc.lsn_time_mapping and the scan sessions use it."""
+    """Return the server's clock as cdc.lsn_time_mapping and the scan sessions use it."""
     value: datetime = connection.query("SELECT GETDATE()")[0][0]
     return value
 
 
 def utc_offset_minutes(connection: Connection) -> int:
-    """How far the server's local time is ahead of UTC now, in minutes."""
+    """Return how far the server's local time is ahead of UTC now, in minutes."""
     return int(connection.query("SELECT DATEPART(tz, SYSDATETIMEOFFSET())")[0][0])
 
 
 def time_zone(connection: Connection, configured: str | None = None) -> str | None:
-    """The server's time zone, as AT TIME ZONE takes it.
+    """Return the server's time zone, as AT TIME ZONE accepts it.
 
     https://learn.microsoft.com/sql/t-sql/functions/current-timezone-id-transact-sql
 
     Args:
-        connection: where to ask.
-        configured: the option source.time_zone, for servers that do not tell their zone.
+        configured: the option source.time_zone, for servers that do not report their zone.
 
     Returns:
-        None where it is not known, which it is from SQL Server 2022 on; and where it is UTC, which
-        has one offset for ever.
+        None if the zone is unknown, or is UTC, which always has one offset. Servers report it from
+        SQL Server 2022 on.
 
     Raises:
         ConfigError: the option does not name the server's zone.
@@ -183,7 +180,7 @@ def time_zone(connection: Connection, configured: str | None = None) -> str | No
 
 
 def tells_time_zone(connection: Connection) -> bool:
-    """Whether the server tells its time zone.
+    """Return whether the server reports its time zone.
 
     Raises:
         SourceError: the server did not answer.
@@ -198,7 +195,7 @@ def tells_time_zone(connection: Connection) -> bool:
 
 
 def _checked_zone(connection: Connection, name: str) -> str | None:
-    """A configured zone: the server knows it, and has the same offset from UTC now."""
+    """Check a configured zone: the server must know it, and have the same offset from UTC now."""
     try:
         ((own, found),) = connection.query(
             "SELECT DATEPART(tz, SYSDATETIMEOFFSET()),"
@@ -210,7 +207,7 @@ def _checked_zone(connection: Connection, name: str) -> str | None:
             raise
         raise ConfigError(
             [
-                f"source.time_zone = {name!r}: the server does not take it ({error}). Fix: name a"
+                f"source.time_zone = {name!r}: the server refuses it ({error}). Fix: name a"
                 " zone of sys.time_zone_info, which SQL Server 2016 and later have; leave the"
                 " option out for earlier ones"
             ]
@@ -228,16 +225,15 @@ def _checked_zone(connection: Connection, name: str) -> str | None:
 def commits_from(
     connection: Connection, first: Lsn, limit: int, zone: str | None = None
 ) -> Commits:
-    """The next entries of ``cdc.lsn_time_mapping``, with the dummies that mark quiet times.
-
-    Args:
-        connection: where to ask.
-        first: lowest LSN of interest.
-        limit: how many at most.
-        zone: the server's time zone, so that each commit has the offset of its own time; in the
-            hour that the clock repeats it is AT TIME ZONE that chooses.
+    """Return the next entries of ``cdc.lsn_time_mapping``, with the dummies that mark quiet times.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
+
+    Args:
+        first: lowest LSN of interest.
+        limit: the highest number of entries.
+        zone: the server's time zone. Each commit then has the offset of its own time. In the hour
+            that the clock repeats, AT TIME ZONE chooses.
     """
     rows = connection.query(
         commits_statement(with_offset=zone is not None),
@@ -249,7 +245,7 @@ def commits_from(
 
 
 def commits_statement(*, with_offset: bool) -> str:
-    """What reads entries; parameters: how many, the zone of the offsets, the lowest LSN."""
+    """Return the statement that reads entries; parameters: limit, zone if wanted, lowest LSN."""
     offset = ", DATEPART(tz, tran_end_time AT TIME ZONE ?)" if with_offset else ""
     return (
         f"SELECT TOP (?) start_lsn, tran_end_time, tran_id{offset} FROM cdc.lsn_time_mapping"
@@ -260,7 +256,7 @@ def commits_statement(*, with_offset: bool) -> str:
 def commit_after_time(connection: Connection, time: datetime, lsn: Lsn) -> Lsn | None:
     """Find the first commit after an LSN that ended after a moment of the server's local time.
 
-    The LSN bounds both the cost and the mistakes of a clock that was set back.
+    The LSN bounds the cost, and the errors of a clock that was set back.
     """
     rows = connection.query(
         "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"

@@ -23,14 +23,15 @@ _SLOT: Final = 10**5
 
 @dataclass(frozen=True, slots=True)
 class DatabaseIdentity:
-    """What a restore or a failover changes or keeps: stored with the checkpoint.
+    """What a restore or a failover changes or leaves unchanged, stored with the checkpoint.
+
+    A part that the login may not see is None.
 
     Attributes:
-        database_guid: of this copy of the database: each replica of an availability group has its
-            own. None where it cannot be seen, as all of them.
-        recovery_fork_guid: of the line of recovery it is on.
-        family_guid: of the database and all restored copies of it, replicas too.
-        fork_point: where the line of recovery began; None on the first one.
+        database_guid: of this copy of the database. Each replica has its own.
+        recovery_fork_guid: of the line of recovery.
+        family_guid: shared by restored copies and replicas.
+        fork_point: where the line of recovery started. None on the first one.
     """
 
     database_guid: str | None
@@ -39,7 +40,7 @@ class DatabaseIdentity:
     fork_point: Lsn | None = None
 
     def or_as(self, known: DatabaseIdentity) -> DatabaseIdentity:
-        """With what was known of it where it cannot be seen now."""
+        """Return the identity, with parts known from before if they cannot be seen now."""
         return DatabaseIdentity(
             self.database_guid or known.database_guid,
             self.recovery_fork_guid or known.recovery_fork_guid,
@@ -50,11 +51,11 @@ class DatabaseIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Continuity:
-    """What ``cdc.lsn_time_mapping`` says of a commit that was published.
+    """What ``cdc.lsn_time_mapping`` holds of a published commit.
 
     Attributes:
-        commit: its entry; None when there is none.
-        kept_from: LSN below which cleanup may have removed entries; None when there are none.
+        commit: its entry; None if there is none.
+        kept_from: LSN below which cleanup may have removed entries. None if there are no entries.
     """
 
     commit: CommitTime | None
@@ -62,12 +63,12 @@ class Continuity:
 
 
 def visible_identity(connection: Connection) -> DatabaseIdentity:
-    """The identity as far as the server shows it; what it does not show is told.
+    """Return the identity as far as the login may see it; log what is missing.
 
     Raises:
         SourceError: the server did not answer.
     """
-    effect = "a database restored elsewhere is only noticed by the commits that it lacks"
+    effect = "only missing commits reveal a database that was restored elsewhere"
     try:
         found = _database_identity(connection)
     except PermissionMissing as error:
@@ -84,15 +85,15 @@ def visible_identity(connection: Connection) -> DatabaseIdentity:
         _log.warning(
             "database_identity_not_visible",
             effect=effect,
-            fix="GRANT VIEW ANY DATABASE to the login, in master: everyone has it, unless it was"
-            " revoked from public or denied",
+            fix="GRANT VIEW ANY DATABASE to the login, in master: public has this permission,"
+            " unless it was revoked or denied",
             reason="sys.database_recovery_status has no row of this database",
         )
     return DatabaseIdentity(None, None)
 
 
 def _database_identity(connection: Connection) -> DatabaseIdentity | None:
-    """None where the login may not see the row.
+    """Return None if the login may not see the row.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql
     """
@@ -116,7 +117,7 @@ def _guid(value: UUID | str | None) -> str | None:
 
 
 def lsn_of_number(number: Decimal | int) -> Lsn:
-    """An LSN in the form numeric(25, 0) of backups: the parts in decimal, of 10, 10 and 5 digits.
+    """Convert an LSN in the form numeric(25, 0) of backups: parts of 10, 10 and 5 decimal digits.
 
     https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-log-architecture-and-management-guide
     """
@@ -125,7 +126,7 @@ def lsn_of_number(number: Decimal | int) -> Lsn:
 
 
 def continuity(connection: Connection, lsn: Lsn) -> Continuity:
-    """What is known of a commit; needs no more permission than reading changes does.
+    """Return the entry of a commit; needs no more permission than reading changes does.
 
     Cleanup raises the low watermarks before it removes entries below the lowest one.
 

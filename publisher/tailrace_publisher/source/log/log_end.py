@@ -1,7 +1,7 @@
 """Where the transaction log ends: at or above everything that is committed.
 
-``sys.dm_db_log_stats`` gives the LSN as text, ``vlf:block:slot`` in hexadecimal digits like that of
-``sys.dm_cdc_log_scan_sessions``. It is there since SQL Server 2016 SP2 and needs VIEW DATABASE
+``sys.dm_db_log_stats`` returns the LSN as text, ``vlf:block:slot`` in hexadecimal digits like that
+of ``sys.dm_cdc_log_scan_sessions``. It exists since SQL Server 2016 SP2 and requires VIEW DATABASE
 STATE.
 
 https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-stats-transact-sql
@@ -32,19 +32,20 @@ class LogEnd:
 
     Attributes:
         lsn: of its last record.
-        vlf_bytes: size of the virtual log file that it is in; None where it is not told.
+        vlf_bytes: size of its virtual log file; None if not reported.
     """
 
     lsn: Lsn
     vlf_bytes: int | None
 
     def bytes_behind(self, lsn: Lsn) -> int | None:
-        """Bytes of log behind an LSN.
+        """Return by how many bytes of log an LSN lags.
 
-        Exact within a virtual log file; over several, those between count as large as the last.
+        The number is exact within a virtual log file. Over several, all files between count as
+        large as the last.
 
         Returns:
-            None when it cannot be told.
+            None if a size is unknown.
         """
         blocks = (self.lsn.block - lsn.block) * _SECTOR_BYTES
         files = self.lsn.vlf - lsn.vlf
@@ -54,11 +55,10 @@ class LogEnd:
 
 
 class LogEndSource:
-    """Asks for the end of the log; remembers that it cannot be told.
+    """Queries the end of the log, and remembers if the login may not see it.
 
     Args:
-        connection: where to ask.
-        effect: what it means when it cannot be told, for the warning; None where another one warns.
+        effect: what its absence causes, for the warning. None if another part warns.
     """
 
     def __init__(self, connection: Connection, effect: str | None) -> None:
@@ -67,7 +67,7 @@ class LogEndSource:
         self._is_visible = True
 
     def read(self) -> LogEnd | None:
-        """The end of the log now; None where the server or the login does not show it.
+        """Return the end of the log now; None if the server or the login does not show it.
 
         Raises:
             SourceError: the server did not answer.

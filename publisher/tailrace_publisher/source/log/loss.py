@@ -1,4 +1,4 @@
-"""Noticing that changes were lost, or that the database is not the one it was."""
+"""Detecting that changes were lost, or that the database was replaced."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from tailrace_schemas.position.lsn import Lsn
 def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:
     """Check that a change table still holds everything from an LSN on.
 
-    Asked after the rows were read, it vouches for them: cleanup raises the low watermark before it
-    deletes.
+    A check after the rows were read proves that they are complete, because cleanup raises the low
+    watermark before it deletes.
 
     Args:
-        instance: the capture instance.
-        needed: lowest LSN that rows are needed from.
-        minimum: ``sys.fn_cdc_get_min_lsn``; None when there is no such instance.
+        needed: lowest LSN from which rows are needed.
+        minimum: ``sys.fn_cdc_get_min_lsn``. None if the instance does not exist.
 
     Raises:
-        PositionExpired: rows may be gone.
+        PositionExpired: rows may be deleted.
         CaptureInstanceGone: the instance was disabled.
     """
     if minimum is None:
@@ -41,21 +40,21 @@ def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:
 def check_place_kept(
     out: Lsn, covers_from: Lsn, covers: Mapping[str, Lsn], gone: Sequence[str], *, may_begin: bool
 ) -> None:
-    """Check that some instance of a published table holds the changes that come next.
+    """Check that an instance of a published table holds the changes that come next.
 
-    A newer instance holds its table's changes from its start on only. When the older one is
-    disabled before its changes up to there were read, nothing holds them any more, and the newer
-    one's own change table looks whole.
+    A newer instance holds its table's changes only from its start on. If the older instance is
+    disabled before its changes up to that start were read, nothing holds them any more. The newer
+    instance's own change table still looks complete.
 
     Args:
-        out: last LSN up to which all changes are published.
-        covers_from: LSN from which on the table was covered: one that begins behind what is out is
-            covered from there.
-        covers: LSN from which on each instance holds the table's changes, of those that the table
-            has now and the capture process has recognised.
-        gone: names of instances that held them and are gone, oldest first.
-        may_begin: whether none of its changes was published: nothing is needed from before the
-            snapshot that is still to come.
+        out: the LSN up to which all changes are published.
+        covers_from: LSN from which the table was covered. It may be after ``out``, if coverage
+            started later.
+        covers: LSN from which each present instance holds the table's changes. Only instances that
+            the capture process has recognised are included.
+        gone: names of former instances, oldest first.
+        may_begin: whether none of its changes was published. Nothing is then needed from before its
+            snapshot, which is still to come.
 
     Raises:
         PositionExpired: nothing holds what comes next.
@@ -73,8 +72,8 @@ def check_place_kept(
 
 
 _WAYS_OUT: Final = (
-    "Publish it under a new prefix, which takes a new snapshot. Or, when you know that nothing of"
-    " what was published is missing in it, run tailrace accept-database"
+    "Fix: publish it under a new prefix, which takes a new snapshot. Or, if you know that it lacks"
+    " nothing that was published, run tailrace accept-database"
 )
 
 
@@ -86,24 +85,22 @@ def check_same_database(
     *,
     has_commit: bool = False,
 ) -> None:
-    """Check that the database is of the family whose changes were published, on the same line.
+    """Check that the database is of the published family, on the same line of recovery.
 
     A part that could not be seen, then or now, is not compared. The database's own GUID counts only
-    for a checkpoint that does not have the family's: it is another one on each replica.
+    for a checkpoint without the family GUID, because each replica has another one.
 
     Whether the record at a fork point is the last of the old line or the first of the new one is
-    not documented, so a fork at the position itself is accepted where the commit there is the one
-    that was published. Below the position nothing vouches: ids and times may come again.
+    not documented. So a fork at the position itself is accepted if the commit there is the
+    published one. Below the position nothing proves identity: ids and times may repeat.
 
     Args:
-        database: its name.
-        known: as it was published.
-        found: as it is now.
+        known: the identity as it was published.
         position: last LSN that was published.
-        has_commit: whether the database's own book has the commit at the position, as published.
+        has_commit: whether ``cdc.lsn_time_mapping`` has the published commit.
 
     Raises:
-        DatabaseReplaced: names both identities.
+        DatabaseReplaced: it is another database, or another line.
     """
     if known.family_guid and found.family_guid:
         guids = ("family GUID", known.family_guid, found.family_guid)
@@ -131,18 +128,17 @@ def check_same_database(
 
 
 def check_continues(database: str, known: CommitTime, found: Continuity) -> None:
-    """Check that the last commit that was published is in the database's own book of commits.
+    """Check that ``cdc.lsn_time_mapping`` has the last published commit.
 
-    A restored database has none at that LSN, or another one. Where cleanup may have taken the
-    entry, the change tables have lost rows as well, which each of them tells (check_not_expired).
+    A restored database has none at that LSN, or another one. If cleanup may have removed the entry,
+    the change tables have lost rows too, and ``check_not_expired`` reports each of them.
 
     Args:
-        database: its name.
         known: the commit as it was published.
         found: what ``cdc.lsn_time_mapping`` has now.
 
     Raises:
-        DatabaseReplaced: it is not there, or it is another one.
+        DatabaseReplaced: the commit is not there, or another one is.
     """
     commit = found.commit
     if commit is None:
@@ -166,13 +162,12 @@ def check_continues(database: str, known: CommitTime, found: Continuity) -> None
 def check_not_backwards(
     database: str, position: Lsn, newest: Lsn | None, *, is_secondary: bool
 ) -> None:
-    """Check that the database has not fallen behind what was published.
+    """Check that the database's newest LSN is not before what was published.
 
     Args:
-        database: its name.
         position: last LSN that was published.
         newest: the database's newest LSN.
-        is_secondary: whether this is a copy that only redoes what the primary did.
+        is_secondary: whether it is a copy that only redoes the primary's changes.
 
     Raises:
         ReplicaBehind: the newest LSN is older than the position, on a copy that may catch up.
@@ -188,6 +183,6 @@ def check_not_backwards(
             )
         raise LsnWentBackwards(
             f"database {database}: changes up to {position} were published but its newest LSN is"
-            f" {newest or 'none'}: it was restored, or CDC was disabled and enabled again. Publish"
-            " it under a new prefix, which takes a new snapshot"
+            f" {newest or 'none'}: it was restored, or CDC was disabled and enabled again. Fix:"
+            " publish it under a new prefix, which takes a new snapshot"
         )

@@ -1,4 +1,4 @@
-"""Which capture instances have news: one question for all of them."""
+"""Which capture instances have news: one round trip for all of them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tailrace_publisher.source.log.queries import INVALID_OBJECT, all_changes, c
 from tailrace_schemas.position.lsn import Lsn
 
 PROBE_INSTANCES: Final = 100
-"""Instances of one probe: few enough that a server compiles it quickly; when an instance is new,
-only the text of the last group is."""
+"""Instances of one statement: few enough to compile quickly. A new instance changes only the text
+of the last statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Asks which of some capture instances have rows in a range.
+    """Queries which of some capture instances have rows in a range.
 
-    One round trip, however many are quiet: each branch is one seek of a clustered index. Its
-    statements have a hundred branches each; their texts depend on the instances alone and declare
-    their two parameters, so long ones are kept at the server: see Connection.
+    It takes one round trip, however many instances are quiet: each branch is one seek of a
+    clustered index. A statement has a hundred branches. Its text depends on the instances alone and
+    declares its two parameters, so the server keeps it prepared: see Connection.
 
     Attributes:
-        statements: each asks about some of them.
+        statements: each covers some of the instances.
     """
 
     statements: tuple[str, ...]
 
     @classmethod
     def of(cls, instances: Iterable[CaptureInstance]) -> Probe:
-        """The probe of some capture instances."""
-        # In the order in which they were made, so that the statements stay as they are.
+        """Create the probe of some capture instances."""
+        # In the order of their creation, so that the statements do not change.
         ordered = sorted(instances, key=lambda instance: instance.object_id)
         groups = [
             ordered[start : start + PROBE_INSTANCES]
@@ -51,10 +51,10 @@ class Probe:
         )
 
     def ask(self, connection: Connection, first: Lsn, up_to: Lsn) -> list[str]:
-        """Names of the capture instances that have rows with first <= LSN <= up_to.
+        """Return the names of the capture instances that have rows with first <= LSN <= up_to.
 
         Raises:
-            CaptureInstanceGone: one of the change tables is not there any more.
+            CaptureInstanceGone: one of the change tables does not exist any more.
             SourceError: the server did not answer.
         """
         if not self.statements:
@@ -69,13 +69,12 @@ class Probe:
 
 
 def probe_of(names: Sequence[str]) -> str:
-    """The statement that asks which capture instances have rows in a range.
+    """Return the statement that selects the capture instances with rows in a range.
+
+    Its parameters are the lowest and the highest LSN of the range.
 
     Args:
         names: of the instances, at least one.
-
-    Returns:
-        The text; its parameters are the lowest and the highest LSN of the range.
     """
     branches = " UNION ALL ".join(
         f"SELECT {quote_text(name)} AS capture_instance WHERE EXISTS"
@@ -87,14 +86,15 @@ def probe_of(names: Sequence[str]) -> str:
 
 
 def function_probe_of(instances: Sequence[CaptureInstance]) -> str:
-    """The same through the query functions, which refuse a range that begins before they do.
+    """Return the same statement, but through the query functions.
 
-    An instance without news gives no result set.
+    They refuse a range that starts before the low watermark. An instance without news returns no
+    result set.
 
     Args:
-        instances: at least one.
+        instances: the instances, at least one.
     """
-    # Statements that are not kept go side by side in one batch, so the variable is each one's own.
+    # Statements that are not prepared share one batch, so each needs a variable of its own.
     start = f"@from_{instances[0].object_id}"
     branches = "".join(
         f" SET {start} = sys.fn_cdc_get_min_lsn({quote_text(instance.name)});"

@@ -1,8 +1,12 @@
-"""Statements about server, database and change tables; one small function each, typed results.
+"""Statements about server, database and change tables: one small function each, typed results.
 
-Statements are stable text with bound values, so that the server's plan cache stays clean. When
-transactions were committed is in ``commit_times``, which instances have news in ``probe``, whether
-they have changed in ``catalog_state``; what depends on columns in ``catalog`` and ``pages``.
+Statements are stable text with bound values, so that the server's plan cache stays clean. Related
+statements are elsewhere:
+
+- commit times in ``commit_times``
+- which instances have news in ``probe``
+- whether instances changed in ``catalog_state``
+- statements that depend on columns in ``catalog`` and ``pages``
 """
 
 from __future__ import annotations
@@ -15,58 +19,58 @@ from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 INVALID_COLUMN: Final = 207
 INVALID_OBJECT: Final = 208
-"""Invalid object name: of a change table, its capture instance was disabled."""
+"""Invalid object name; for a change table, its capture instance was disabled."""
 OUT_OF_INTERVAL: Final = 313
-"""What a query function says of a range that is not inside the validity interval."""
+"""A query function's error for a range outside the validity interval."""
 
 SERVER_NAME: Final = "SELECT @@SERVERNAME"
 
 
 def lsn_or_none(raw: bytes | None) -> Lsn | None:
-    """An LSN column; NULL and ten zero bytes both mean that there is none."""
+    """Return an LSN column's value; NULL and ten zero bytes both mean that there is none."""
     if raw is None or raw == bytes(LSN_BYTES):
         return None
     return Lsn.from_bytes(raw)
 
 
 def server_version(connection: Connection) -> str:
-    """First line of ``@@VERSION``."""
+    """Return the first line of ``@@VERSION``."""
     return str(connection.query("SELECT @@VERSION")[0][0]).splitlines()[0].strip()
 
 
 def server_name(connection: Connection) -> str:
-    """``@@SERVERNAME``: of the replica that a connection is at."""
+    """Return ``@@SERVERNAME``, which names the replica of a connection."""
     return str(connection.query(SERVER_NAME)[0][0])
 
 
 def may_wait_for_replicas(connection: Connection) -> bool:
-    """Whether availability groups are enabled on the server (SERVERPROPERTY('IsHadrEnabled')).
+    """Return whether availability groups are enabled on the server.
 
-    The log reader, that of change data capture included, reads then only what all replicas have
-    hardened.
+    Source: SERVERPROPERTY('IsHadrEnabled'). If they are, the log reader reads only what all
+    replicas have hardened. This includes the log reader of change data capture.
     """
     return bool(connection.query("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")[0][0])
 
 
 def database_name(connection: Connection) -> str:
-    """The database's name as the server spells it."""
+    """Return the database's name as the server spells it."""
     return str(connection.query("SELECT DB_NAME()")[0][0])
 
 
 def is_this_database(connection: Connection, name: str) -> bool:
-    """Whether a name means the database, by the server's rules for case."""
+    """Return whether a name means the database, by the server's rules for case."""
     rows = connection.query("SELECT CASE WHEN DB_ID(?) = DB_ID() THEN 1 ELSE 0 END", name)
     return bool(rows[0][0])
 
 
 def is_cdc_enabled(connection: Connection) -> bool:
-    """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
+    """Return whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")
     return bool(rows and rows[0][0])
 
 
 def has_command_id(connection: Connection, instance: str) -> bool:
-    """Whether a change table has ``__$command_id``, where this connection reads it."""
+    """Return whether a change table has ``__$command_id`` at the connection's server."""
     return bool(
         connection.query(
             "SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(?) AND name = N'__$command_id'",
@@ -76,7 +80,7 @@ def has_command_id(connection: Connection, instance: str) -> bool:
 
 
 def is_read_only(connection: Connection) -> bool:
-    """Whether this copy of the database takes no changes, as a readable secondary does not.
+    """Return whether this copy of the database is read-only, like a readable secondary.
 
     https://learn.microsoft.com/sql/t-sql/functions/databasepropertyex-transact-sql
     """
@@ -87,7 +91,7 @@ def is_read_only(connection: Connection) -> bool:
 
 
 def max_lsn(connection: Connection) -> Lsn | None:
-    """High endpoint of the database's validity interval; None before anything was captured.
+    """Return the high endpoint of the validity interval; None before anything was captured.
 
     https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-max-lsn-transact-sql
     """
@@ -95,9 +99,9 @@ def max_lsn(connection: Connection) -> Lsn | None:
 
 
 def newest_loss_by_ddl(connection: Connection, up_to: Lsn) -> Lsn | None:
-    """The newest DDL, up to an LSN, that took values away; None where there is none.
+    """Return the newest DDL, up to an LSN, that removed values; None if there is none.
 
-    It dropped a column, or gave one another type (``required_column_update``).
+    It dropped a column, or changed a column's type (``required_column_update``).
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
     """
@@ -110,7 +114,7 @@ def newest_loss_by_ddl(connection: Connection, up_to: Lsn) -> Lsn | None:
 
 
 def allows_snapshot_isolation(connection: Connection) -> bool:
-    """Whether SNAPSHOT isolation may be used now; not while that is being switched on or off.
+    """Return whether SNAPSHOT isolation may be used now; not while it is being switched on or off.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
     """
@@ -121,7 +125,7 @@ def allows_snapshot_isolation(connection: Connection) -> bool:
 
 
 def all_changes(instance: str) -> str:
-    """Quoted name of the function that gives all changes of a capture instance.
+    """Return the quoted name of the function that returns all changes of a capture instance.
 
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
@@ -129,14 +133,14 @@ def all_changes(instance: str) -> str:
 
 
 def change_table(instance: str) -> str:
-    """Quoted name of the change table of a capture instance."""
+    """Return the quoted name of a capture instance's change table."""
     return f"cdc.{quote_name(instance + '_CT')}"
 
 
 def estimated_rows(connection: Connection) -> dict[int, int]:
-    """Rows of each table that is visible, by object id, as the server keeps them.
+    """Return the server's row count of each visible table, by object id.
 
-    ``sys.partitions.rows`` is approximate and asks for no permission of its own.
+    ``sys.partitions.rows`` is approximate and requires no further permission.
 
     Raises:
         SourceError: the server did not answer.

@@ -1,11 +1,11 @@
 """The capture process's log scan sessions, and what they prove.
 
-A session that began at a moment, ended without an error and found fewer transactions than it may
-take has read the log to the end that it saw, so everything committed before that moment is in the
-change tables. A session that is still running proves nothing, one that took as many as it may
-neither, and one of an unknown bound only when it found nothing.
+A drained session ended without an error and found fewer transactions than its limit. It has read
+the log to the end that it saw. So everything that was committed before the session started is in
+the change tables. A session that is still running proves nothing, and neither does one that reached
+its limit. If the limit is unknown, only a session that found nothing is drained.
 
-The view is empty on a readable secondary and after a failover or a restart, until the next scan.
+The view is empty on a readable secondary, and after a failover or a restart until the next scan.
 
 https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
 """
@@ -22,8 +22,8 @@ from tailrace_publisher.ports import Connection
 from tailrace_schemas.position.lsn import Lsn
 
 EMPTY_SCANS_BEHIND: Final = 2
-"""Of two more empty sessions the second began after the first had ended, which was later than the
-look before."""
+"""If two more empty sessions are counted, the second started after the first had ended, which was
+after the earlier query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,12 @@ class ScanSession:
     """A log scan session that is not the aggregate.
 
     Attributes:
-        session_id: its number.
-        start_time: when it began, server's local time.
+        start_time: when it started, server's local time.
         end_time: when it ended; None while it runs.
-        tran_count: transactions that it found.
-        empty_scan_count: consecutive sessions that found nothing, reported as one.
-        error_count: errors that it met.
+        empty_scan_count: consecutive sessions that found nothing. They share one row.
         latency_s: seconds between the last commit that it captured and its end.
-        end_lsn: where it ended; None while it runs, or where it is not told.
-        last_commit_lsn: the last commit that it captured; None when it captured none.
+        end_lsn: where it ended. None while it runs, or if not reported.
+        last_commit_lsn: the last commit that it captured. None if it captured none.
     """
 
     session_id: int
@@ -59,7 +56,7 @@ class Sessions:
 
     Attributes:
         moment: the server's local time, read before the sessions were.
-        newest_first: at most 32 of them.
+        newest_first: at most 32 sessions.
     """
 
     moment: datetime
@@ -67,7 +64,7 @@ class Sessions:
 
 
 def scan_sessions(connection: Connection) -> Sessions:
-    """The server's clock and its log scan sessions, in one round trip.
+    """Return the server's clock and its log scan sessions, from one round trip.
 
     Raises:
         PermissionMissing: VIEW DATABASE STATE is not granted.
@@ -88,7 +85,7 @@ def scan_sessions(connection: Connection) -> Sessions:
 
 
 def _lsn(text: str | None) -> Lsn | None:
-    """An LSN of the view; NULL and zeros mean that there is none, another form proves nothing."""
+    """Parse an LSN of the view; None for NULL, zeros, and any other form."""
     if text is None:
         return None
     try:
@@ -99,10 +96,10 @@ def _lsn(text: str | None) -> Lsn | None:
 
 
 def captured_lsn(sessions: Sessions) -> Lsn | None:
-    """The LSN up to which everything is in the change tables, as sessions that are over tell.
+    """Return the LSN up to which everything is in the change tables, as finished sessions prove.
 
-    A session that found nothing has read to its end; one that found transactions has captured them
-    up to its last commit, however many were left.
+    A session that found nothing has read to its end. One that found transactions has captured them
+    up to its last commit, however many are left.
     """
     return max(
         (
@@ -117,11 +114,10 @@ def captured_lsn(sessions: Sessions) -> Lsn | None:
 
 
 def is_drained(session: ScanSession, maxtrans: int | None) -> bool:
-    """Whether a session ended having read the log to the end that it saw.
+    """Return whether a session ended having read the log to the end that it saw.
 
     Args:
-        session: the session.
-        maxtrans: transactions that it might take at most; None when that is not known.
+        maxtrans: the session's limit of transactions; None if unknown.
     """
     if session.end_time is None or session.error_count:
         return False
@@ -131,19 +127,17 @@ def is_drained(session: ScanSession, maxtrans: int | None) -> bool:
 def captured_until(
     sessions: Sessions, maxtrans: int | None, before: Sessions | None = None
 ) -> datetime | None:
-    """The moment up to which everything committed is known to be in the change tables.
+    """Return the moment up to which every commit is known to be in the change tables.
 
-    It is the beginning of the newest drained session. Consecutive empty sessions share one row,
-    whose times may be those of the first of them: what was seen in an earlier look tells then that
-    others ran since.
+    It is the start of the newest drained session. Consecutive empty sessions share one row, whose
+    times may be those of the first of them. An earlier query then shows that others ran since.
 
     Args:
-        sessions: as they are now.
-        maxtrans: see :func:`is_drained`.
-        before: as they were in an earlier look.
+        maxtrans: the sessions' limit of transactions; None if unknown.
+        before: the sessions at an earlier query.
 
     Returns:
-        Server's local time; None when no session proves anything.
+        Server's local time; None if no session proves anything.
     """
     for session in sessions.newest_first:
         if not is_drained(session, maxtrans):
@@ -155,7 +149,7 @@ def captured_until(
 
 
 def has_run_since(session: ScanSession, before: Sessions) -> bool:
-    """Whether an empty session of the row began after an earlier look."""
+    """Return whether an empty session of the row started after an earlier query."""
     return any(
         session.session_id == known.session_id
         and session.empty_scan_count >= known.empty_scan_count + EMPTY_SCANS_BEHIND
@@ -164,13 +158,10 @@ def has_run_since(session: ScanSession, before: Sessions) -> bool:
 
 
 class MaxTransactions:
-    """How many transactions a scan session may take: the smallest bound that was seen.
+    """The lowest limit of transactions per scan session that was seen.
 
-    A change of the capture job takes effect when the job starts again, so the bound that was in
-    force before still counts.
-
-    Args:
-        connection: where to ask.
+    A change of the capture job takes effect when the job starts again, so the previous limit still
+    counts.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -179,7 +170,7 @@ class MaxTransactions:
         self._smallest: int | None = None
 
     def read(self) -> int | None:
-        """The bound; None when the login may not see it, or there is no job.
+        """Return the limit; None if the login may not see it, or there is no job.
 
         Raises:
             SourceError: the server did not answer.
@@ -198,7 +189,7 @@ class MaxTransactions:
 
 
 def capture_job_maxtrans(connection: Connection) -> int | None:
-    """Transactions per scan cycle of the capture job; None when there is no such job.
+    """Return the transactions per scan cycle of the capture job; None if there is no such job.
 
     https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql
     """

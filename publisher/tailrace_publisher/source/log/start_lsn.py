@@ -1,4 +1,4 @@
-"""From which LSN on commits are of a time or later, as the database's own book has them."""
+"""From which LSN commits are at or after a time, according to ``cdc.lsn_time_mapping``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tailrace_schemas.position.lsn import Lsn
 
 @dataclass(frozen=True, slots=True)
 class TimeMapped:
-    """What ``cdc.lsn_time_mapping`` knows of a moment.
+    """The entries of ``cdc.lsn_time_mapping`` around a moment.
 
     Attributes:
-        first: LSN of the first commit at or after it; None while none is captured.
-        before: LSN of the last commit before it; None where the book does not go back so far.
-        begins: when the oldest entry ended, in the server's local time; None while there is none.
+        first: LSN of the first commit at or after it. None until one is captured.
+        before: LSN of the last commit before it. None if no entry is that old.
+        begins: end time of the oldest entry, in the server's local time. None if there is none.
         now: the server's local time.
     """
 
@@ -29,7 +29,7 @@ class TimeMapped:
 
 
 def map_time(connection: Connection, time: datetime) -> TimeMapped:
-    """What is known of a moment of the server's local time.
+    """Find the entries around a moment of the server's local time.
 
     https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-map-time-to-lsn-transact-sql
 
@@ -48,12 +48,11 @@ def map_time(connection: Connection, time: datetime) -> TimeMapped:
 
 
 def in_zone(connection: Connection, moment: datetime, zone: str) -> datetime:
-    """A moment in the server's local time, without its zone.
+    """Convert a moment to the server's local time, without its zone.
 
     Args:
-        connection: where to ask.
         moment: with its offset from UTC.
-        zone: the server's time zone, as AT TIME ZONE takes it.
+        zone: the server's time zone, as AT TIME ZONE accepts it.
 
     Raises:
         SourceError: the server did not answer.
@@ -68,12 +67,11 @@ def in_zone(connection: Connection, moment: datetime, zone: str) -> datetime:
 
 
 def at_server(connection: Connection, moment: datetime, configured: str | None = None) -> datetime:
-    """A moment in the server's local time, without its zone, wherever the server is.
+    """Convert a moment to the server's local time, without its zone, also if the zone is unknown.
 
     Args:
-        connection: where to ask.
         moment: with its offset from UTC.
-        configured: the option source.time_zone.
+        configured: the option source.time_zone, if set.
 
     Raises:
         ConfigError: the option does not name the server's zone.

@@ -18,15 +18,15 @@ _ROWS: Final = 500_000
 class WindowSize:
     """How many transactions the next window may have.
 
-    Between two windows nothing is read, so small transactions go many at a time. But between two
-    windows is also where signals are heard and the catalog is looked at, so of large ones a window
+    Between two windows nothing is read, so a window has many small transactions. But signals are
+    handled and the catalog is checked only between two windows. So a window of large transactions
     has about as many rows as are published in a few seconds.
 
     Args:
-        most: transactions at most.
+        most: the highest number of transactions.
 
     Attributes:
-        transactions: of the next window at most.
+        transactions: the limit of the next window.
     """
 
     def __init__(self, most: int) -> None:
@@ -34,7 +34,7 @@ class WindowSize:
         self.transactions = min(most, _FIRST_TRANSACTIONS)
 
     def learn(self, transactions: int, rows: int) -> None:
-        """Take in what a window had; it had at least one transaction."""
+        """Learn from a window; it had at least one transaction."""
         self.transactions = max(1, min(self._most, _ROWS * transactions // max(1, rows)))
 
 
@@ -43,11 +43,8 @@ class Window:
     """The commits of one poll.
 
     Attributes:
-        span: (our position, last commit of the window].
-        first_lsn: first commit of the window: it decides which instance and version are read.
-        commit_ms: commit time in milliseconds UTC, by the ten bytes of the commit LSN.
-        commits: the commits, in order.
-        is_last: whether nothing newer was known when it was planned.
+        first_lsn: first commit, which decides the instance and version to read.
+        commit_ms: milliseconds UTC by the bytes of the commit LSN.
     """
 
     span: LsnRange
@@ -67,21 +64,21 @@ def plan_window(
 ) -> Window | None:
     """Cut the known commits so that each table has one instance and one version in the window.
 
+    A window that starts at or before an LSN of ``covers_from`` ends there, because rows at it still
+    come from the older instance. A window that starts before an LSN of ``schema_lsns`` ends before
+    it, because rows at that LSN have the new version.
+
     Args:
-        after: our position.
-        commits: entries of ``cdc.lsn_time_mapping`` behind the position, in order; at most
-            ``transactions_max`` of them.
-        transactions_max: bound that the entries were read with.
-        covers_from: LSNs from which on newer capture instances hold their tables' changes. A window
-            that begins at or before one of them ends there: rows at it still come from the older
-            instance.
-        schema_lsns: a window that begins before one of these ends before it: rows at the LSN of a
-            DDL statement have the new version.
-        utc_offset_minutes: how far the server's local time is ahead of UTC now, for commits that do
-            not tell their own.
+        commits: entries of ``cdc.lsn_time_mapping`` after the position, in order.
+        transactions_max: the limit with which they were read.
+        covers_from: LSNs from which newer capture instances hold their tables' changes. The rows
+            before come from the older ones.
+        schema_lsns: LSNs of DDL statements that started a version.
+        utc_offset_minutes: how far the server's local time is ahead of UTC. It is used for commits
+            without an offset.
 
     Returns:
-        None when there is no news.
+        None if there is no news.
     """
     if not commits:
         return None

@@ -1,4 +1,4 @@
-"""The commits of the next window, read while those of this one are published."""
+"""Reads the commits of the next window while those of this one are published."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class _Read:
     zone: str | None
     commits: Commits
     is_elsewhere: bool
-    """Whether another connection saw them."""
+    """Whether another connection read them."""
 
 
 class CommitsAhead:
     """Reads entries of ``cdc.lsn_time_mapping``.
 
-    Entries are only ever added behind the last one, so an answer with as many as were asked for
-    stays what it is; one with fewer is asked for again. What else windows are planned by is not
-    read ahead, and comes from one connection: another one may be at a replica that is further on,
-    and what it shows of commits the plan would then not know the changes of. So what was read ahead
-    in blocks, on a connection of its own, is cut where the one for the plan sees no further. Where
-    there are no blocks it is that one that reads ahead, and nothing else may be asked there
-    meanwhile.
+    New entries are only ever added after the last one. So an answer with as many entries as were
+    requested never changes; one with fewer is queried again. Nothing else that plans a window is
+    read ahead; it all comes from one connection. Another connection may be at a replica that is
+    further ahead, and the plan would then not know the changes of its commits. So commits that were
+    read ahead in blocks, on a connection of their own, are cut at the newest LSN that the planning
+    connection sees. If blocks cannot be read, the planning connection reads ahead, and no other
+    query may use it meanwhile.
 
     Args:
         connection: for positions and metadata.
-        executor: with one thread.
-        connect_blocks: makes a reader of blocks; None where there can be none.
+        executor: has exactly one thread.
+        connect_blocks: opens a block reader, or returns None.
     """
 
     def __init__(
@@ -61,12 +61,11 @@ class CommitsAhead:
         return self._sent + (0 if self._blocks is None else self._blocks.queries)
 
     def take(self, first: Lsn, limit: int, zone: str | None) -> tuple[Commits, int]:
-        """The next entries, and how many there are at most; what was read ahead is given once.
+        """Return the next entries, and their maximum number; entries read ahead are returned once.
 
         Args:
             first: lowest LSN of interest.
-            limit: how many are wanted at most.
-            zone: see :func:`commits_from`.
+            limit: the highest number of entries.
 
         Raises:
             SourceError: the server did not answer.
@@ -82,15 +81,15 @@ class CommitsAhead:
 
     @contextmanager
     def reading(self, first: Lsn, limit: int, zone: str | None) -> Iterator[None]:
-        """Read within the block what :meth:`take` is going to be asked for.
+        """Read ahead, during the with block, what :meth:`take` will be called for.
 
-        What goes wrong is not told: the next window asks again.
+        Errors are dropped, because the next window queries again.
         """
         coming = self._executor.submit(self._read, first, limit, zone)
         try:
             yield
         except BaseException:
-            (self._blocks or self._connection).cancel()  # nobody takes them, and they may take long
+            (self._blocks or self._connection).cancel()  # nobody needs them, and they may take long
             raise
         finally:
             wait([coming])
@@ -98,7 +97,7 @@ class CommitsAhead:
             self._known = _Read(first, zone, coming.result(), self._blocks is not None)
 
     def close(self) -> None:
-        """Let the connection for blocks go."""
+        """Close the connection for blocks."""
         blocks, self._blocks = self._blocks, None
         self._is_open = False
         if blocks is not None:
@@ -113,6 +112,6 @@ class CommitsAhead:
             try:
                 return self._blocks.commits(first, limit, zone)
             except SourceError:
-                self.close()  # it may be broken; the next time has another one
+                self.close()  # the connection may be broken; the next read opens another one
                 raise
         return commits_from(self._connection, first, limit, zone)

@@ -1,12 +1,14 @@
 """Merging the encoded pages of several capture instances by position (pure).
 
-Theory of operation. Kafka keeps order inside a partition only, so what the merge owes is not one
-sorted list but *frontiers*: a block holds every event up to its frontier, of all instances, and
-nothing behind it. A Kafka transaction that ends at a frontier may say "everything up to here is
-out". The frontier of a block is the smallest last position of the pages at hand (of instances that
-have more pages), so each block uses up at least one page, and pages are cut by bisection, never
-compared row by row. Of a thousand instances a block has mostly one: two heaps say which, so that
-the others are not looked at.
+Theory of operation. Kafka keeps order inside a partition only, so the merge does not have to
+produce one sorted list. It produces *frontiers*: a block holds every event of all instances up to
+its frontier, and none after it. A Kafka transaction that ends at a frontier may report "everything
+up to here is published".
+
+The frontier of a block is the smallest last position of the current pages, among instances that
+have more pages. So each block consumes at least one page, and pages are cut by bisection, never
+compared row by row. Of a thousand instances, mostly one is in a block. Two heaps find it, so the
+others are not visited.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from tailrace_publisher.encode.encoded_events import EncodedRows
 
 _COMMIT_LSN_BYTES = 10
 _BEHIND = b"\xff" * 25
-"""Behind every position."""
+"""After every position."""
 
 
 @dataclass(slots=True)
 class Block:
-    """All events with positions in (frontier of the block before, ``frontier``].
+    """All events with positions in (frontier of the previous block, ``frontier``].
 
     Attributes:
         frontier: packed position of the last event.
-        parts: its events by capture instance, each in position order, none empty.
-        ends_transaction: whether no later block has an event of the frontier's transaction.
+        parts: events by capture instance, in position order.
+        ends_transaction: whether no later block continues it.
     """
 
     frontier: bytes
@@ -42,7 +44,7 @@ class Block:
         return sum(map(len, self.parts))
 
     def up_to(self, position: bytes) -> tuple[list[EncodedRows], list[EncodedRows]]:
-        """Cut the parts behind a packed position: those at or before it, those behind it."""
+        """Cut the parts after a packed position; return those up to it, and those after it."""
         before: list[EncodedRows] = []
         behind: list[EncodedRows] = []
         for part in self.parts:
@@ -55,7 +57,7 @@ class Block:
 
 
 class _Head:
-    """The page at hand of one instance and the iterator of those that follow."""
+    """The current page of one instance, and the iterator of the following pages."""
 
     def __init__(self, pages: Iterator[EncodedRows]) -> None:
         self._pages = pages
@@ -63,11 +65,11 @@ class _Head:
         self.advance()
 
     def advance(self) -> None:
-        """Take the next page that is not empty; None when there is none."""
+        """Move to the next page that is not empty; None if there is none."""
         self.page = next((page for page in self._pages if len(page)), None)
 
     def take(self, frontier: bytes) -> EncodedRows | None:
-        """Events up to the frontier; asks for the next page when this one is used up."""
+        """Take the events up to the frontier; fetch the next page once this one is consumed."""
         if self.page is None:
             return None
         cut = bisect_right(self.page.positions, frontier)
@@ -83,14 +85,14 @@ class _Head:
 
 
 def merge(instances: Sequence[Iterator[EncodedRows]]) -> Iterator[Block]:
-    """Blocks in position order from the pages of each instance.
+    """Yield blocks in position order from the pages of each instance.
 
     Args:
-        instances: per capture instance its pages, each page in position order and behind the page
-            before; empty pages are passed over.
+        instances: the pages per capture instance. They are in position order, within a page and
+            from page to page. Empty pages are skipped.
 
     Yields:
-        Blocks whose frontiers rise; together they hold every event once.
+        Blocks with rising frontiers; together they hold every event once.
     """
     ahead = _Ahead()
     for number, pages in enumerate(instances):
@@ -112,21 +114,21 @@ class _Ahead:
         self._lasts: list[bytes] = []
 
     def add(self, number: int, head: _Head) -> None:
-        """Take in the page of an instance's head, if it has one."""
+        """Add an instance's head, if it has a page."""
         if head.page is not None:
             heappush(self._by_first, (head.page.positions[0], number, head))
             heappush(self._lasts, head.page.positions[-1])
 
     def first(self) -> bytes:
-        """The lowest position of all pages; behind every position where there is none."""
+        """Return the lowest position of all pages; without a page, one after every position."""
         return self._by_first[0][0] if self._by_first else _BEHIND
 
     def frontier(self) -> bytes | None:
-        """The smallest last position of the pages; None where there is none."""
+        """Return the smallest last position of the pages; None if there is none."""
         return self._lasts[0] if self._lasts else None
 
     def take(self, frontier: bytes) -> list[EncodedRows]:
-        """Events up to the frontier, each instance's, in the order of the instances."""
+        """Take the events up to the frontier, in the order of the instances."""
         reached: list[tuple[int, _Head]] = []
         while self._by_first and self._by_first[0][0] <= frontier:
             _, number, head = heappop(self._by_first)

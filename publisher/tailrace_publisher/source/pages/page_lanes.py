@@ -1,8 +1,8 @@
-"""Where pages are read: threads of their own, each with connections of its own.
+"""The threads that read pages, each with connections of its own.
 
-Pages of several capture instances are fetched side by side, so a server that is some milliseconds
-away, or one table with large pages, does not hold the others up. Their order is made later, by the
-frontiers of ``merge``, so it does not matter which lane is faster.
+Pages of several capture instances are fetched in parallel. So a server that is some milliseconds
+away, or a table with large pages, does not delay the others. The frontiers of ``merge`` restore the
+order later, so it does not matter which lane is faster.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ _Made = TypeVar("_Made")
 
 _AHEAD_IN_BLOCKS: Final = 2
 _LOOK_S: Final = 0.5
-"""How long a page is awaited before the caller gets a turn."""
+"""How long to wait for a page before the caller's function is called."""
 
 
 class Places:
-    """Counts the pages in memory, so that reading ahead does not add to those that there may be.
+    """Counts the pages in memory, so that reading ahead does not exceed their limit.
 
-    A page has its place from when it is asked for until it is used up. Counted by the thread that
-    takes the pages.
+    A page has its place from its request until it is consumed. Only the thread that consumes pages
+    counts them.
 
     Args:
-        count: how many there may be, at least one for each instance.
+        count: the limit, at least one for each instance.
     """
 
     def __init__(self, count: int) -> None:
         self._left = count
 
     def take_if_free(self) -> bool:
-        """Take a place for a page that is not needed yet; False where none is left."""
+        """Reserve a place for a page that is not needed yet; return False if none is free."""
         if self._left <= 0:
             return False
         self._left -= 1
         return True
 
     def take(self) -> None:
-        """Take the place of a page that is waited for: each instance has one."""
+        """Reserve the place of a page that is needed now: each instance has one."""
         self._left -= 1
 
     def give(self, count: int = 1) -> None:
-        """Pages are used up."""
+        """Release the places of consumed pages."""
         self._left += count
 
 
 class PageLane:
-    """One thread with a connection for rows, and one for blocks where those can be read.
+    """One thread with a connection for rows, and one for blocks if those can be read.
 
     Both are opened when there is something to read.
 
     Args:
-        executor: with the one thread.
+        executor: has exactly one thread.
         connect: opens the connection for rows.
-        connect_blocks: makes the reader of blocks; None where there is none.
+        connect_blocks: opens a block reader, or returns None.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class PageLane:
         return rows + (0 if self._blocks is None else self._blocks.queries)
 
     def connection(self) -> Connection:
-        """The connection for rows.
+        """Return the connection for rows.
 
         Raises:
             SourceError, ConfigError: it cannot be opened.
@@ -96,7 +96,7 @@ class PageLane:
         return self._connection
 
     def blocks(self) -> BlockReading | None:
-        """The reader of blocks; None where everything is read by row.
+        """Return the reader of blocks; None if everything is read by row.
 
         Raises:
             SourceError, ConfigError: its connection cannot be opened.
@@ -112,14 +112,13 @@ class PageLane:
         places: Places,
         while_waiting: Callable[[], None] = lambda: None,
     ) -> Iterator[ChangePage | EncodedRows]:
-        """Pages; the first is on its way at once, from then on the next ones as they have places.
+        """Yield pages; the first is requested at once, the following ones as places allow.
 
-        Of blocks those are two: one is fetched while the other is encoded.
+        Two pages of blocks are read ahead: one is fetched while the other is encoded.
 
         Args:
-            pages: makes what to read, on the lane's thread.
-            places: of the pages of all instances that are read together.
-            while_waiting: called twice a second while a page is awaited.
+            pages: creates the pages to read, on the lane's thread.
+            while_waiting: called twice a second while no page is ready.
         """
         made: list[ChangePages] = []
 
@@ -131,7 +130,7 @@ class PageLane:
         return self._following(self._executor.submit(first), made, places, while_waiting)
 
     def close(self) -> None:
-        """End the thread, what it reads and what waits unread, then its connections."""
+        """End the thread, drop what was read or waits, then close the connections."""
         if self._connection is not None:
             self._connection.cancel()
         if self._blocks is not None:
@@ -153,7 +152,7 @@ class PageLane:
         try:
             yield from self._pages(coming, made, places, while_waiting)
         finally:
-            for ahead in coming:  # of a range that nobody reads to its end
+            for ahead in coming:  # the caller left the range before its end
                 ahead.cancel()
 
     def _pages(
@@ -173,7 +172,7 @@ class PageLane:
                 try:
                     encoded = _awaited(page.rows, while_waiting)
                 except Declined as reason:
-                    for ahead in coming:  # they use what is about to change
+                    for ahead in coming:  # they use the reader that is about to change
                         _wait(ahead, while_waiting)
                     places.give(len(coming))
                     coming.clear()
@@ -188,7 +187,7 @@ class PageLane:
 
 
 def _awaited(coming: Future[_Made], while_waiting: Callable[[], None]) -> _Made:
-    """What a future brings, with turns for the caller until it does."""
+    """Return the result of a future; call the caller's function until it is done."""
     _wait(coming, while_waiting)
     return coming.result()
 
@@ -199,11 +198,7 @@ def _wait(coming: Future[Any], while_waiting: Callable[[], None]) -> None:
 
 
 class PageLanes:
-    """All lanes of a session.
-
-    Args:
-        lanes: at least one.
-    """
+    """All lanes of a session, at least one."""
 
     def __init__(self, lanes: Sequence[PageLane]) -> None:
         self._lanes = lanes
@@ -214,5 +209,5 @@ class PageLanes:
         return sum(lane.queries for lane in self._lanes)
 
     def lane(self, number: int) -> PageLane:
-        """The lane of the instance with that number among those that are read."""
+        """Return the lane of the instance with that number among those that are read."""
         return self._lanes[number % len(self._lanes)]

@@ -1,4 +1,4 @@
-"""Who reads the rows of a page: the reference, row by row, or blocks, encoded as they are read."""
+"""What reads the rows of a page: the reference row by row, or block readers, which encode them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ NEWEST: Final = "SELECT sys.fn_cdc_get_max_lsn(); "
 LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"
 
 Rows = TypeVar("Rows", bound=Sequence[Any])
-"""Rows of a page; of each at least the position's four fields can be had."""
+"""Rows of a page; at least the position's four fields of each row are available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Generic[Rows]):
-    """What one round trip brought.
+    """The result of one round trip.
 
     Attributes:
-        newest: the newest LSN that the connection sees; None where it was not asked for.
-        sets: rows of each statement; at least one.
-        low_watermark: of the capture instance, read behind the rows.
-        is_cut: whether the last set, and those that are missing, were cut by the limit's bytes.
+        newest: the newest LSN that the connection sees. None if it was not queried.
+        low_watermark: of the capture instance, read after the rows.
+        is_cut: whether the byte limit cut the last set.
     """
 
     newest: Lsn | None
@@ -45,7 +44,7 @@ class PageReader(Protocol[Rows]):
     """Reads rows of one capture instance.
 
     Attributes:
-        rows_min: how many rows a statement is to be asked for at least.
+        rows_min: the lowest number of rows to request of a statement.
     """
 
     rows_min: int
@@ -53,21 +52,21 @@ class PageReader(Protocol[Rows]):
     def read(
         self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
     ) -> Fetched[Rows]:
-        """Rows of a batch of statements, what is newest before it, the low watermark behind it.
+        """Read the rows of a batch, the newest LSN before it, and the low watermark after it.
 
         Raises:
             SourceError: the typed reason of the failure.
         """
 
     def together(self, parts: Sequence[Rows]) -> Rows:
-        """Rows of consecutive statements, at least one."""
+        """Join the rows of consecutive statements, at least one."""
 
 
 class EncodingReader(PageReader[Any], Protocol):
-    """Reads rows and encodes them; Declined, by both, says that it cannot."""
+    """Reads rows and encodes them; both methods raise Declined if they cannot."""
 
     def encode(self, rows: Any) -> Future[EncodedRows]:
-        """The events of rows that it read, which are encoded while others are read."""
+        """Return the future events of rows that it read; encoding runs while others are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Stamps:
 
     Attributes:
         commit_ms: commit time in milliseconds UTC by commit LSN.
-        now_ms: the clock.
+        now_ms: returns the present time, milliseconds UTC.
     """
 
     commit_ms: Mapping[bytes, int]
@@ -88,12 +87,9 @@ class TableRows:
     """Rows of a source table, encoded.
 
     Attributes:
-        images: encoded row images.
-        keys: framed event keys.
-        identities: by what the rows are told apart.
-        last: values of the last row, at least those that tell rows apart; None without rows.
-        is_cut: whether the statement may have had more rows, beyond the bytes.
-        letters: by place those that do not fit; they have no image.
+        last: the last row, at least its identity.
+        letters: dead letters of the rows that cannot be encoded, by index. Such a row has an empty
+            image.
     """
 
     images: list[bytes] = field(default_factory=list)
@@ -111,16 +107,16 @@ class TableReading(Protocol):
     """Reads rows of one source table in one schema version, and encodes them."""
 
     def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
-        """The rows of a statement, up to so many bytes.
+        """Read the rows of a statement, up to a number of bytes.
 
         Raises:
-            Declined: the reference is to read these rows.
+            Declined: the reference must read these rows.
             SourceError: the typed reason of the failure.
         """
 
 
 class BlockReading(Protocol):
-    """Knows which versions can be read in blocks."""
+    """Reads blocks over one connection, for the versions that allow it."""
 
     @property
     def queries(self) -> int:
@@ -129,59 +125,56 @@ class BlockReading(Protocol):
     def reader(
         self, reference: EnvelopeEncoder, limit: PageLimit, row_size: RowSize, stamps: Stamps
     ) -> EncodingReader | None:
-        """Who reads the pages of a version in a window; None where the reference does."""
+        """Return the reader of a version's pages in a window; None if the reference reads them."""
 
     def table_reader(
         self, reference: EnvelopeEncoder, identity: Sequence[str], texts: int, row_size: RowSize
     ) -> TableReading | None:
-        """Who reads rows of a source table; None where the reference does.
+        """Return the reader of a source table's rows; None if the reference must read them.
 
         Args:
-            reference: encoder of the version.
-            identity: names of the columns that tell rows apart.
-            texts: how many texts of times the statements give behind the version's columns.
-            row_size: what was learned of the table's rows.
+            identity: names of the columns that distinguish rows.
+            texts: how many texts of times follow the version's columns.
 
         Raises:
             SourceError, ConfigError: the connection cannot be opened.
         """
 
     def commits(self, first: Lsn, limit: int, zone: str | None) -> Commits:
-        """Entries of ``cdc.lsn_time_mapping``; see ``commits_from``.
+        """Read entries of ``cdc.lsn_time_mapping``; see ``commits_from``.
 
         Raises:
             SourceError, ConfigError: the typed reason of the failure.
         """
 
     def run(self, statement: str) -> None:
-        """Run a statement that gives nothing, a setting of the connection.
+        """Run a statement without a result, such as a setting of the connection.
 
         Raises:
             SourceError: the typed reason of the failure.
         """
 
     def text(self, statement: str) -> str:
-        """The one text that a statement gives.
+        """Return the single text that a statement selects.
 
         Raises:
             SourceError: the typed reason of the failure.
         """
 
     def cancel(self) -> None:
-        """End the statement that runs now, if one does; for another thread."""
+        """Cancel the running statement, if any; called by another thread."""
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
 
 class RowReader:
-    """The reference: a Python object of every value.
+    """The reference reader: a Python object for every value.
 
     Args:
-        connection: a connection of the reading thread's own.
+        connection: used by the reading thread alone.
         instance: name of the capture instance.
-        limit: of a page.
-        row_size: what was learned of the instance's rows; it learns from these.
+        row_size: learned from the instance's rows, and updated by these.
     """
 
     rows_min = 1
@@ -197,7 +190,7 @@ class RowReader:
     def read(
         self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
     ) -> Fetched[list[ChangeRow]]:
-        """See :class:`PageReader`; the first parameter of a statement is how many rows it gives."""
+        """See :class:`PageReader`; the first parameter of a statement is its row limit."""
         asked = cast(int, parameters[0])
         text = f"{NEWEST if with_newest else ''}{batch}"
         size, limit = self._row_size, self._limit
@@ -216,16 +209,16 @@ class RowReader:
     def _fetched(
         self, batch: str, parameters: Sequence[object]
     ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
-        """Result sets, the low watermark behind them, and whether the last set was cut short.
+        """Return result sets, the low watermark after them, and whether the last set was cut.
 
-        There is room for as many rows as are asked for, whatever is in them.
+        The page has room for all requested rows, whatever their values.
         """
         text = f"{batch} {LOW_WATERMARK}"
         *sets, minimum = self._connection.query_sets(text, *parameters, self._instance)
         return sets, lsn_or_none(minimum[0][0]), False
 
     def _learn_of_full(self, sets: Sequence[Sequence[ChangeRow]], asked: int) -> None:
-        """Learn what rows take where more are to come: a page may have room for more of them."""
+        """Learn the size of rows if more will follow: a page may have room for more of them."""
         size = self._row_size
         if size.needs_measuring(self._limit):
             for rows in sets:
@@ -235,7 +228,7 @@ class RowReader:
     def _measured(
         self, batch: str, parameters: Sequence[object]
     ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
-        """The same, of rows that are measured one by one: it costs a third of what they do."""
+        """Do the same, but measure each row, which costs a third of the time that rows take."""
         name, size = self._instance, self._row_size
         taken = rows = 0
 

@@ -1,10 +1,10 @@
-"""How many change rows a page may hold, and how it is read best, from the rows before (pure).
+"""How many change rows a page may hold, learned from the rows before it (pure).
 
-Rows alone say little: a row of integers takes half a kilobyte, one of ``nvarchar(max)`` up to two
-gigabytes. So a page is bounded in bytes as well. What a row takes is guessed from the declared
-widths at first, and known from the rows that were read from then on. The guess only decides how
-many rows are *asked* for; that no page gets larger than its bound is seen to while it is read,
-value by value, for every table whose declared widths do not rule it out.
+The number of rows says little. A row of integers occupies half a kilobyte, one of ``nvarchar(max)``
+up to two gigabytes. So a page is also bounded in bytes. The size of a row is first estimated from
+the declared widths, and later from the rows that were read. The estimate only decides how many rows
+are *requested*. The read itself enforces the bound of the page. It measures value by value, for
+every table whose declared widths do not rule out a larger page.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.events.transforms import TransformKind
 
 VALUE_BYTES: Final = 64
-"""A value with the row's reference to it; the largest of the fixed types takes about as much."""
+"""A value with the row's reference to it; the largest fixed type occupies about as much."""
 
 _ROW_BYTES: Final = 512
 """A row without its values: its object, and the five that are its position and update mask."""
 
 LARGE_GUESS_BYTES: Final = 65_536
-"""What a value of a (max) type is taken for before any was seen."""
+"""Estimate for a value of a (max) type before any was read."""
 
 _NARROW_BYTES: Final = 128
 """Values declared up to this width are not measured one by one."""
@@ -33,15 +33,15 @@ _NARROW_BYTES: Final = 128
 _TEXT: Final = frozenset({"char", "varchar", "nchar", "nvarchar", "sysname"})
 _BINARY: Final = frozenset({"binary", "varbinary"})
 _TEXT_BYTES: Final = 3
-"""Bytes of a character at most: two in memory (but beside emoji), three in UTF-8."""
+"""Bytes of a character at most: two in memory (except with emoji), three in UTF-8."""
 
 _SHARES: Final = 4
-"""Pages beside those that wait: while one is encoded there are its rows, their columns, their
-images and their envelopes."""
+"""Pages in addition to those that wait: while one is encoded, its rows, their columns, their
+images and their envelopes are in memory."""
 
 
 AHEAD_MAX: Final = 64
-"""Pages that are read while others are at hand, of all instances together."""
+"""Pages read ahead, of all instances together."""
 
 FEW_ROWS: Final = 256
 """Fewer rows than this cost less one by one: the kernels of a block have a fixed price of 2 ms, as
@@ -54,7 +54,7 @@ class PageLimit:
 
     Attributes:
         rows: change rows at most, at least 1.
-        size: bytes at most; a page has one row (an update: two) whatever that takes.
+        size: bytes at most. A page has at least one row (an update: two), whatever its size.
     """
 
     rows: int
@@ -62,14 +62,14 @@ class PageLimit:
 
     @classmethod
     def of_each(cls, rows: int, size: int, rows_ahead: int, instances: int) -> PageLimit:
-        """The limit of each page while pages of several capture instances are in memory.
+        """Return the limit of each page while pages of several capture instances are in memory.
 
         See :func:`pages_held`.
 
         Args:
             rows: of one page at most.
             size: bytes of all pages together.
-            rows_ahead: rows of all pages together.
+            rows_ahead: rows of all pages together. The limit of one page may be lower.
             instances: number of capture instances with news, at least 1.
         """
         held = pages_held(instances)
@@ -77,10 +77,11 @@ class PageLimit:
 
 
 def pages_held(instances: int) -> int:
-    """How many pages may be in memory while several capture instances are read.
+    """Return how many pages may be in memory while several capture instances are read.
 
-    One of each is at hand, encoded. Two more are read meanwhile, but :data:`AHEAD_MAX` of all
-    instances at most: of many instances most have one page, and a third as large it would be three.
+    One page of each instance is current and encoded. Two more of each are read meanwhile, but at
+    most :data:`AHEAD_MAX` of all instances. Of many instances, most have only one page, and three
+    pages would each have to be a third as large.
 
     Args:
         instances: number of capture instances with news, at least 1.
@@ -89,15 +90,14 @@ def pages_held(instances: int) -> int:
 
 
 class RowSize:
-    """What is learned of the rows of one capture instance in one version.
+    """The learned size of the rows of one capture instance in one version.
 
     Args:
-        schema: the version's columns.
         leading: columns before the first value: position and update mask.
-        in_last_range: what the rows of a first range are taken for.
+        in_last_range: estimate for the first range.
 
     Attributes:
-        in_last_range: rows of the last range that was read.
+        in_last_range: number of rows in the last range that was read.
     """
 
     def __init__(
@@ -121,17 +121,17 @@ class RowSize:
         )
 
     def needs_measuring(self, limit: PageLimit) -> bool:
-        """Whether a page of so many rows may be larger than so many bytes."""
+        """Return whether a page of so many rows may be larger than so many bytes."""
         return self.may_exceed(limit.rows, limit)
 
     def may_exceed(self, rows: int, limit: PageLimit) -> bool:
-        """Whether so many rows may be larger than a page's bytes."""
+        """Return whether so many rows may be larger than a page's bytes."""
         return self._most is None or self._most * rows > limit.size
 
     def rows_of(self, limit: PageLimit) -> int:
-        """How many rows to ask for: a page of them is expected to be three quarters full.
+        """Return how many rows to request: a page of them is expected to be three quarters full.
 
-        More, where so many have room whatever is in them.
+        The number is higher if so many rows fit whatever their values.
         """
         if not self.needs_measuring(limit):
             return limit.rows
@@ -139,7 +139,7 @@ class RowSize:
         return max(1, min(limit.rows, max(certain, int(0.75 * limit.size / self._expected))))
 
     def of(self, row: Sequence[Any]) -> int:
-        """Bytes that a row takes; a row of another result set, which has no values, none."""
+        """Return the bytes of a row; 0 for a row of another result set, which has no values."""
         if len(row) < self._leading:
             return 0
         size = self._fixed
@@ -148,11 +148,13 @@ class RowSize:
         return size
 
     def of_block(self, rows: int, values: int) -> int:
-        """Bytes that rows take whose values take so many bytes side by side."""
+        """Return the bytes of rows whose values occupy so many bytes in columns."""
         return self._fixed * rows + values
 
     def learn(self, rows: int, size: int) -> None:
-        """Take in what rows took: more at once, less by halves, because large ones come back.
+        """Learn from rows that were read.
+
+        A larger size counts at once, a smaller one by halves, because large rows return.
 
         Args:
             rows: number of rows, at least 1.
@@ -163,7 +165,7 @@ class RowSize:
 
 
 def _read_type(column: SchemaColumn) -> ColumnType:
-    """The type of what is read: of a hashed column the whole text."""
+    """Return the type that is read: for a hashed column, the whole text."""
     made = column.transform
     if made is not None and made.kind is TransformKind.HASH and made.width:
         return ColumnType("nvarchar", length=made.width)
@@ -171,7 +173,7 @@ def _read_type(column: SchemaColumn) -> ColumnType:
 
 
 def _declared_bytes(column_type: ColumnType) -> int | None:
-    """Bytes that a value takes at most beside :data:`VALUE_BYTES`; None where nothing says so."""
+    """Return a value's highest size without :data:`VALUE_BYTES`; None if it has no limit."""
     if column_type.length == MAX or column_type.is_large:
         return None
     if column_type.name in _TEXT:

@@ -1,4 +1,4 @@
-"""The statements that read pages of a change table, and what their parameters are."""
+"""The statements that read pages of a change table, and their parameters."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ _NVARCHAR_MAX: Final = 4000
 _ANY: Final = ColumnType("nvarchar", length=1)
 
 Bound = tuple[str, tuple[object, ...]]
-"""A statement with its parameters."""
+"""A statement and its parameters."""
 
 
 def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> str:
-    """The select-list expression that gives a column's value in the form its version has.
+    """Return the select-list expression of a column's value in the form of its version.
 
     Args:
-        column: the version's column.
-        stored: type that the table has now, where it may differ from the version's.
+        stored: type that the table has now, if it may differ.
     """
     name = quote_name(column.name)
     if column.transform is not None:
@@ -40,13 +39,13 @@ def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> 
 
 
 def _transformed(name: str, transform: ColumnTransform, stored: ColumnType | None) -> str:
-    """What is read of a column whose values are not published as they are.
+    """Return the expression of a column whose values are not published unchanged.
+
+    A hash is computed here from the text, because the server must not know the salt.
 
     Args:
-        name: the column, quoted.
-        transform: what is made of them; hashes are made of texts here, for the server is not to
-            know the salt.
-        stored: type that the table has now, where it is known.
+        name: the quoted name of the column.
+        stored: type that the table has now, if known.
     """
     match transform.kind:
         case TransformKind.MASK:
@@ -54,7 +53,7 @@ def _transformed(name: str, transform: ColumnTransform, stored: ColumnType | Non
             text = f"CAST({quote_text(transform.detail)} AS nvarchar({units}))"
             return f"CASE WHEN {name} IS NOT NULL THEN {text} END"
         case TransformKind.TRUNCATE:
-            # Of xml the server refuses to cut what is too long.
+            # The server refuses to cut xml that is too long.
             is_parsed = stored is None or stored.name in {"xml", "json"}
             whole = f"CAST({name} AS nvarchar(max))" if is_parsed else name
             return f"CAST({whole} AS nvarchar({transform.detail}))"
@@ -70,24 +69,25 @@ def _transformed(name: str, transform: ColumnTransform, stored: ColumnType | Non
 class PageStatements:
     """The statements of one (instance, version): stable texts, each a seek of the clustered index.
 
-    A page that begins inside a transaction needs that transaction's remaining rows and those of
-    later ones. One condition for both would be a chain of ORs, for which a server finds no lower
-    bound inside the transaction: each page of a large one would read it again from its beginning.
+    A page that starts inside a transaction needs that transaction's remaining rows and those of
+    later transactions. A single condition would be a chain of ORs, for which a server finds no
+    lower bound inside the transaction. Each page of a large transaction would then read it again
+    from its start.
 
-    NULL is a command id, too: an update of the server adds the column to the change tables that are
-    there, without a value for the rows that are (KB 3030352). It is read as 0, and sorts as 0 does:
-    a transaction's rows in one table have it all or none of them. Comparisons leave NULL out, and
-    would be no seek with ISNULL around the column, so after command id 0 there are two statements.
+    A command id may be NULL. A server update adds the column to existing change tables, without a
+    value for existing rows (KB 3030352). NULL is read as 0 and sorts like 0. Either all rows of a
+    transaction in one table have an id, or none. Comparisons exclude NULL, and ISNULL around the
+    column would prevent a seek, so after command id 0 there are two statements.
 
     Attributes:
-        rest: remaining rows of a transaction; parameters: rows, LSN, then the bound, the command
-            id twice where the table is ordered by it, seqval twice, operation.
-        rest_without_id: remaining rows whose command id is NULL; empty where the table is not
-            ordered by it; parameters: rows, LSN, seqval three times, operation.
-        later: rows of later transactions; parameters: rows, LSN, last LSN.
-        by_function: whether they read through the query function: after the number of rows come
-            the first and the last LSN that it is asked for. Where the range was ordered by the
-            function's rows it would be sorted anew for each page, so it begins with the page.
+        rest: remaining rows of a transaction. Parameters: rows, LSN, then the bound. The bound is
+            the command id twice if the table is ordered by it, seqval twice, operation.
+        rest_without_id: remaining rows whose command id is NULL. Empty if the table is not ordered
+            by it. Parameters: rows, LSN, seqval three times, operation.
+        later: rows of later transactions. Parameters: rows, LSN, last LSN.
+        by_function: whether they read through the query function. After the number of rows follow
+            the first and the last LSN of its range. The range starts with the page, because the
+            function's rows may have to be sorted again for each page.
     """
 
     rest: str
@@ -97,7 +97,7 @@ class PageStatements:
 
     @classmethod
     def of(cls, instance: CaptureInstance, schema: TableSchema) -> PageStatements:
-        """The statements for the columns of a version."""
+        """Return the statements for the columns of a version."""
         stored = {column.name: column.type for column in instance.columns}
         values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
         has_id = instance.ordered_by_command_id
@@ -123,11 +123,11 @@ class PageStatements:
         )
 
     def rest_of(self, after: ChangePosition, asked: int) -> list[Bound]:
-        """The statements of the remaining rows of a transaction, in the order of their rows.
+        """Return the statements of a transaction's remaining rows, in the order of their rows.
 
         Args:
             after: the position after which rows are wanted.
-            asked: how many rows.
+            asked: the number of rows to request.
         """
         seqval = after.seqval.to_bytes()
         commit = after.commit_lsn.to_bytes()
@@ -142,18 +142,18 @@ class PageStatements:
         return [(self.rest_without_id, (*start, seqval, *further)), with_id]
 
     def later_of(self, after: ChangePosition, up_to: Lsn, asked: int) -> Bound:
-        """The statement of the rows of later transactions, up to the end of the range."""
+        """Return the statement of the rows of later transactions, up to the end of the range."""
         first, last = after.commit_lsn, up_to.to_bytes()
         span = self._asked_of_function(first.increment().to_bytes(), last)
         return self.later, (asked, *span, first.to_bytes(), last)
 
     def _asked_of_function(self, first: bytes, last: bytes) -> tuple[bytes, ...]:
-        """The range that a query function is asked for; nothing where there is none."""
+        """Return the range to request of a query function; nothing if there is none."""
         return (first, last) if self.by_function else ()
 
 
 def _rows_of(instance: CaptureInstance) -> str:
-    """Where change rows are selected from."""
+    """Return the source of change rows: the query function or the change table."""
     if instance.by_function:
         return f"{all_changes(instance.name)}(?, ?, N'all update old')"
     return change_table(instance.name)

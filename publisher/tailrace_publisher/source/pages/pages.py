@@ -1,26 +1,28 @@
 """Reading a change table page by page.
 
-A page is found by the whole position (keyset), which is the change table's clustered order, so no
-cursor stays open and a page of any size, down to one row, can be the last thing read before a
-restart. Behind each page, in the same round trip, comes the instance's low watermark: it vouches
-that nothing of the page was cleaned up before it was read. Before the first page, in its round
-trip, comes the newest LSN that the connection sees: at a replica that is behind the one where the
-range was planned a short page is not the last one. A connection stays at its server, and what that
-sees only grows, so it vouches for the pages that follow, too.
+A page is found by the whole position (keyset), which is the change table's clustered order. So no
+cursor stays open, and a page of any size, down to one row, can be the last one read before a
+restart.
 
-Threads of their own read (``page_lanes``): while a page is encoded and sent, the next one of each
-instance is on its way.
+After each page, in the same round trip, comes the instance's low watermark. It proves that no row
+of the page was cleaned up before it was read. Before the first page, in its round trip, comes the
+newest LSN that the connection sees. On a replica that lags the one where the range was planned, a
+short page is not the last one. A connection stays at its server, and what that server shows only
+grows, so this proof holds for the following pages.
 
-A page is bounded in bytes, too (``page_size``): one that gets too large ends with the row that made
-it so, what else the server had for it is thrown away unread, and the low watermark is asked for by
-a statement of its own.
+Threads of their own read (``page_lanes``). While a page is encoded and sent, the next page of each
+instance is already being read.
 
-Rows come from a reader (``page_readers``). Where there is one that reads and encodes in blocks, it
-gives the pages until it declines one; that one and the rest of the range are the reference's. It
-encodes a page while the next ones are fetched, so it may decline late: what was fetched behind the
-page is then thrown away. One that is declined for its texts is read in blocks again, by cells that
-take any text. Row by row come also the first pages of an instance whose last range had
-few rows, until this one has many.
+A page is also bounded in bytes (``page_size``). A page that gets too large ends with the row that
+exceeded the bound. The rest of the server's answer is dropped unread, and a separate statement
+queries the low watermark.
+
+Rows come from a reader (``page_readers``). If a reader encodes blocks, it returns the pages until
+it declines one. The reference then reads that page and the rest of the range. The block reader
+encodes a page while the next ones are fetched, so it may decline late. Pages that were fetched
+after the declined one are then dropped. A page that is declined for its texts is read in blocks
+again, with cells for any text. If the last range of an instance had few rows, its first pages are
+also read row by row, until there are many.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 
 ROWS_AHEAD_MAX: Final = 200_000
-"""Bound on change rows in memory over all instances with news, two pages of each."""
+"""Limit of change rows in memory over all instances with news, two pages of each."""
 
 _PAIR: Final = 2
 """Rows of an update."""
@@ -82,12 +84,12 @@ class _Ends(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Where a page began.
+    """Where a page started.
 
     Attributes:
         after: position of the row before it.
         rows: rows of the range before it.
-        is_in_large_transaction: whether the transaction at the position may go on for long.
+        is_in_large_transaction: whether the position's transaction may continue for long.
     """
 
     after: ChangePosition
@@ -97,11 +99,10 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class ComingPage:
-    """A page that is read and not encoded yet.
+    """A page that is read but not encoded yet.
 
     Attributes:
-        rows: its events; Declined where the reference is to read it.
-        begun: where it began.
+        rows: its events; Declined if the reference must read it.
     """
 
     rows: Future[EncodedRows]
@@ -112,17 +113,13 @@ class ChangePages:
     """The pages of one capture instance in a range; used by one thread at a time.
 
     Args:
-        connection: a connection of the reading thread's own.
-        instance: the capture instance.
-        schema: the version that is in force in the whole range.
-        span: the range.
-        limit: of a page; one may have up to three times as many rows, and a row more than the
-            bytes.
-        covers_from: LSN from which on the instance holds the table's changes; rows before it are
-            not needed from it.
-        row_size: what was learned of the instance's rows; it learns from these.
-        blocks: makes what reads and encodes in blocks, once there are rows enough; None, by it
-            too, where that cannot be.
+        connection: used by the reading thread alone.
+        schema: the version in force in the whole range.
+        limit: of a page. A page may have up to three times as many rows, and exceed the bytes by
+            one row.
+        covers_from: LSN from which the instance holds the table's changes.
+        row_size: updated by the rows read.
+        blocks: creates the block reader once there are rows enough. It may also return None.
     """
 
     def __init__(
@@ -145,10 +142,11 @@ class ChangePages:
         self._up_to = span.up_to
         self._after = span.after
         if span.after.command_id and not instance.ordered_by_command_id:
-            # Another table's row: what this one has of the transaction is at command id 0, so out.
+            # The position is another table's row. This table's rows of the transaction have command
+            # id 0, so they are published.
             self._after = ChangePosition.end_of(span.after.commit_lsn)
         if covers_from > self._after.commit_lsn:
-            # What is before it may be half gone: cleanup raises the low watermark, then deletes.
+            # Earlier rows may be half deleted: cleanup raises the low watermark, then deletes.
             self._after = ChangePosition.end_of(covers_from.decrement())
         self._limit = limit
         self._covers_from = covers_from
@@ -162,7 +160,7 @@ class ChangePages:
         self._sees_range = False
 
     def read(self) -> ChangePage | EncodedRows | None:
-        """The next page; it is empty when only a before image was read, None at the end.
+        """Return the next page, or None at the end; it is empty if only a before image was read.
 
         Raises:
             PositionExpired: change rows of the range were cleaned up.
@@ -179,10 +177,10 @@ class ChangePages:
         return page
 
     def fetch(self) -> ChangePage | ComingPage | None:
-        """The same, without waiting until the rows of blocks are encoded.
+        """Return the next page without waiting until the rows of blocks are encoded.
 
-        Further pages may be fetched meanwhile. Where ``rows`` turns out to be Declined, they are of
-        no use: :meth:`read_again` gives the page, and the next ones follow it.
+        Further pages may be fetched meanwhile. If ``rows`` turns out to be Declined, those are
+        useless. :meth:`read_again` then returns the page, and the following pages come after it.
         """
         if self._is_finished:
             return None
@@ -200,7 +198,7 @@ class ChangePages:
         return page
 
     def read_again(self, page: ComingPage, reason: Declined) -> ChangePage | ComingPage | None:
-        """A page that was declined, and from then on all pages, in other cells or row by row."""
+        """Read a declined page again, and all later pages, with other cells or row by row."""
         self._decline(page.begun, reason)
         return self.fetch()
 
@@ -214,7 +212,7 @@ class ChangePages:
         return Begun(self._after, self._rows, self._is_in_large_transaction)
 
     def _decline(self, begun: Begun, reason: Declined) -> None:
-        """Go back to where a page began, and read by row, or in blocks that have other cells."""
+        """Return to the start of a page; read on by row, or in blocks with other cells."""
         _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(reason))
         self._after, self._rows = begun.after, begun.rows
         self._is_in_large_transaction = begun.is_in_large_transaction
@@ -239,9 +237,9 @@ class ChangePages:
         return ChangePage(self._schema, whole)
 
     def _read_encoded(self, blocks: EncodingReader) -> Future[EncodedRows]:
-        """The next page from blocks, on its way to be encoded.
+        """Read the next page from blocks and start encoding it.
 
-        Instead of being carried, a before image at the end of a page is read again with the next.
+        A before image at the end of a page is not carried over but read again with the next page.
         """
         try:
             read: tuple[Any, _Ends] = self._read_rows(blocks)
@@ -249,7 +247,7 @@ class ChangePages:
             if error.number not in {OUT_OF_INTERVAL, INVALID_COLUMN}:
                 raise
             # Blocks have a connection of their own, perhaps to a server that lags.
-            raise Declined(f"their server refuses what the other one has: {error}") from error
+            raise Declined(f"the server of the block connection refuses: {error}") from error
         rows, ends = read
         if rows and rows[-1][3] == Operation.UPDATE_BEFORE:
             if ends is not _Ends.NOTHING or len(rows) < _PAIR:
@@ -259,7 +257,7 @@ class ChangePages:
         return blocks.encode(rows)
 
     def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
-        """Rows behind the position, and what ends with them."""
+        """Read the rows after the position; return them and what ends with them."""
         asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
         statements = self._statements
         if is_closed(self._after):
@@ -271,7 +269,7 @@ class ChangePages:
             ends = _Ends.RANGE if self._after.commit_lsn == self._up_to else _Ends.TRANSACTION
             return rows, ends if is_all else _Ends.NOTHING
         else:
-            # One round trip for both; the later transactions are of no use when it is a large one.
+            # One round trip for both; later transactions are dropped if this one is large.
             both = [
                 *statements.rest_of(self._after, asked),
                 statements.later_of(self._after, self._up_to, asked),
@@ -280,7 +278,7 @@ class ChangePages:
         return rows, _Ends.RANGE if is_all else _Ends.NOTHING
 
     def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
-        """Move the position behind the rows."""
+        """Move the position past the rows."""
         self._rows += len(rows)
         if ends is _Ends.RANGE:
             self._row_size.in_last_range = self._rows
@@ -293,15 +291,15 @@ class ChangePages:
             self._after = position_of(rows[-1])
 
     def _has_command_id(self) -> bool:
-        """Whether the connection sees the column as the catalog does, where that has it."""
+        """Return whether the connection sees the command id column, if the catalog does."""
         instance = self._instance
         return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
 
     def _check_interval(self) -> None:
-        """Say why a query function refused the range, if it lies outside of what there is.
+        """Explain why a query function refused a range that is outside the validity interval.
 
         Raises:
-            SourceBehind, PositionExpired: it does.
+            SourceBehind, PositionExpired: the range is outside.
         """
         newest = max_lsn(self._connection)
         if newest is None or newest < self._up_to:
@@ -316,9 +314,9 @@ class ChangePages:
     def _fetch(
         self, reader: PageReader[Rows], statements: Sequence[Bound], asked: int
     ) -> tuple[Rows, bool]:
-        """Rows of consecutive statements, and whether they are all.
+        """Return the rows of consecutive statements, and whether no row follows them.
 
-        They are vouched for by what was read before and behind them.
+        The values read before and after the rows prove that they are complete.
         """
         name = self._instance.name
         batch = " ".join(statement for statement, _ in statements)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -37,6 +38,7 @@ from tailrace_schemas.records.dead_letters import DeadLetter
 from tailrace_schemas.records.progress import PUBLISHER_HEADER, Progress
 from tailrace_schemas.records.schema_changes import SchemaChange
 from tailrace_schemas.records.transactions import Boundary
+from tailrace_schemas.topics.topic_names import TableName
 
 __all__ = ["Checkpoints", "KafkaDelivery"]
 
@@ -184,8 +186,8 @@ class KafkaDelivery:
         closed_lsn: Lsn,
         closed_commit_ms: int | None,
         closed: bool,
-        snapshotting: Sequence[str] = (),
-        again: Set[str] = frozenset(),
+        snapshotting: Iterable[TableName] = (),
+        again: Iterable[TableName] = (),
         checkpoints: Checkpoints,
     ) -> Progress:
         """Commit what was sent, together with its progress record and the checkpoints.
@@ -198,7 +200,8 @@ class KafkaDelivery:
             closed_lsn: everything up to it is published. This is true once the commit is done.
             closed_commit_ms: its source commit time, milliseconds UTC. None if unknown.
             closed: false if a source transaction continues in the next Kafka transaction.
-            snapshotting: data topics outside the cut. Their tables are still being copied.
+            snapshotting: tables outside the cut, those that are gone included: readers would take
+                a table that is named no more as complete.
             again: those that the previous record also names, and that start again here.
             checkpoints: the changed records. None deletes one, also one of another form, by its key
                 as in the topic.
@@ -231,10 +234,10 @@ class KafkaDelivery:
             closed=closed,
             published_ms=self._target.kafka.clock.now_ms(),
             partitions=partitions,
-            snapshotting=list(snapshotting),
+            snapshotting=list(dict.fromkeys(self._topics_of(snapshotting))),
             shards=self._target.shard.map.shards,
         )
-        self._send_progress(producer, progress, again)
+        self._send_progress(producer, progress, frozenset(self._topics_of(again)))
         if checkpoints:
             messages = self._encoders().checkpoints(checkpoints)
             producer.produce(self._names.offsets, messages, {})
@@ -259,6 +262,11 @@ class KafkaDelivery:
         if self._producer is not None:
             self._producer.close()
             self._producer = None
+
+    def _topics_of(self, tables: Iterable[TableName]) -> Iterator[str]:
+        for table in tables:
+            with suppress(ValueError):  # it cannot have a topic, so nobody reads one
+                yield self._names.data(table)
 
     def _send_progress(
         self, producer: TransactionalProducer, progress: Progress, again: Set[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -13,7 +13,6 @@ from tailrace_publisher.daemon.session.bad_events import BadEvents
 from tailrace_publisher.daemon.session.commit_pace import CommitPace
 from tailrace_publisher.daemon.start.fencing import FencingCheck
 from tailrace_publisher.daemon.status.commit_traces import CommitTraces
-from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.encoded_events import EncodedRows
@@ -23,6 +22,7 @@ from tailrace_publisher.source.log.commit_times import Commits
 from tailrace_publisher.source.pages.merge import Block
 from tailrace_schemas.position.change_position import POSITION_BYTES, ChangePosition
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 _END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
 _OF_TIMEOUT: Final = 1 / 3
@@ -42,7 +42,6 @@ class Committer:
     its age. All of these but the last one repeat the last closed LSN.
 
     Args:
-        out_of_cut: returns the tables that are not part of the cut.
         fencing: receives the database's record of each transaction before and after its commit.
     """
 
@@ -51,7 +50,6 @@ class Committer:
         runtime: Runtime,
         delivery: KafkaDelivery,
         state: PublisherState,
-        out_of_cut: Callable[[], OutOfCut],
         fencing: FencingCheck,
     ) -> None:
         self.state = state
@@ -61,7 +59,6 @@ class Committer:
         self._age_max_s = runtime.config.kafka.transaction_timeout_s * _OF_TIMEOUT
         self._metrics = runtime.metrics
         self._clock = runtime.clock
-        self._out_of_cut = out_of_cut
         self._fencing = fencing
         self._on_step = runtime.on_step
         self._pace = CommitPace(runtime.config.linger_ms / 1000, runtime.clock.monotonic)
@@ -70,7 +67,7 @@ class Committer:
         self._uncounted: Counter[str] = Counter()
         self._last: tuple[str, bytes] | None = None
         self._committed_at = self._clock.monotonic()
-        self._announced: set[str] = set()
+        self._announced: set[TableName] = set()
         self._times: Mapping[bytes, int] = {}
         self._commits = Commits()
         self._position_ms: int | None = None
@@ -172,8 +169,8 @@ class Committer:
 
         Readers take a table's events after that record for the whole table.
         """
-        named = self._out_of_cut()
-        if named.again or not self._announced.issuperset(named.topics):
+        named = self.state.out_of_cut()
+        if self.state.begun_again() or not self._announced.issuperset(named):
             self.heartbeat(None)
 
     def begin(self) -> None:
@@ -223,7 +220,7 @@ class Committer:
         now_ms = self._clock.now_ms()
         database = state.database_record(closed_lsn, now_ms)
         checkpoints = state.records_to_write(database, now_ms)
-        named = self._out_of_cut()
+        named = state.out_of_cut()
         self._on_step(Step.BEFORE_COMMIT)
         after_lsn = state.closed_lsn
         self._traces.sealed()
@@ -234,13 +231,13 @@ class Committer:
                 closed_lsn=closed_lsn,
                 closed_commit_ms=closed_ms,
                 closed=closed,
-                snapshotting=named.topics,
-                again=named.again,
+                snapshotting=named,
+                again=state.begun_again(),
                 checkpoints=checkpoints,
             )
         self._fencing.written(database)
         state.written(closed_lsn)
-        self._announced = set(named.topics)
+        self._announced = set(named)
         self._closed_ms = closed_ms
         self._committed_at = self._clock.monotonic()
         self._open_rows = self._open_bytes = 0

@@ -118,13 +118,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         failure = tables.failure()
         if failure is not None and not kept.fencing.has_checkpoint:
             raise failure  # a first start writes nothing of tables that were never published
-        committer = Committer(
-            runtime,
-            delivery,
-            state,
-            tables.out_of_cut,
-            kept.fencing,
-        )
+        committer = Committer(runtime, delivery, state, kept.fencing)
         pause = Pause(runtime, state)
         signals = Signals(topics, no_signals, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +10,6 @@ import structlog
 
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.tables.coverage import PublishedTable, Reading
-from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.reading_plan import ReadingPlan
 from tailrace_publisher.daemon.tables.registered import RegisteredVersions
@@ -59,7 +57,6 @@ class PublishedTables:
         state: PublisherState,
     ) -> None:
         self._metrics = runtime.metrics
-        self._topics = runtime.config.topics
         self._snapshot = runtime.config.snapshot
         self._intake = intake
         self._versions = versions
@@ -259,22 +256,6 @@ class PublishedTables:
         """Return the condition of the rows that a table's snapshot reads; None for all rows."""
         record = self._state.of(table.name)
         return record.snapshot_where or self._snapshot.where_of(table.name)
-
-    def out_of_cut(self) -> OutOfCut:
-        """Return what progress records name, including tables that are gone or renamed.
-
-        A reader would take a table that is not named any more for whole, and it is not.
-        """
-        again = self._state.begun_again()
-        return OutOfCut(
-            tuple(dict.fromkeys(self._topics_of(self._state.out_of_cut()))),
-            frozenset(self._topics_of(again)),
-        )
-
-    def _topics_of(self, names: Iterable[TableName]) -> Iterator[str]:
-        for name in names:
-            with suppress(ValueError):  # it can have no topic, so nobody reads one
-                yield self._topics.data(name)
 
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""

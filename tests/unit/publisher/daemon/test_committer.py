@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.start.fencing import FencingCheck
-from tailrace_publisher.daemon.tables.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.encoded_events import EncodedRows
@@ -105,7 +104,6 @@ def publish(
         runtime(rows_max, Metrics(), bytes_max),
         cast(KafkaDelivery, recorder),
         state,
-        OutOfCut,
         FencingCheck("db"),
     )
     pages = [
@@ -239,7 +237,6 @@ def test_a_transaction_gets_older_where_more_is_known_to_come(
         replace(given, config=config, ports=replace(given.ports, clock=clock)),
         cast(KafkaDelivery, recorder),
         PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
-        OutOfCut,
         FencingCheck("db"),
     )
     committer.add_times({lsn(number).to_bytes(): 0 for number in range(9)}, is_last=is_last)
@@ -257,7 +254,6 @@ def test_age_ends_a_transaction_anywhere():
         runtime(1000, Metrics()),
         cast(KafkaDelivery, recorder),
         PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
-        OutOfCut,
         FencingCheck("db"),
     )
     third_s = runtime(1, Metrics()).config.kafka.transaction_timeout_s / 3
@@ -289,7 +285,6 @@ def test_a_commit_before_the_first_block_of_a_window_knows_the_commit_at_its_pos
         runtime(1000, Metrics()),
         cast(KafkaDelivery, recorder),
         PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
-        OutOfCut,
         FencingCheck("db"),
     )
     rows = table(0, [1])
@@ -338,7 +333,6 @@ def test_rows_are_counted_when_they_are_committed():
             runtime(100, metrics),
             cast(KafkaDelivery, refuser),
             PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
-            OutOfCut,
             FencingCheck("db"),
         )
 

@@ -1,8 +1,8 @@
-"""What the Kafka client says, in the structured log, and each thing once.
+"""The Kafka client's log lines as events in the structured log, each text once.
 
-While brokers are away librdkafka says so ten times a second, by each connection, in lines of its
-own shape. All clients of the publisher log to one logger of the standard library; here it gets the
-handler that makes events of its lines.
+While brokers are away, librdkafka logs so ten times a second for each connection, in its own
+format. All clients of the publisher log to one logger of the standard library. This module adds a
+handler that turns its lines into events.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Told:
-    """When a text was last told, and how often it came since."""
+    """When a text was last logged, and how often it came since."""
 
     at: float
     since: int = 0
 
 
 class ClientLog(logging.Handler):
-    """Tells each text of the Kafka client once, and again when it still comes after five minutes.
+    """A handler that logs each text of the Kafka client once per five minutes.
 
-    Texts that differ in numbers only (ports, connections, milliseconds) count as one.
+    Texts that differ only in numbers (ports, connections, milliseconds) count as one.
 
     Args:
-        clock: seconds, of any beginning.
+        clock: returns seconds of a monotonic clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ class ClientLog(logging.Handler):
         self._told: dict[str, _Told] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell a line, or count it."""
+        """Log a line, or count it."""
         text = record.getMessage()
         key = _VARYING.sub("", text)
         now = self._clock()
@@ -68,7 +68,7 @@ class ClientLog(logging.Handler):
 
 
 def take_client_log() -> None:
-    """Have the Kafka clients' lines told as events from now on; a second call changes nothing."""
+    """Log the Kafka clients' lines as events from now on; idempotent."""
     logger = logging.getLogger(CLIENT_LOGGER)
     if not any(isinstance(handler, ClientLog) for handler in logger.handlers):
         logger.addHandler(ClientLog())

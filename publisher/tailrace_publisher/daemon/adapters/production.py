@@ -1,4 +1,4 @@
-"""The outside world as it is: what stands behind the ports when the publisher runs."""
+"""The outside world: the real implementations of the ports."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _log = structlog.get_logger(__name__)
 _THREADS: Final = {"registry": 8, "registry-beside": 2}
-"""How many threads, where it is more than one: a registry answers within milliseconds, but a
-thousand tables one after another would take half a minute. Beside the stream they are few: each of
-them has whoever reads rows wait for the interpreter's lock."""
+"""Thread counts above one. A registry answers within milliseconds, but a thousand tables one after
+another would take half a minute. While the stream runs there are few threads, because each competes
+with the readers of rows for the interpreter's lock."""
 
 _CLIENT_LOG: Final = logging.getLogger(CLIENT_LOGGER)
 
 
 class ConfluentClients:
-    """Clients of librdkafka, whose lines go to one logger.
+    """Clients of librdkafka, which log to one logger.
 
     Raises:
-        ConfigError: librdkafka does not take the options, or not the files that they name.
+        ConfigError: librdkafka refuses the options, or the files that they name.
     """
 
     def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
@@ -80,23 +80,23 @@ class SystemClock:
         self._never = threading.Event()
 
     def now_ms(self) -> int:
-        """Milliseconds UTC since 1970."""
+        """Return milliseconds UTC since 1970."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """Return seconds since an arbitrary moment."""
         return time.monotonic()
 
     def wait(self, seconds: float, stop: Stop | None = None) -> None:
-        """Wait; less when the stop is set."""
+        """Wait until the time has passed or the stop is set."""
         (self._never if stop is None else stop).wait(seconds)
 
 
 def production_ports(stop: Stop | None = None) -> Ports:
-    """The outside world as it is.
+    """Create the real ports.
 
     Args:
-        stop: ends running statements of SQL Server when it is set.
+        stop: cancels running statements of SQL Server when it is set.
     """
     cancelling = None if stop is None else Cancelling(stop)
     return Ports(
@@ -111,11 +111,11 @@ def production_ports(stop: Stop | None = None) -> Ports:
 
 
 def kafka_at(bootstrap: str, extra: Mapping[str, str] | None = None) -> KafkaAccess:
-    """Some brokers, through the real client.
+    """Return access to some brokers, through the real client.
 
     Args:
         bootstrap: comma-separated host:port of some of them.
-        extra: further librdkafka options.
+        extra: other options of librdkafka.
     """
     return KafkaAccess(
         ConfluentClients(), {"bootstrap.servers": bootstrap, **(extra or {})}, SystemClock()
@@ -152,7 +152,7 @@ def _join(options: Mapping[str, Any]) -> GroupMember:
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads that log with the fields of whoever gives them work: database, shard."""
+    """Threads that log with the context of the caller that submits work: database, shard."""
 
     def submit(
         self,

@@ -1,7 +1,7 @@
-"""How the database's name is spelled: topics, subjects and checkpoints bear it.
+"""The spelling of the database's name, which is part of topics, subjects and checkpoints.
 
-SQL Server opens a database by its name in any case, where its collation says so, and Kafka's names
-are exact. Under another spelling the same database would get new topics without a word.
+SQL Server opens a database by its name in any case if its collation allows it, but Kafka's names
+are exact. Under another spelling the same database would silently get new topics.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ _log = structlog.get_logger(__name__)
 def check_spelling(
     connection: Connection, configured: str, others: Mapping[str, object] | None
 ) -> None:
-    """Check that the configuration spells the database as it was published, else as it is called.
+    """Check that the configured spelling is the published one, else the database's own one.
 
     Args:
-        connection: to the database.
-        configured: the configured spelling.
         others: the spellings that have a checkpoint; None if the configured one has one.
 
     Raises:
-        PreflightError: it was published under another spelling, or is published for the first time
-            and is called otherwise.
+        PreflightError: it was published under another spelling. Or it is published for the first
+            time and has another spelling itself.
         SourceError: the server did not answer.
     """
     actual = database_name(connection)
@@ -50,15 +48,15 @@ def check_spelling(
     if published:
         raise PreflightError(
             [
-                f"source.database: database {actual} was published as {published[0]}, and not as"
-                f" {configured}: its topics and its checkpoint bear that name. Set source.database"
-                f" to {published[0]}, or publish under another prefix"
+                f"source.database: database {actual} was published as {published[0]}, not as"
+                f" {configured}: its topics and its checkpoint have that name. Fix: set"
+                f" source.database to {published[0]}, or publish under another prefix"
             ]
         )
     if configured != actual:
         raise PreflightError(
             [
                 f"source.database: the server calls the database {actual}, not {configured}: topics"
-                f" and checkpoints will bear its name, so set source.database to {actual}"
+                f" and checkpoints will have its name. Fix: set source.database to {actual}"
             ]
         )

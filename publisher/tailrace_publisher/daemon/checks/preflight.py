@@ -1,8 +1,8 @@
-"""What must be true of the source before publishing: every problem is found and told at once.
+"""The checks of the source before publishing: they find and report every problem at once.
 
-What concerns the database ends the start. What concerns single tables is given back: the first
-start refuses it, and a later one (there is a checkpoint) leaves those tables out and goes on with
-the others, as it would have if it had met the problem while it ran (ADR 0008).
+A problem of the database ends the start. Problems of single tables are returned: the first start
+refuses them. A later start, with a checkpoint, leaves those tables out and continues with the
+others. It would do the same if the problem arose while it runs (ADR 0008).
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableProblem:
-    """What keeps one table from being published.
+    """Why one table cannot be published.
 
     Attributes:
-        table: the table.
         text: the problem and the statement that fixes it.
-        is_missing: whether the table is not there, or not captured.
-        is_of_snapshot: whether only a snapshot of it is concerned.
+        is_missing: whether the table does not exist, or is not captured.
+        is_of_snapshot: whether only its snapshot is affected.
     """
 
     table: TableName
@@ -64,15 +63,13 @@ def check_source(
     """Check the database, the tables and the options that name tables.
 
     Args:
-        config: the options.
-        connection: where to ask.
-        known: what was read of the capture instances before.
+        known: what is already known of the capture instances.
 
     Returns:
-        What is wrong with single tables, and the catalog as it was read.
+        Problems of single tables, and the catalog as it was read.
 
     Raises:
-        PreflightError: what is wrong with all of it, with the statement that fixes it.
+        PreflightError: a problem of the whole database, with the statement that fixes it.
         SourceError: the server did not answer.
     """
     database = config.source.database
@@ -80,7 +77,7 @@ def check_source(
     if not is_cdc_enabled(connection):
         raise PreflightError(
             [
-                f"CDC is not enabled for database {database}: run EXEC sys.sp_cdc_enable_db in it,"
+                f"CDC is not enabled for database {database}. Fix: EXEC sys.sp_cdc_enable_db in it,"
                 " then EXEC sys.sp_cdc_enable_table for each table to publish"
             ]
         )
@@ -123,7 +120,7 @@ def check_source(
 
 
 def _grants(source: SourceConfig) -> str:
-    """What opens the catalog of capture instances, and what else the mode reads of schema cdc."""
+    """Return what makes the catalog of capture instances and schema cdc readable in a mode."""
     if source.read_mode is ReadMode.DIRECT:
         return f"GRANT SELECT ON SCHEMA::cdc TO [{source.account}]"
     tables = ", ".join(f"cdc.{table}" for table in catalog.METADATA_TABLES)
@@ -142,7 +139,7 @@ def _nothing(config: PublisherConfig, hidden: list[str]) -> str:
 
 
 def _unseen(config: PublisherConfig, hidden: list[str]) -> str:
-    """Which tables these are cannot be told: only where some are missing may it be these."""
+    """Describe instances whose tables are hidden; they matter only if some tables are missing."""
     if not hidden:
         return ""
     return (
@@ -196,7 +193,7 @@ def _topic_problems(
 
 
 def _named(config: PublisherConfig, name: str) -> TableName:
-    """The table of a name as the configuration has it: schema.table."""
+    """Return the table of a configured name: schema.table."""
     schema, _, table = name.partition(".")
     return TableName(config.source.database, schema, table)
 
@@ -285,7 +282,7 @@ def _column_problems(
                 avro_type(column.type, lossless=column.lossless)
             except UnsupportedType as error:
                 text = (
-                    f"table {table}, column {column.name}: {error}; take the column out with"
+                    f"table {table}, column {column.name}: {error}. Fix: exclude the column with"
                     " columns.exclude, or capture the table with a @captured_column_list without it"
                 )
                 problems.append(TableProblem(instance.table, text))
@@ -293,7 +290,7 @@ def _column_problems(
 
 
 def _as_read(instance: CaptureInstance, rules: ColumnRules) -> CaptureInstance:
-    """An instance with the columns whose values are read."""
+    """Return an instance with the columns whose values are read."""
     if rules.options.is_everything:
         return instance
     columns = [c for c in instance.columns if rules.reads(instance, c)]
@@ -303,9 +300,9 @@ def _as_read(instance: CaptureInstance, rules: ColumnRules) -> CaptureInstance:
 def _mask_problems(
     config: PublisherConfig, connection: Connection, selected: list[CaptureInstance]
 ) -> list[TableProblem]:
-    """Tables whose snapshot would be wrong: refused by a first start, and told by later ones.
+    """Find tables whose snapshot would be wrong: a first start refuses them, a later one logs them.
 
-    Their changes are right, so a table that was published before goes on.
+    Their changes are right, so a table that was published before continues.
     """
     masked = masked_problems(config, connection, selected)
     if config.snapshot.reads_first:
@@ -318,7 +315,7 @@ def _mask_problems(
 def _warn(
     config: PublisherConfig, tables: dict[str, bool], selected: list[CaptureInstance]
 ) -> None:
-    """Tell what works but may surprise."""
+    """Log what works but may surprise."""
     uncaptured = [
         name
         for name, is_captured in tables.items()

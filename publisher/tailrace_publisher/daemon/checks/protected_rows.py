@@ -1,8 +1,8 @@
-"""What the server protects from its readers, so that they read something else than there is.
+"""Data that the server hides from its readers, so that they read other values or fewer rows.
 
-The capture process reads the log, where everything is. The initial snapshot reads the table as the
-publisher's login sees it: with dynamic data masking other values, with row-level security fewer
-rows, and nothing says so. Columns of Always Encrypted are bytes in both.
+The capture process reads the log, which has everything. The initial snapshot reads the table as the
+publisher's login sees it. With dynamic data masking it sees other values, with row-level security
+fewer rows, and the server does not say so. Columns of Always Encrypted are bytes in both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 def encrypted_problems(
     connection: Connection, selected: Iterable[CaptureInstance]
 ) -> list[tuple[TableName, str]]:
-    """Tables with captured columns of Always Encrypted, and what to do about each."""
+    """Find tables with captured columns of Always Encrypted, each with the fix."""
     encrypted = unseen.encrypted_columns(connection)
     problems: list[tuple[TableName, str]] = []
     for instance in selected:
@@ -33,8 +33,8 @@ def encrypted_problems(
         if names:
             text = (
                 f"table {instance.table}, columns {', '.join(names)}: they are encrypted by Always"
-                " Encrypted, and their values can be read with the column's key only; take them"
-                " out with columns.exclude, or capture the table with a @captured_column_list"
+                " Encrypted, and only the column's key makes their values readable. Fix: exclude"
+                " them with columns.exclude, or capture the table with a @captured_column_list"
                 " without them"
             )
             problems.append((instance.table, text))
@@ -44,7 +44,7 @@ def encrypted_problems(
 def masked_problems(
     config: PublisherConfig, connection: Connection, selected: Iterable[CaptureInstance]
 ) -> list[tuple[TableName, str]]:
-    """Tables whose snapshot would hold masks for values, and what to do about each."""
+    """Find tables whose snapshot would hold masks instead of values, each with the fix."""
     masked = unseen.masked_columns(connection)
     problems: dict[TableName, str] = {}
     for instance in selected:
@@ -54,14 +54,14 @@ def masked_problems(
             problems[instance.table] = (
                 f"table {instance.table}, columns {', '.join(names)}: login {config.source.account}"
                 " reads masks instead of their values (dynamic data masking), so a snapshot would"
-                f" be wrong: GRANT UNMASK TO [{config.source.account}], or set"
+                f" be wrong. Fix: GRANT UNMASK TO [{config.source.account}], or set"
                 " snapshot.mode: no_data"
             )
     return list(problems.items())
 
 
 def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance]) -> None:
-    """Tell of tables of which the login may not see every row."""
+    """Warn of tables whose rows are not all visible to the login."""
     filtered = unseen.filtering_policies(connection)
     for table, object_id in sorted({(i.table, i.source_object_id) for i in selected}, key=str):
         if object_id in filtered:
@@ -69,21 +69,21 @@ def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance])
                 "rows_filtered_by_security_policy",
                 table=str(table),
                 policies=sorted(set(filtered[object_id])),
-                effect="a snapshot holds the rows that the publisher's login sees; changes are all"
-                " there",
+                effect="a snapshot has only the rows that the publisher's login sees; changes are"
+                " complete",
                 fix="let the policy's predicate return 1 for the publisher's user",
             )
 
 
 def warn_of_switches(connection: Connection, instances: Iterable[CaptureInstance]) -> None:
-    """Name partitioned tables whose partitions may be switched, which CDC does not log."""
+    """Warn of partitioned tables whose partitions may be switched, which CDC does not log."""
     partitions = captured_partitions(connection)
     for table, count in sorted(partitioned(partitions, instances).items(), key=str):
         _log.warning(
             "partition_switch_allowed",
             table=str(table),
             partitions=count,
-            effect="a switch writes no change rows: it is noticed, and the table stops, or is read"
-            " again (snapshot.on_gap)",
-            fix="where nothing is switched, enable the table with @allow_partition_switch = 0",
+            effect="a switch writes no change rows: the publisher notices it, and stops the table"
+            " or takes a new snapshot (snapshot.on_gap)",
+            fix="if you switch no partitions, enable the table with @allow_partition_switch = 0",
         )

@@ -1,7 +1,7 @@
-"""The conditions of snapshot.where, before anything is read by them: the server judges them.
+"""The check of conditions in snapshot.where by the server, before any row is read.
 
-A snapshot with a condition is short of rows, and their changes arrive all the same. What a change
-row may lack, a large value that the change left alone, is then nowhere.
+A snapshot with a condition lacks rows, but all changes of these rows arrive. A change row may lack
+a large value that the change did not touch. If the snapshot skipped the row, that value is nowhere.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ _log = structlog.get_logger(__name__)
 def condition_problems(
     options: SnapshotConfig, connection: Connection, selected: Iterable[CaptureInstance]
 ) -> Iterator[tuple[TableName, str]]:
-    """Tables whose condition the server refuses, and what it says.
+    """Find tables whose condition the server refuses, each with the server's message.
 
     Args:
-        options: the conditions.
-        connection: where to ask; no row is read.
-        selected: the capture instances that are published.
+        connection: for the check, which reads no row.
+        selected: the published capture instances.
 
     Raises:
         SourceError: the server did not answer.
@@ -45,15 +44,14 @@ def condition_problems(
             if error.retryable:
                 raise
             text = f"snapshot.where: the server refuses the condition of table {table}"
-            yield table, f"{text}: {without_literals(error)}; mend it, or leave it out"
+            yield table, f"{text}: {without_literals(error)}. Fix: correct it, or remove it"
 
 
 def warn_of_large_values(options: SnapshotConfig, read: Iterable[CaptureInstance]) -> None:
-    """Tell of tables with a condition and large columns, whose values may not arrive.
+    """Warn of tables with a condition and large columns, whose values may not arrive.
 
     Args:
-        options: the conditions.
-        read: the capture instances that are published, with the columns whose values are read.
+        read: the published capture instances, with the columns whose values are read.
     """
     newest = {instance.table: instance for instance in read}
     for table, instance in newest.items():
@@ -63,8 +61,8 @@ def warn_of_large_values(options: SnapshotConfig, read: Iterable[CaptureInstance
                 "snapshot_leaves_large_values_out",
                 table=str(table),
                 columns=large,
-                effect="the next update of a row that snapshot.where leaves out may lack those of"
-                " its large values that it leaves alone: they are unavailable in the event then,"
-                " and NULL in the lake",
-                fix="leave the columns out (columns.exclude), or the condition",
+                effect="snapshot.where skips rows; a later update of such a row may lack the large"
+                " values that it did not change: they are unavailable in the event and NULL in the"
+                " lake",
+                fix="exclude the columns (columns.exclude), or remove the condition",
             )

@@ -1,4 +1,4 @@
-"""Going on with a database that is not known to continue what was published (ADR 0013)."""
+"""Acceptance of a database that may not continue what was published (ADR 0013)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Accepted:
     Attributes:
         known: the database as it was published.
         found: the database as it is now.
-        position: last LSN that was published; changes behind it follow.
+        position: last published LSN. Publishing continues after it.
     """
 
     known: DatabaseIdentity
@@ -37,19 +37,15 @@ class Accepted:
 
 
 def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Accepted:
-    """Write into the checkpoint that the database as it is now continues what was published.
+    """Write into the checkpoint that the present database continues what was published.
 
-    Only what it is known by is written; the position and the tables' state stay. It is a Kafka
-    transaction under the transactional id of each shard, so publishers that run are fenced and end.
-
-    Args:
-        config: of the publisher.
-        ports: the outside world; default: as it is.
+    Only the database's identity is written; the position and the tables' state stay. The command
+    writes under the transactional id of each shard, so running publishers are fenced and end.
 
     Raises:
         CheckpointError: nothing of the database was published under the prefix.
-        LsnWentBackwards: its newest LSN is below the position: what comes next would be left out.
-        PublisherError, RegistryError: a part does not answer, or refuses.
+        LsnWentBackwards: its newest LSN is below the position, so its next changes would be lost.
+        PublisherError, RegistryError: a system does not answer, or refuses.
     """
     database = config.source.database
     ports = ports or production_ports()
@@ -59,8 +55,8 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
     ):
         found, newest = visible_identity(connection), max_lsn(connection)
         nothing = CheckpointError(
-            f"nothing of {database} was published under prefix {config.prefix}: there is no"
-            " checkpoint to accept it for; check publisher.prefix and publisher.source.database"
+            f"nothing of {database} was published under prefix {config.prefix}, so there is no"
+            " checkpoint to change. Fix: check publisher.prefix and publisher.source.database"
         )
         if not has_checkpoint_topic(database_topics(config, ports, registry), _timeout_s(config)):
             raise nothing
@@ -79,7 +75,7 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
 def _accepted(
     config: PublisherConfig, topics: DatabaseTopics, found: DatabaseIdentity, newest: Lsn | None
 ) -> DatabaseCheckpoint | None:
-    """What a shard's checkpoint was, which says the database as it is now; None without one."""
+    """Accept the database in a shard's checkpoint; return the record that it had."""
     shard, database = topics.shard, config.source.database
 
     def accepted(own: DatabaseCheckpoint) -> DatabaseCheckpoint:
@@ -95,7 +91,7 @@ def _timeout_s(config: PublisherConfig) -> float:
 
 
 def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:
-    """The record with the database as it is now, and no commit to know it by."""
+    """Return the record with the present database, without the commit of the old one."""
     return replace(
         own,
         database_guid=found.database_guid,

@@ -1,12 +1,13 @@
-"""Dividing what is published among more shards (ADR 0023), while no publisher runs.
+"""Division of the published tables among more shards (ADR 0023), while no publisher runs.
 
-Every transactional id of the old map is taken first, so one that was forgotten is fenced. What was
-read then is written anew in *one* Kafka transaction: the map, a database record for every shard,
-the records of the tables that move, and a progress record of every shard, old and new, that closes
-the closed LSN once more and says how many there are now. So the lake may run: behind these records
-it closes no LSN until it has heard of all shards. Before that transaction only partitions are
-added, and publishers refuse topics of another number of partitions than their map: it can be run
-again wherever it was stopped.
+The command first takes every transactional id of the old map, so a publisher that still runs is
+fenced. Then it writes new records in *one* Kafka transaction: the map, a database record for every
+shard, and the records of the tables that move. The transaction also has a progress record for every
+shard, old and new. This record closes the closed LSN once more and has the new number of shards.
+
+So the lake may run: after these records it closes no LSN until it has records of all shards. Before
+that transaction the command only adds partitions. Publishers refuse topics whose partition count
+differs from their map. So the command can run again, wherever it was interrupted.
 """
 
 from __future__ import annotations
@@ -47,12 +48,10 @@ _POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Resharded:
-    """What was done.
+    """The result of a reshard.
 
     Attributes:
-        before: the map until now.
-        after: the map from now on.
-        closed_lsn: at which the tables change over.
+        closed_lsn: LSN at which the tables move.
         tables: how many each shard has now.
         moved: how many of them have another shard than before.
     """
@@ -65,15 +64,14 @@ class Resharded:
 
 
 def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
-    """Divide what is published among the shards that the configuration says.
+    """Divide the published tables among the configured shards.
 
     Args:
-        config: of the publishers; ``shards`` says how many there are to be.
-        ports: the outside world; default: as it is.
+        config: of the publishers; its ``shards`` is the new division.
 
     Raises:
-        ReshardRefused: it cannot be done, or not now; says what to do first.
-        PublisherError, RegistryError: a part does not answer, or refuses.
+        ReshardRefused: it is impossible, or not possible now; says what to do first.
+        PublisherError, RegistryError: a system does not answer, or refuses.
     """
     ports = ports or production_ports()
     names, kafka = config.topics, kafka_access(config, ports)
@@ -81,8 +79,8 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
     present = admin.partitions(names.offsets)
     if present is None:
         raise ReshardRefused(
-            f"nothing is published under prefix {names.prefix}: start the publishers, they divide"
-            " the tables as publisher.shards says"
+            f"nothing is published under prefix {names.prefix}. Fix: start the publishers, which"
+            " divide the tables as publisher.shards says"
         )
     has_control = admin.partitions(names.control) is not None
     before = (read_map(kafka, names.control) if has_control else None) or ShardMap()
@@ -114,26 +112,26 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
 
 
 def _check_counts(before: ShardMap, after: ShardMap, names: TopicNames) -> None:
-    """Check that there is something to do that can be done.
+    """Check that the new map differs and has enough shards.
 
     Raises:
-        ReshardRefused: there is not.
+        ReshardRefused: it is the same map, or has fewer shards.
     """
     if before.is_divided_as(after):
         raise ReshardRefused(
-            f"what is published under prefix {names.prefix} is divided as publisher.shards says"
-            f" already, into {before.shards}: say there how many there are to be"
+            f"the tables under prefix {names.prefix} are already divided as publisher.shards says,"
+            f" into {before.shards} shards. Fix: set publisher.shards to the new division"
         )
     if after.shards < before.shards:
         raise ReshardRefused(
-            f"publisher.shards.count is {after.shards}, and there are {before.shards} shards:"
-            " partitions of topics cannot be taken away. Run fewer publishers: one can have all"
-            " shards"
+            f"publisher.shards.count is {after.shards}, but there are {before.shards} shards, and"
+            " Kafka cannot remove partitions of topics. Fix: run fewer publishers instead; one can"
+            " have all shards"
         )
 
 
 def _old_shard(topics: DatabaseTopics) -> OldShard:
-    """What a shard has published.
+    """Return what a shard has published.
 
     Raises:
         ReshardRefused: it is not at rest.
@@ -144,8 +142,8 @@ def _old_shard(topics: DatabaseTopics) -> OldShard:
     if own is None or published is None:
         raise ReshardRefused(
             f"shard {number} of database {topics.database} has published nothing under prefix"
-            f" {topics.names.prefix}: check publisher.prefix, publisher.server_name and"
-            " publisher.source.database, or let the publisher run until it has begun"
+            f" {topics.names.prefix}. Fix: check publisher.prefix, publisher.server_name and"
+            " publisher.source.database, or let the publisher run until its first commit"
         )
     _check_at_rest(topics, stored, published)
     return OldShard(own, stored.tables, published)
@@ -155,27 +153,28 @@ def _check_at_rest(topics: DatabaseTopics, stored: Stored, published: Published)
     own, number = cast("DatabaseCheckpoint", stored.database), topics.partition
     if stored.older_keys or is_of_older_id(topics, own):
         raise ReshardRefused(
-            "the checkpoint is in the form of an earlier release: let the publisher of this release"
-            " run once, then end it"
+            "the checkpoint is in the form of an earlier release. Fix: let the publisher of this"
+            " release run once, then stop it"
         )
     if not is_closed(own.position) or own.position.commit_lsn != own.closed_lsn:
         raise ReshardRefused(
-            f"shard {number} was ended inside a source transaction ({own.position}): let the"
-            " publisher run until it is out, then end it"
+            f"shard {number} stopped inside a source transaction ({own.position}). Fix: let the"
+            " publisher run until the transaction is published, then stop it"
         )
     if published.snapshotting:
         raise ReshardRefused(
             f"shard {number} has tables that are not part of the cut:"
-            f" {', '.join(published.snapshotting)}. Let the publisher run until their snapshots are"
-            " out; take new ones of stopped tables (tailrace snapshot), or exclude them"
+            f" {', '.join(published.snapshotting)}. Fix: let the publisher run until their"
+            " snapshots are published; request new ones of stopped tables (tailrace snapshot), or"
+            " exclude them"
         )
 
 
 def _check_map_is_whole(topics: DatabaseTopics, before: ShardMap, present: int) -> None:
-    """Check that no shard has published that the map does not know.
+    """Check that no shard outside the map has published anything.
 
     Raises:
-        ReshardRefused: one has: the map is lost.
+        ReshardRefused: one has, so the map is lost.
     """
     every = ShardMap(1, present)
     for number in range(before.shards, present):
@@ -183,23 +182,23 @@ def _check_map_is_whole(topics: DatabaseTopics, before: ShardMap, present: int) 
         if read_checkpoints(shard).database is not None:
             raise ReshardRefused(
                 f"topic {topics.names.control} has lost its map: {topics.names.offsets} holds the"
-                f" checkpoint of shard {number}, and the map knows {before.shards}. Bring the topic"
-                " back as it was; without it nobody knows which shard has which table"
+                f" checkpoint of shard {number}, but the map has {before.shards} shards. Fix:"
+                " restore the topic; only its map shows which shard has which table"
             )
 
 
 def _common_lsn(old: list[OldShard]) -> Lsn:
-    """The closed LSN of all shards.
+    """Return the closed LSN of all shards.
 
     Raises:
-        ReshardRefused: they have different ones.
+        ReshardRefused: the shards have different ones.
     """
     found = {shard.own.closed_lsn for shard in old}
     if len(found) > 1:
         told = ", ".join(f"{n}: {shard.own.closed_lsn}" for n, shard in enumerate(old))
         raise ReshardRefused(
-            f"the shards stand at different LSNs ({told}): let the publishers catch up while"
-            " nothing is written at the source, then end them"
+            f"the shards have different closed LSNs ({told}). Fix: let the publishers catch up"
+            " while nothing is written at the source, then stop them"
         )
     return found.pop()
 
@@ -207,11 +206,11 @@ def _common_lsn(old: list[OldShard]) -> Lsn:
 def _grow(
     config: PublisherConfig, admin: TopicAdmin, topics: DatabaseTopics, topic: str, count: int
 ) -> None:
-    """Give a topic the partitions that it lacks, and wait until the brokers know them.
+    """Add the partitions that a topic lacks, and wait until the brokers show them.
 
     Raises:
         KafkaUnavailable: the brokers did not do it in time.
-        DeliveryError: they refuse.
+        DeliveryError: the brokers refuse to add them.
     """
     present, timeout_s = admin.partitions(topic), config.kafka.start_timeout_s
     clock = topics.kafka.clock

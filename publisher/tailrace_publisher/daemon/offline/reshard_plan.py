@@ -1,4 +1,4 @@
-"""What a reshard writes: the records of the new map, made of what the old shards have."""
+"""The records that a reshard writes: those of the new map, built from the old shards' records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ Message = tuple[bytes | None, bytes | None, int]
 
 @dataclass(frozen=True, slots=True)
 class OldShard:
-    """What is kept of one shard of the old map.
+    """The stored records of one shard of the old map.
 
     Attributes:
-        own: the database's record.
-        tables: those of its tables.
+        own: the database's own record.
         published: its newest progress record.
     """
 
@@ -34,13 +33,12 @@ class OldShard:
 
 
 class Plan:
-    """The records of a new map, from what the old shards have.
+    """The records of a new map, from those of the old shards.
 
     Args:
         topics: of the first old shard.
-        after: the new map.
-        old: what each old shard has, by its number.
-        closed_lsn: of all of them.
+        old: the records of each old shard, by its number.
+        closed_lsn: of all old shards.
 
     Attributes:
         tables: how many each new shard has.
@@ -64,11 +62,11 @@ class Plan:
         self.tables = tuple(tables)
 
     def map_record(self) -> Message:
-        """Of the control topic."""
+        """Return the record for the control topic."""
         return MAP_KEY, self._after.to_bytes(), 0
 
     def checkpoints(self) -> Iterator[Message]:
-        """The database's record of each shard, and those of tables that move."""
+        """Yield the database's record of each shard, and the records of tables that move."""
         encoder = CheckpointEncoder(self._topics.registry, self._topics.names.offsets)
         server, database = self._topics.server, self._topics.database
         own_key = encoder.key(CheckpointKey(server, database))
@@ -83,7 +81,7 @@ class Plan:
                     yield table_key, None, number
 
     def progress(self) -> Iterator[Message]:
-        """A record of each shard that closes the LSN with the new number of shards."""
+        """Yield a record of each shard that closes the LSN with the new number of shards."""
         topics, closed = self._topics, str(self._closed_lsn)
         subject = value_subject(topics.names.progress)
         encoder = registered(topics.registry, subject, PROGRESS_SCHEMA)
@@ -104,7 +102,10 @@ class Plan:
             yield None, encoder.encode(record.to_record()), number
 
     def _own(self, number: int) -> DatabaseCheckpoint:
-        """A shard's own record: a new one looks at the signals from the first that any has not."""
+        """Return a shard's own record.
+
+        A new shard starts at the first signal that some old shard has not read.
+        """
         if number < len(self._old):
             return self._of_the_map(self._old[number].own)
         seen = [shard.own.signals_offset for shard in self._old]

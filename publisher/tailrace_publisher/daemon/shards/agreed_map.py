@@ -1,9 +1,9 @@
-"""The map of shards that all publishers of a database agree on: the control topic has it.
+"""The map of shards that all publishers of a database agree on, stored in the control topic.
 
-The first publisher writes what its configuration says; from then on a configuration that says
-something else is refused. Only ``tailrace reshard`` changes a map. Each session looks once more,
-behind init_transactions of its shard: a reshard, which takes every shard's transactional id first,
-is then either over, and seen, or fences the session before it can write.
+The first publisher writes the map of its configuration. After that, a configuration with another
+map is refused. Only ``tailrace reshard`` changes a map. Each session reads the map once more after
+init_transactions of its shard. A reshard first takes every shard's transactional id. So it is
+either finished, and the session sees the new map, or it fences the session before that can write.
 """
 
 from __future__ import annotations
@@ -30,15 +30,11 @@ _log = structlog.get_logger(__name__)
 
 
 def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
-    """The map of the topics; that of the configuration is written where there is none.
-
-    Args:
-        config: of the publisher.
-        ports: the outside world.
+    """Return the map in the topics; write the configured one if there is none.
 
     Raises:
         ConfigError: a pinned table can have no topic.
-        ShardsDiffer: what is published is divided in another way.
+        ShardsDiffer: the published tables are divided differently.
         CheckpointError: the control topic holds no map, but something else.
         CheckpointUnavailable, DeliveryError: Kafka does not answer, or refuses.
     """
@@ -46,7 +42,7 @@ def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
     names, kafka = config.topics, kafka_access(config, ports)
     admin = TopicAdmin(kafka, config.kafka.replication_factor, config.kafka.start_timeout_s)
     found = None
-    # Asked first: whoever makes it has written the map before.
+    # Queried first: a publisher writes the map before it creates this topic.
     is_published = admin.partitions(names.offsets) is not None
     if admin.partitions(names.control) is not None:
         found = read_map(kafka, names.control)
@@ -54,8 +50,8 @@ def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
         if is_published:
             raise ShardsDiffer(
                 f"publisher.shards.count is {wanted.shards}, and topic {names.control} has no map,"
-                f" though prefix {names.prefix} is published: set it to 1, or end the publisher and"
-                " run tailrace reshard"
+                f" though prefix {names.prefix} is published. Fix: set it to 1, or stop the"
+                " publisher and run tailrace reshard"
             )
         admin.ensure([control_spec(names.control, wanted.shards)])
         found = _written(config, kafka, wanted)
@@ -64,11 +60,7 @@ def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
 
 
 def all_shards(config: PublisherConfig, ports: Ports) -> list[Shard]:
-    """Every shard of what is published, for whoever looks at all of it.
-
-    Args:
-        config: of the publishers.
-        ports: the outside world.
+    """Return every shard that is published, for commands that read all of them.
 
     Raises:
         ConfigError, ShardsDiffer, CheckpointError, DeliveryError: as :func:`agreed_map`.
@@ -86,7 +78,7 @@ def all_shards(config: PublisherConfig, ports: Ports) -> list[Shard]:
 
 
 def wanted_map(config: PublisherConfig) -> ShardMap:
-    """The map that a configuration asks for, as the first.
+    """Return the first map that a configuration describes.
 
     Raises:
         ConfigError: a pinned table can have no topic.
@@ -98,15 +90,15 @@ def wanted_map(config: PublisherConfig) -> ShardMap:
 
 
 def check_map(topics: DatabaseTopics, own: DatabaseCheckpoint | None) -> None:
-    """Check, after init_transactions, that the map is the one that the session began with.
+    """Check, after init_transactions, that the map is still the one that the session started with.
 
     Args:
         topics: with the session's shard.
         own: the database's record, read after init_transactions.
 
     Raises:
-        ShardsDiffer: it is not: the tables were divided anew.
-        CheckpointError, CheckpointUnavailable: it cannot be read.
+        ShardsDiffer: the tables were resharded.
+        CheckpointError, CheckpointUnavailable: the map cannot be read.
     """
     control, begun = topics.names.control, topics.shard.map
     if own is not None and own.map_number is not None:
@@ -120,8 +112,8 @@ def check_map(topics: DatabaseTopics, own: DatabaseCheckpoint | None) -> None:
             return
         told = f"{_told(found)}, not {_told(begun)}"
     raise ShardsDiffer(
-        f"the map of shards in topic {control} is another one than this publisher began with"
-        f" ({told}): tailrace reshard has divided the tables of database {topics.database}."
+        f"the map of shards in topic {control} differs from the one that this publisher started"
+        f" with ({told}): tailrace reshard has divided the tables of database {topics.database}."
         " Fix: start it again with the new configuration"
     )
 
@@ -129,12 +121,10 @@ def check_map(topics: DatabaseTopics, own: DatabaseCheckpoint | None) -> None:
 def command_producer(
     config: PublisherConfig, kafka: KafkaAccess, transactional_id: str
 ) -> TransactionalProducer:
-    """A producer of a transaction that is not a publisher's; its transactional id is not taken yet.
+    """Create a producer for a command's transaction; it does not take its transactional id yet.
 
     Args:
-        config: of the publishers.
-        kafka: the way there.
-        transactional_id: whoever has it is fenced by init_transactions.
+        transactional_id: init_transactions fences the publisher that uses it.
     """
     options = config.kafka
     return TransactionalProducer(
@@ -143,7 +133,10 @@ def command_producer(
 
 
 def _written(config: PublisherConfig, kafka: KafkaAccess, wanted: ShardMap) -> ShardMap:
-    """The first map, of whichever publisher was first: the transactional id lets one write."""
+    """Write the first map, unless another publisher did; return the written one.
+
+    The transactional id lets only one publisher write.
+    """
     name = map_transactional_id(config.prefix, config.source.database)
     producer = command_producer(config, kafka, name)
     topic = config.topics.control
@@ -157,7 +150,7 @@ def _written(config: PublisherConfig, kafka: KafkaAccess, wanted: ShardMap) -> S
         producer.commit()
     except PublisherReplaced as error:
         raise CheckpointUnavailable(
-            f"another publisher writes the first map into topic {topic}: it is read anew"
+            f"another publisher writes the first map into topic {topic}: it is read again"
         ) from error
     finally:
         producer.close()
@@ -169,8 +162,8 @@ def _check_same(topic: str, found: ShardMap, wanted: ShardMap) -> None:
     if found.is_divided_as(wanted):
         return
     raise ShardsDiffer(
-        f"the tables are divided otherwise than publisher.shards says: topic {topic} has"
-        f" {_told(found)}, the configuration {_told(wanted)}. Give all publishers the same"
+        f"the tables are divided differently than publisher.shards says: topic {topic} has"
+        f" {_told(found)}, the configuration {_told(wanted)}. Fix: give all publishers the same"
         " configuration: that of the topic, or the new one after tailrace reshard"
     )
 

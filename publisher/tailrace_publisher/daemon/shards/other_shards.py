@@ -1,7 +1,7 @@
-"""What other shards of a database publish: under which name each table, by its object id.
+"""What other shards of a database publish: the name of each table, by its object id.
 
-A renamed table may be of another shard than before, and what a shard publishes stands in its own
-partition of the checkpoint. So whoever finds a table that it does not know looks there first.
+A renamed table may belong to another shard than before, and each shard has its own partition of the
+checkpoint. So a publisher that discovers an unknown table first reads the others' partitions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class OtherShards:
-    """Looks into the checkpoints of the other shards, when a table is new to this one.
-
-    Args:
-        topics: of this shard.
+    """The tables in the other shards' checkpoints, read when a table is new to this shard.
 
     Attributes:
         published_as: the name of each table there, by its object id, as last read.
@@ -33,7 +30,7 @@ class OtherShards:
         self.published_as: Mapping[int, TableName] = {}
 
     def look_for(self, instances: Iterable[CaptureInstance]) -> None:
-        """Read what the others publish, unless they were asked for these tables before.
+        """Read what the others publish, unless that was done for these tables before.
 
         Raises:
             CheckpointUnavailable, CheckpointError, RegistryError: it cannot be read.
@@ -60,6 +57,6 @@ class OtherShards:
         }
 
     def _of(self, shard: Shard) -> Iterable[tuple[TableName, TableCheckpoint]]:
-        # Its publisher runs: to wait for its open transaction could take as long as that may last.
+        # Its publisher runs, so waiting for its open transaction could take until that times out.
         topics = replace(self._topics, shard=shard)
         return read_checkpoints(topics, isolation="read_uncommitted").tables.items()

@@ -1,4 +1,4 @@
-"""Writes a shard's own record without its publisher, whose transactional id is taken for that."""
+"""A command's change of a shard's own record, under the shard's transactional id."""
 
 from __future__ import annotations
 
@@ -26,19 +26,17 @@ def rewrite_own_record(
 ) -> Stored:
     """Take a transactional id, then change the database's record of a shard if there is one.
 
-    A publisher with that id can commit no more, and sees by the record that it was replaced.
+    A publisher with that id can commit no more, and learns from the record that it was replaced.
 
     Args:
-        config: of the publisher.
-        topics: of the shard.
-        name: the transactional id.
-        change: gives the record to write.
+        name: the transactional id to take.
+        change: returns the record to write.
 
     Returns:
         What was stored before.
 
     Raises:
-        PublisherError, RegistryError: a part does not answer or refuses.
+        PublisherError, RegistryError: a system does not answer, or refuses.
     """
     producer = command_producer(config, topics.kafka, name)
     try:
@@ -57,7 +55,7 @@ def rewrite_own_record(
 
 
 def is_of_older_id(topics: DatabaseTopics, own: DatabaseCheckpoint) -> bool:
-    """Whether a publisher of an earlier release wrote a record, under an id of another form."""
+    """Return whether an earlier release wrote a record, under an id of another form."""
     older, present = _ids(topics)
     return own.map_number is None and older != present
 
@@ -66,15 +64,13 @@ def end_older_publisher(config: PublisherConfig, topics: DatabaseTopics, stored:
     """Fence a publisher of an earlier release, which has another transactional id.
 
     Args:
-        config: of the publisher.
-        topics: of the shard.
         stored: what was read after the present id was taken.
 
     Returns:
         What is stored now.
 
     Raises:
-        PublisherError, RegistryError: a part does not answer or refuses.
+        PublisherError, RegistryError: a system does not answer, or refuses.
     """
     if stored.database is None or not is_of_older_id(topics, stored.database):
         return stored
@@ -90,7 +86,7 @@ def end_older_publisher(config: PublisherConfig, topics: DatabaseTopics, stored:
 
 
 def _ids(topics: DatabaseTopics) -> tuple[str, str]:
-    """The shard's transactional ids, of earlier releases and of this one."""
+    """Return the shard's transactional ids, of earlier releases and of this one."""
     shard, prefix = topics.shard, topics.names.prefix
     of = (prefix, topics.database, shard.map.shards, shard.number)
     return older_transactional_id(*of), transactional_id(*of)

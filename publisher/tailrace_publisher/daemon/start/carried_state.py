@@ -1,4 +1,4 @@
-"""What a publisher keeps from one life to the next, beside what Kafka holds for it."""
+"""What a publisher passes from one session to the next, in addition to its records in Kafka."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from tailrace_publisher.source.catalog.instances import KnownCatalog
 
 @dataclass(slots=True)
 class Kept:
-    """What outlives a session; a retry asks for none of it again.
+    """What outlives a session; a retry does not read it again.
 
     Attributes:
-        fencing: what this process last knew of the checkpoint.
-        stopped: the tables that cannot go on.
-        board: what the publisher tells of itself.
-        catalog: what was read of capture instances.
-        schemas: what the registry said.
-        once: what a process does once, or tells once, and has.
+        fencing: the last known checkpoint of this process.
+        catalog: the known capture instances.
+        once: what a process does or logs only once, and has done.
     """
 
     fencing: FencingCheck
@@ -32,9 +29,10 @@ class Kept:
     once: set[str] = field(default_factory=set)
 
     def doubt_registry(self) -> None:
-        """Ask the registry again for everything.
+        """Query the registry again for everything.
 
-        A subject changes only by who publishes to its topic. So what is known of it is void once
-        somebody else may have published, or the registry has failed: it may be another one.
+        A subject changes only when somebody publishes to its topic. So the known answers are void
+        once another publisher may have published. They are also void after the registry failed,
+        because it may be another registry now.
         """
         self.schemas = KnownSchemas()

@@ -1,10 +1,11 @@
-"""Telling a publisher that was replaced from one whose transaction only took too long.
+"""The distinction between a replaced publisher and one whose transaction only took too long.
 
-Brokers answer both with the same error: the producer is fenced. What tells them apart is the
-checkpoint. A fenced publisher waits, so that the other can commit, and looks: if somebody else has
-committed since, it ends; if nobody has, or it was a commit of its own whose outcome it did not
-learn, it starts again, which fences the other in turn. Each time it waits twice as long, so one of
-two publishers has the time for its first commit: exactly one remains.
+Brokers answer both with the same error: the producer is fenced. The checkpoint distinguishes them.
+A fenced publisher waits, so that the other one can commit, and then reads the checkpoint. If
+another publisher has committed since, it ends. If not, or if the new commit is its own, whose
+outcome it did not learn, it starts again and fences the other one. Each wait is twice as long as
+the last one. So one of two publishers has enough time for its first commit, and exactly one
+remains.
 """
 
 from __future__ import annotations
@@ -17,11 +18,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class FencingCheck:
-    """What this process last knew to be the database's checkpoint.
-
-    Args:
-        database: the database.
-    """
+    """The last checkpoint of the database that this process knows."""
 
     def __init__(self, database: str) -> None:
         self._database = database
@@ -37,43 +34,41 @@ class FencingCheck:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether we were fenced, and do not know by whom."""
+        """Whether this publisher was fenced, and does not know by whom."""
         return self._doubts > 0
 
     def check(
         self, current: DatabaseCheckpoint | None, stopped: Mapping[TableName, str] | None = None
     ) -> None:
-        """Look at the checkpoint before a start fences whoever publishes.
+        """Check the checkpoint before a start fences the present publisher.
 
         Args:
             current: the database's own record.
-            stopped: the tables that are stopped in it, and why: the error names them, too.
+            stopped: its stopped tables with the reasons, which the error names, too.
 
         Raises:
-            PublisherReplaced: we were fenced, and somebody else has committed since.
+            PublisherReplaced: this publisher was fenced, and another one has committed since.
         """
         if self.is_in_doubt and current not in (self._last, self._tried):
             self._is_replaced = True
             raise PublisherReplaced(
                 f"another publisher of database {self._database} with the same prefix has"
-                " taken over: end one of them, or give it a prefix of its own"
+                " taken over. Fix: stop one of them, or give it a prefix of its own"
                 + _of_stopped(stopped or {})
             )
 
     def found(
         self, current: DatabaseCheckpoint | None, stopped: Mapping[TableName, str] | None = None
     ) -> bool:
-        """Look at the checkpoint at a start, when nobody else can write it any more.
+        """Check the checkpoint at a start, when no other publisher can write it any more.
 
-        Args:
-            current: as of :meth:`check`.
-            stopped: the same.
+        Takes the arguments of :meth:`check`.
 
         Returns:
-            Whether it is the one that this process wrote last, so that nobody else has committed.
+            Whether this process wrote it last, so that no other publisher has committed.
 
         Raises:
-            PublisherReplaced: as of :meth:`check`.
+            PublisherReplaced: as :meth:`check` raises it.
         """
         self.check(current, stopped)
         if current is not None and current == self._tried:
@@ -84,27 +79,26 @@ class FencingCheck:
         return is_ours
 
     def writing(self, record: DatabaseCheckpoint) -> None:
-        """A transaction with this record is about to be committed, perhaps without an answer."""
+        """Note that a commit of this record is about to start; its outcome may stay unknown."""
         self._tried = record
 
     def written(self, record: DatabaseCheckpoint) -> None:
-        """A transaction with this record is committed: nobody has fenced us."""
+        """Note that this record is committed, so nobody has fenced this publisher."""
         self._last = record
         self._tried = None
         self._doubts = 0
 
     def doubt(self, error: PublisherReplaced, heartbeat_s: float) -> float:
-        """We were fenced: the next start has to find out by whom.
+        """Note that this publisher was fenced; the next start must find out by whom.
 
         Args:
-            error: that says so.
-            heartbeat_s: how often a publisher commits at least, seconds.
+            heartbeat_s: longest time between two commits of a publisher, seconds.
 
         Returns:
             How long to wait before that start, seconds.
 
         Raises:
-            PublisherReplaced: the error, when another publisher was found to have taken over.
+            PublisherReplaced: the error, if another publisher was found to have taken over.
         """
         if self._is_replaced:
             raise error
@@ -113,7 +107,7 @@ class FencingCheck:
 
 
 def _of_stopped(stopped: Mapping[TableName, str]) -> str:
-    """Tables that nobody goes on with: the one that took over does not, either."""
+    """Describe stopped tables: the publisher that took over does not continue them, either."""
     if not stopped:
         return ""
     told = "; ".join(sorted(f"{table} ({reason})" for table, reason in stopped.items()))

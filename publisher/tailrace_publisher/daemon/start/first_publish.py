@@ -1,4 +1,4 @@
-"""Whether the database was published before: then its configuration has been right once."""
+"""Whether the database was published before, so that its configuration was once correct."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from tailrace_publisher.runtime import DatabaseTopics
 
 
 def has_begun(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> bool:
-    """Look whether there is a checkpoint of the database.
+    """Return whether there is a checkpoint of the database.
 
-    It waits for no other producer, so it may see one that is not committed yet.
+    It does not wait for other producers, so it may see an uncommitted checkpoint.
 
     Args:
-        topics: of the database.
-        patience_s: seconds without an answer, or a further record, after which to give up.
+        patience_s: seconds without an answer, or without a further record, after which to give up.
 
     Raises:
         CheckpointUnavailable: no broker answered in time.
-        CheckpointError: a record is not one of ours.
-        RegistryError: a record's schema cannot be had.
+        CheckpointError: a record is foreign.
+        RegistryError: a record's schema is not available.
     """
     if not has_checkpoint_topic(topics, patience_s):
         return False

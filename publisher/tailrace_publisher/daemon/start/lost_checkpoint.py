@@ -23,21 +23,20 @@ def begin_without_checkpoint(
     *,
     is_secondary: bool,
 ) -> PublisherState:
-    """The state to begin with.
+    """Create the state to start with.
 
     Args:
-        topics: of the database.
         identity: of the database, as found now.
         newest: newest captured commit LSN.
-        is_secondary: whether the source is a copy that only redoes what the primary did.
+        is_secondary: whether the source only redoes the primary's changes.
 
     Raises:
-        CheckpointLost: the database was published before, and nobody accepted that its checkpoint
-            is lost.
+        CheckpointLost: the database was published before, and nobody accepted the loss of its
+            checkpoint.
         LsnWentBackwards: the loss is accepted, but the database is older than what was published.
         CheckpointUnavailable: a topic could not be read.
         CheckpointError: the progress topic holds a foreign record.
-        RegistryError: a record's schema cannot be had.
+        RegistryError: a record's schema is not available.
     """
     server, database = topics.server, topics.database
     published = newest_published(topics)

@@ -1,4 +1,4 @@
-"""The state that a session begins with: what the checkpoint says, if the source continues it."""
+"""The state that a session starts with: the checkpoint's, if the source continues it."""
 
 from __future__ import annotations
 
@@ -32,19 +32,17 @@ _log = structlog.get_logger(__name__)
 def opened_state(
     config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
 ) -> PublisherState:
-    """Make the state to continue from: that of the checkpoint, else that of a first start.
+    """Create the state to continue from: the checkpoint's, else that of a first start.
 
     Args:
-        config: the options.
-        control: connection to the source.
-        topics: of the session's shard, whose transactional id is taken.
+        topics: of the session's shard, whose transactional id this session already has.
         kept: what outlives the session.
 
     Raises:
         PublisherReplaced: another publisher has taken over.
-        ShardsDiffer: the tables were divided anew meanwhile.
+        ShardsDiffer: the tables were resharded meanwhile.
         ConfigError: another database is published under the prefix.
-        PublisherError, RegistryError: a part does not answer, or the database is not the same.
+        PublisherError, RegistryError: a system does not answer, or the database has changed.
     """
     stored = end_older_publisher(config, topics, read_checkpoints(topics))
     check_map(topics, stored.database)
@@ -67,8 +65,8 @@ def opened_state(
             if read_checkpoints(topics).database is None:
                 raise
             raise PublisherReplaced(
-                f"another publisher of database {topics.database} with the same prefix began while"
-                " this one started: end one of them, or give it a prefix of its own"
+                f"another publisher of database {topics.database} with the same prefix started"
+                " while this one did. Fix: stop one of them, or give it a prefix of its own"
             ) from error
         begin_where_wanted(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
@@ -106,7 +104,7 @@ def _check_continues(
 
 
 def _check_alone(topics: DatabaseTopics, stored: Stored) -> None:
-    """Refuse a first start beside another database: both would write one progress partition.
+    """Refuse a first start alongside another database: both would write one progress partition.
 
     Raises:
         ConfigError: another database of the server is published under the prefix.

@@ -1,4 +1,4 @@
-"""In which order the changes of a transaction are read, and where that may change (ADR 0031)."""
+"""The order in which a transaction's changes are read, and when it may change (ADR 0031)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 def take_read_mode(
     state: PublisherState, stored: DatabaseCheckpoint | None, mode: ReadMode
 ) -> None:
-    """Go on in the order that the configuration says.
+    """Continue in the configured order.
 
-    Change tables are ordered by command id within a transaction, the rows of query functions have
-    none. So what is behind a position inside a transaction is not the same in both.
+    Within a transaction, command ids order the change tables. The rows of query functions have
+    none. So the changes after a position inside a transaction differ between the two modes.
 
     Args:
-        state: with the position.
         stored: the database's checkpoint; None at a first start.
-        mode: as configured.
 
     Raises:
         ConfigError: the position is inside a transaction that was read in the other mode.
@@ -32,8 +30,8 @@ def take_read_mode(
     raise ConfigError(
         [
             f"source.read_mode = {mode.value}: the checkpoint is inside a transaction"
-            f" ({state.position}) that was read with {was.value}, in another order of its changes:"
-            f" start once with source.read_mode: {was.value}, until it is out (tailrace status),"
-            " then change it"
+            f" ({state.position}) that was read with {was.value}, in another order of its changes."
+            f" Fix: start once with source.read_mode: {was.value}, wait until the transaction is"
+            " published (tailrace status), then change the mode"
         ]
     )

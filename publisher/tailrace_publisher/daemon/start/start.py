@@ -1,4 +1,4 @@
-"""Where a first start begins with the changes: at an LSN, a time, or where Debezium was."""
+"""The start position of a first start without a snapshot: an LSN, a time, or Debezium's offset."""
 
 from __future__ import annotations
 
@@ -37,18 +37,17 @@ def begin_where_wanted(
     newest: Lsn | None,
     state: PublisherState,
 ) -> None:
-    """Have a first start begin where the configuration says.
+    """Make a first start begin where the configuration says.
 
     Args:
-        config: the options.
-        control: where positions are asked for.
+        control: connection that reads positions.
         kafka: the brokers, with Connect's offsets topic.
         newest: newest captured commit LSN; None before there is any.
         state: of a start without a checkpoint.
 
     Raises:
-        ConfigError: a file or topic does not say it.
-        StartRefused: the changes do not go back, or on, to there.
+        ConfigError: a file or topic does not contain a usable offset.
+        StartRefused: the changes do not reach back, or forward, to that position.
         CheckpointUnavailable: the topic could not be read in time.
         SourceError: the server did not answer.
     """
@@ -67,9 +66,9 @@ def begin_where_wanted(
     if newest is None or found > newest.increment():
         raise StartRefused(
             [
-                f"it is to begin with {found}, but the newest captured commit is {newest or 'none'}"
-                " (sys.fn_cdc_get_max_lsn): it is not an LSN of this database, or the capture job"
-                " has not come to it"
+                f"publisher.start says to start at {found}, but the newest captured commit is"
+                f" {newest or 'none'} (sys.fn_cdc_get_max_lsn): it is not an LSN of this database,"
+                " or the capture job has not reached it"
             ]
         )
     _log.info("start_position", option=start.given[0], first_lsn=str(found), newest=str(newest))
@@ -77,12 +76,10 @@ def begin_where_wanted(
 
 
 def tell_ignored(start: StartConfig, once: set[str], reason: str) -> None:
-    """Tell, once, that the start position of the configuration is not looked at.
+    """Log once that the configured start position is ignored.
 
     Args:
-        start: the options.
-        once: what was told already.
-        reason: why.
+        once: what was already logged.
     """
     if start.given and _IGNORED not in once:
         once.add(_IGNORED)
@@ -94,12 +91,7 @@ def check_held(
     selects: Callable[[TableName], bool],
     start: Lsn,
 ) -> None:
-    """Check that every table's changes go back to the LSN to begin with.
-
-    Args:
-        instances: all capture instances.
-        selects: whether a table is published.
-        start: the LSN.
+    """Check that every table's changes reach back to the LSN to start at.
 
     Raises:
         StartRefused: names each table whose changes do not, with its low watermark.
@@ -111,11 +103,11 @@ def check_held(
             continue
         oldest = oldest_of(lows)
         problems.append(
-            f"table {name}: changes from {start} on are asked for, but capture instance {oldest}"
-            f" holds them from {lows[oldest]} on (sys.fn_cdc_get_min_lsn): cleanup has taken older"
-            " ones, or the table was enabled later. Begin there or later, let such tables begin"
-            " with a snapshot (publisher.snapshot.mode: when_needed), or leave it out with"
-            " publisher.tables.exclude"
+            f"table {name}: publisher.start requests changes from {start} on, but capture instance"
+            f" {oldest} holds them from {lows[oldest]} on (sys.fn_cdc_get_min_lsn): cleanup deleted"
+            " older ones, or the table was enabled later. Fix: start there or later, let such"
+            " tables start with a snapshot (publisher.snapshot.mode: when_needed), or leave it out"
+            " with publisher.tables.exclude"
         )
     if problems:
         raise StartRefused(problems)
@@ -126,14 +118,14 @@ def _of_time(control: Connection, time: datetime, newest: Lsn | None, zone: str 
     mapped = map_time(control, local)
     if local > mapped.now:
         raise StartRefused(
-            [f"time {time.isoformat()} is to come: at the server it is {mapped.now}"]
+            [f"time {time.isoformat()} is in the future: the server's time is {mapped.now}"]
         )
     if mapped.before is None:
         raise StartRefused(
             [
                 f"time {time.isoformat()}: the oldest commit that the database still knows"
-                f" (cdc.lsn_time_mapping) ended at {mapped.begins}, the server's local time;"
-                " what was before it is not known to be whole. Begin later, or with a snapshot"
+                f" (cdc.lsn_time_mapping) ended at {mapped.begins}, the server's local time, so"
+                " earlier changes may be incomplete. Fix: start later, or with a snapshot"
             ]
         )
     return mapped.first or (newest or mapped.before).increment()
@@ -161,7 +153,7 @@ def _of_debezium(config: PublisherConfig, kafka: KafkaAccess) -> Lsn:
         _log.warning(
             "incremental_snapshot_not_over",
             tables=offset.incremental,
-            fix="their rows are not all out: tailrace snapshot for each of them",
+            fix="not all of their rows are published: run tailrace snapshot for each of them",
         )
     _log.info(
         "offsets_taken_over",
@@ -178,5 +170,5 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(
-            [f"publisher.start.debezium_file {path}: {error.strerror}; make it readable"]
+            [f"publisher.start.debezium_file {path}: {error.strerror}. Fix: make it readable"]
         ) from error

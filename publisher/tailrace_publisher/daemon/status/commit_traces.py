@@ -13,12 +13,12 @@ _TOPICS_MAX = 20
 
 
 class CommitTraces:
-    """Notes when the steps of a Kafka transaction happened; does nothing where none are wanted.
+    """The times of a Kafka transaction's steps; does nothing if the options want no traces.
 
-    Snapshots close no LSN, and so are in no trace.
+    Snapshots close no LSN, so they are in no trace.
 
     Args:
-        runtime: with what takes the spans.
+        runtime: with the export of the spans.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -31,15 +31,14 @@ class CommitTraces:
         self._read_ms = 0
 
     def planned(self) -> None:
-        """The commits of a window are known: it is read from now on."""
+        """Note that the commits of a window are known and its rows are read from now on."""
         if self._traces is not None:
             self._planned_ms = self._clock.now_ms()
 
     def opened(self, parts: Sequence[EncodedRows], commit_ms: Mapping[bytes, int]) -> None:
-        """The first change rows of a Kafka transaction are about to be sent.
+        """Note that the first change rows of a Kafka transaction are about to be sent.
 
         Args:
-            parts: they.
             commit_ms: commit times by the bytes of the LSN, milliseconds UTC.
         """
         if self._traces is None or self._oldest_ms is not None:
@@ -49,18 +48,16 @@ class CommitTraces:
         self._read_ms = self._planned_ms
 
     def sealed(self) -> None:
-        """Everything is sent; it is committed now."""
+        """Note that everything is sent and the commit starts."""
         if self._traces is not None:
             self._sealed_ms = self._clock.now_ms()
 
     def committed(self, after: Lsn, closed: Lsn, events: int, topics: Iterable[str]) -> None:
-        """It is committed.
+        """Send the spans of a committed Kafka transaction.
 
         Args:
             after: closed LSN of the Kafka transaction before.
-            closed: its own; the same inside a source transaction that is not over.
-            events: how many it has.
-            topics: where they are.
+            closed: its own closed LSN; the same inside an unfinished source transaction.
         """
         if self._traces is None or closed == after:
             return

@@ -1,4 +1,4 @@
-"""The counts of several parts of a process, told as one, each with a label that names its part."""
+"""The metrics of several parts of a process, served as one, with a label for each part."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from prometheus_client.registry import Collector
 
 
 class LabelledMetrics(Collector):
-    """The counts of all parts.
+    """The metrics of all parts.
 
     Args:
-        label: its name.
+        label: name of the label.
 
     Attributes:
-        parts: the counts of each, by the label's value; told in the order of that.
+        parts: the metrics of each, by the label's value, which also orders them.
     """
 
     def __init__(self, label: str) -> None:
@@ -23,7 +23,7 @@ class LabelledMetrics(Collector):
         self.parts: dict[str, Collector] = {}
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric once, with the samples of all parts."""
+        """Yield every metric once, with the samples of all parts."""
         found: dict[str, Metric] = {}
         for name, part in sorted(self.parts.copy().items()):
             for metric in part.collect():

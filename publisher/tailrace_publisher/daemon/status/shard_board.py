@@ -14,11 +14,7 @@ from tailrace_service.status import DaemonStatus
 
 
 class ShardBoard(StatusBoard):
-    """The present state of all shards that one publisher has.
-
-    Attributes:
-        metrics: the counts of the shards.
-    """
+    """The present state of all shards that one publisher has."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
@@ -28,28 +24,28 @@ class ShardBoard(StatusBoard):
     # -- for the publisher -------------------------------------------------------------------------
 
     def add(self, shard: int, board: StatusBoard, metrics: Metrics) -> None:
-        """A shard is published here."""
+        """Add a shard that is now published here."""
         self._boards[shard] = board
         self.metrics.parts[str(shard)] = metrics.registry
 
     def remove(self, shard: int) -> None:
-        """A shard is published here no more."""
+        """Remove a shard that is no longer published here."""
         self._boards.pop(shard, None)
         self.metrics.parts.pop(str(shard), None)
 
     def joined(self) -> None:
-        """The group has told what is ours."""
+        """Note that the group has assigned this publisher's shards."""
         self._phase = "running"
 
     def failed(self, error: BaseException) -> None:
-        """Keep an error of one shard, or of the group."""
+        """Store an error of one shard, or of the group."""
         self._runtime.metrics.failed(type(error).__name__, text_of(error))
 
     # -- for the endpoint --------------------------------------------------------------------------
 
     @property
     def parts(self) -> Sequence[StatusBoard]:
-        """Those of the shards that are here."""
+        """The boards of the shards that are here."""
         return tuple(self._boards.copy().values())
 
     def _own_status(self) -> DaemonStatus:

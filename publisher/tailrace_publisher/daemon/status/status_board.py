@@ -1,8 +1,8 @@
 """What a publisher reports of itself: written by its thread, read by those of its endpoint.
 
 Boards form a tree: a database reports what its shards report together, a shard what its publisher
-does. Nothing is prepared for the reader, so it costs the publisher nothing. What is read are values
-that do not change (records, positions) and copies that the interpreter takes in one step.
+does. The publisher prepares nothing for the readers, so they cost it nothing. They read immutable
+values (records, positions) and copies that the interpreter creates in one step.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.status import DaemonStatus, TableStatus, by_name, of_shards
 
 Phase = Literal["starting", "running", "retrying", "paused", "stopped", "ended"]
-"""The last two are of one database of several (one_database.py): what ended it waiting does not
-cure; or nothing more is wanted of it."""
+"""The last two occur only with several databases (one_database.py): waiting does not cure the error
+that stopped one, or nothing more is wanted of it."""
 
 _ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
 """The phase of several boards is the first of these that one of them has."""
 _LOOKS_S: Final = 300.0
-"""What a start and a look at the consumer group may take before any shard is here."""
+"""Longest time of a start and of a poll of the consumer group before any shard is here."""
 _START_S: Final = 120.0
-"""What a start may take in addition to the time limits of the configuration."""
+"""Longest time of a start beyond the time limits of the configuration."""
 _STATES: Final = {TableState.SNAPSHOTTING: "snapshotting", TableState.FOLLOWED: "followed"}
-"""Names of states that are others in a checkpoint."""
+"""Names of states that differ in a checkpoint."""
 _HALTED: Final = "its snapshot was stopped; tailrace snapshot takes a new one"
 _FIGURES: Final = {
     "capture_scan_age_seconds": "tailrace_capture_scan_age_seconds",
@@ -63,13 +63,13 @@ class StatusBoard:
 
     @property
     def phase(self) -> Phase:
-        """That of the part that is the furthest from publishing; its own if it has no part."""
+        """The phase of the part that is furthest from publishing; its own if it has no part."""
         phases = {part.phase for part in self.parts} or {self._phase}
         return next(phase for phase in _ORDER if phase in phases)
 
     @property
     def still_s(self) -> float:
-        """Seconds without a step, of the one that has stood still the longest."""
+        """Seconds without a step, of the part that has waited longest."""
         own = self._runtime.clock.monotonic() - self._turned_at
         return max([own, *(part.still_s for part in self.parts)])
 
@@ -84,7 +84,7 @@ class StatusBoard:
         return frozenset[bool]().union(*(part.paused for part in self.parts))
 
     def records(self) -> dict[TableName, TableRecord]:
-        """What is known of each table."""
+        """Return the record of each table."""
         return {name: known for part in self.parts for name, known in part.records().items()}
 
     def measure(self) -> None:
@@ -93,7 +93,7 @@ class StatusBoard:
             part.measure()
 
     def status(self) -> DaemonStatus:
-        """All of it; the closed LSN is the smallest of its parts."""
+        """Return its whole status; the closed LSN is the smallest of its parts."""
         return of_shards(self._own_status(), [part.status() for part in self.parts])
 
     def _own_status(self) -> DaemonStatus:
@@ -112,9 +112,6 @@ class StatusBoard:
 class PublisherBoard(StatusBoard):
     """The present state of one publisher.
 
-    Args:
-        stopped: the tables that cannot continue.
-
     Attributes:
         estimates: rows of the source tables that are or were in their snapshot, as the server
             estimates them; None if it estimates none, or if a condition leaves rows out.
@@ -129,20 +126,20 @@ class PublisherBoard(StatusBoard):
     # -- for the publisher -------------------------------------------------------------------------
 
     def enter(self, phase: Phase) -> None:
-        """Another phase begins."""
+        """Start another phase."""
         if phase != self._phase:
             self._phase, self._since_ms = phase, self._runtime.clock.now_ms()
         self.turned()
 
     def begin(self, state: PublisherState) -> None:
-        """Another life begins, with what is out."""
+        """Start another session, with its state."""
         self._state = state
 
     # -- for the endpoint --------------------------------------------------------------------------
 
     @property
     def is_read(self) -> bool:
-        """Whether there is an endpoint: what nobody can read need not be asked for."""
+        """Whether there is an endpoint; without one, nothing needs to be measured for it."""
         return self._runtime.config.metrics_port is not None
 
     @property
@@ -154,7 +151,7 @@ class PublisherBoard(StatusBoard):
 
     @property
     def phase(self) -> Phase:
-        """The present one."""
+        """The present phase."""
         return "paused" if self._phase == "running" and self.is_paused else self._phase
 
     @property
@@ -163,7 +160,7 @@ class PublisherBoard(StatusBoard):
         return frozenset({self.is_paused})
 
     def measure(self) -> None:
-        """Set the figures that are made of others, before they are read."""
+        """Set the figures that are computed from others, before they are read."""
         self._runtime.metrics.show(self.tables())
 
     @property
@@ -172,14 +169,14 @@ class PublisherBoard(StatusBoard):
         return self._state is not None and self._state.paused_since_ms is not None
 
     def records(self) -> dict[TableName, TableRecord]:
-        """What is known of each table of :meth:`tables`."""
+        """Return the record of each table of :meth:`tables`."""
         if self._state is None:
             return {}
         known = {table.table for table in self.tables()}
         return {n: r for n, r in self._state.records().items() if n.in_database in known}
 
     def status(self) -> DaemonStatus:
-        """All of it."""
+        """Return the whole status."""
         metrics, state = self._runtime.metrics, self._state
         paused_ms = None if state is None or self.phase != "paused" else state.paused_since_ms
         return replace(
@@ -193,7 +190,7 @@ class PublisherBoard(StatusBoard):
         )
 
     def tables(self) -> list[TableStatus]:
-        """The tables of which anything is known."""
+        """Return the tables that have a record or are missing."""
         state = self._state
         if state is None:
             return []

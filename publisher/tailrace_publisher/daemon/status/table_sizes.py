@@ -1,4 +1,4 @@
-"""How many rows the tables have whose snapshots are read: what progress is measured against."""
+"""The row counts of tables in their snapshots, which their progress is measured against."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class TableSizes:
-    """Asks once for the tables that begin a snapshot, however many they are.
+    """Estimates of the tables' rows, queried once for all tables that start a snapshot.
 
     Args:
         connection: of the main loop.
-        tables: what is published.
-        board: is told.
-        options: of tables that are read in part nobody knows how many rows that is.
+        options: name the tables with a condition, whose row count nobody can estimate.
     """
 
     def __init__(
@@ -34,7 +32,7 @@ class TableSizes:
         self._asked: set[TableName] = set()
 
     def look(self) -> None:
-        """Ask, if a table is in its snapshot whose rows were not asked for.
+        """Query the estimates if a table is in its snapshot and has none.
 
         Raises:
             SourceError: the server did not answer.

@@ -69,7 +69,7 @@ def a_fault_of_the_block_path() -> Exception:
 
 def a_snapshot_that_cannot_be_read() -> Exception:
     progress = SnapshotProgress(SnapshotState.RUNNING, resume_key=f'["{MARK}"]', rows=7)
-    table: Any = SimpleNamespace(progress=progress, instance=SimpleNamespace(table=TABLE))
+    table: Any = SimpleNamespace(progress=progress, name=TABLE)
     with pytest.raises(TableFailed) as failed, _read_of(table):
         raise KeyError(MARK)
     return failed.value

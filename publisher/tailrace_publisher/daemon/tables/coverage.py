@@ -26,7 +26,6 @@ class PublishedTable:
     """A table with everything that its rows need.
 
     Attributes:
-        topic: where its events are published.
         instances: its capture instances, oldest first.
         versions: schema versions of each recognised capture instance, oldest first; empty while
             nothing is read.
@@ -38,7 +37,6 @@ class PublishedTable:
     """
 
     name: TableName
-    topic: str
     instances: list[CaptureInstance]
     versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
     covers: dict[str, Lsn] = field(default_factory=dict)

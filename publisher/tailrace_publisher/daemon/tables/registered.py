@@ -22,7 +22,7 @@ from tailrace_schemas.events.envelope import TableSchema, table_schema_of
 from tailrace_schemas.events.forms import EventShape
 from tailrace_schemas.events.schema_differences import differences
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.topics.topic_names import key_subject, value_subject
+from tailrace_schemas.topics.topic_names import TableName, key_subject, value_subject
 from tailrace_service.registry.client import RegistryError, RegistryRejected
 
 AT_ONCE_MAX: Final = 16
@@ -30,11 +30,11 @@ AT_ONCE_MAX: Final = 16
 
 _SEVERAL: Final = 2
 
-_Refused = dict[str, TableFailed]
+_Refused = dict[TableName, TableFailed]
 
 
 class RegisteredVersions:
-    """The versions of each topic's tables; queried once, extended as versions are registered.
+    """The versions of each table; queried once, extended as versions are registered.
 
     Args:
         runtime: its options shape the events; it creates the threads.
@@ -46,70 +46,71 @@ class RegisteredVersions:
 
     def __init__(self, runtime: Runtime, registry: Registry, known: KnownSchemas) -> None:
         self._config = runtime.config
+        self._topic_of = runtime.config.topics.data
         self._executor = runtime.ports.executor
         self._registry = registry
         self._hashes = ValueHash.of_options(runtime.config.columns)
         self._known = known
-        self._refused: dict[str, SchemaRefused] = {}
+        self._refused: dict[TableName, SchemaRefused] = {}
         self._threads: Executor | None = None
-        self._coming: dict[str, Future[TableFailed | None]] = {}
+        self._coming: dict[TableName, Future[TableFailed | None]] = {}
 
-    def fetch(self, topics: Iterable[str]) -> None:
-        """Query the versions of many topics at once.
+    def fetch(self, tables: Iterable[TableName]) -> None:
+        """Query the versions of many tables at once.
 
         Raises:
             RegistryError: the registry did not answer.
         """
-        wanted = self._to_be_asked([t for t in topics if t not in self._known.versions])
+        wanted = self._to_be_asked([t for t in tables if t not in self._known.versions])
         with self._executor("registry") as threads:
-            for topic, found in zip(wanted, threads.map(self._asked, wanted), strict=True):
+            for table, found in zip(wanted, threads.map(self._asked, wanted), strict=True):
                 if isinstance(found, SchemaRefused):
-                    self._refused[topic] = found
+                    self._refused[table] = found
                 else:
-                    self._known.versions[topic] = found
+                    self._known.versions[table] = found
 
-    def _to_be_asked(self, topics: list[str]) -> list[str]:
-        """Return the topics whose subjects exist; the others have no versions.
+    def _to_be_asked(self, tables: list[TableName]) -> list[TableName]:
+        """Return the tables whose subjects exist; the others have no versions.
 
-        For many topics, list all subjects first: at a first start, a thousand topics have none.
+        For many tables, list all subjects first: at a first start, a thousand tables have none.
         """
-        if len(topics) <= AT_ONCE_MAX:
-            return topics
+        if len(tables) <= AT_ONCE_MAX:
+            return tables
         try:
             subjects = set(self._registry.subjects())
         except RegistryRejected:
-            return topics  # a login that may not list subjects may still read single ones
-        absent = {topic for topic in topics if value_subject(topic) not in subjects}
-        self._known.versions.update((topic, []) for topic in absent)
-        return [topic for topic in topics if topic not in absent]
+            return tables  # a login that may not list subjects may still read single ones
+        absent = {t for t in tables if value_subject(self._topic_of(t)) not in subjects}
+        self._known.versions.update((table, []) for table in absent)
+        return [table for table in tables if table not in absent]
 
-    def is_known(self, topic: str) -> bool:
-        """Return whether the versions of a topic were queried."""
-        return topic in self._known.versions
+    def is_known(self, table: TableName) -> bool:
+        """Return whether the versions of a table were queried."""
+        return table in self._known.versions
 
-    def of_topic(self, topic: str) -> list[TableSchema]:
-        """Return the versions under a topic's value subject, oldest first.
+    def of(self, table: TableName) -> list[TableSchema]:
+        """Return the versions under the value subject of a table's topic, oldest first.
 
         Raises:
             RegistryError: the registry did not answer.
             SchemaRefused: another application owns the subject.
         """
-        if topic not in self._known.versions:
-            found = self._refused.pop(topic, None) or self._asked(topic)
+        if table not in self._known.versions:
+            found = self._refused.pop(table, None) or self._asked(table)
             if isinstance(found, SchemaRefused):
                 raise found
-            self._known.versions[topic] = found
-        return self._known.versions[topic]
+            self._known.versions[table] = found
+        return self._known.versions[table]
 
-    def _asked(self, topic: str) -> list[TableSchema] | SchemaRefused:
-        subject = value_subject(topic)
+    def _asked(self, table: TableName) -> list[TableSchema] | SchemaRefused:
+        subject = value_subject(self._topic_of(table))
         versions = self._registry.versions(subject)
         for version in versions:
             self._known.ids[subject, _fingerprint(version.schema)] = version.schema_id
         try:
             found = [table_schema_of(version.schema) for version in versions]
             if versions:
-                self._known.shapes[topic] = EventShape.of(versions[-1].schema)
+                self._known.shapes[table] = EventShape.of(versions[-1].schema)
         except ValueError as error:
             refused = SchemaRefused(
                 f"subject {subject} of the schema registry: {error}; another application owns"
@@ -119,24 +120,24 @@ class RegisteredVersions:
             return refused
         return found
 
-    def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> _Refused:
+    def register(self, of_tables: Mapping[TableName, Sequence[TableSchema]]) -> _Refused:
         """Register versions of many tables at once, and create their encoders.
 
         It waits only for the first of very many; :meth:`refused` returns the results of the others.
 
         Args:
-            of_topics: the versions by topic; those of one topic are registered in this order.
+            of_tables: the versions by table; those of one table are registered in this order.
 
         Returns:
-            The errors of tables that cannot be encoded, by topic.
+            The errors of tables that cannot be encoded, by table.
 
         Raises:
             RegistryError: the registry did not answer.
         """
         failed = self.refused(is_to_wait=True)
         wanted = [
-            (topic, schemas)
-            for topic, schemas in of_topics.items()
+            (table, schemas)
+            for table, schemas in of_tables.items()
             if any(self._known_encoder(schema) is None for schema in schemas)
         ]
         now, later = wanted[:AT_ONCE_MAX], wanted[AT_ONCE_MAX:]
@@ -149,7 +150,7 @@ class RegisteredVersions:
                 self._coming[item[0]] = self._threads.submit(self._register, item)
         return failed | refused
 
-    def _registered(self, wanted: Sequence[tuple[str, Sequence[TableSchema]]]) -> _Refused:
+    def _registered(self, wanted: Sequence[tuple[TableName, Sequence[TableSchema]]]) -> _Refused:
         with self._executor("registry") as threads:
             failures = threads.map(self._register, wanted)
             return {item[0]: e for item, e in zip(wanted, failures, strict=True) if e}
@@ -161,26 +162,26 @@ class RegisteredVersions:
             is_to_wait: whether to wait for those that are not registered yet.
 
         Returns:
-            The errors by topic.
+            The errors by table.
 
         Raises:
             RegistryError: the registry did not answer.
         """
-        done = [topic for topic, future in self._coming.items() if is_to_wait or future.done()]
-        results = [(topic, self._coming.pop(topic).result()) for topic in done]
-        return {topic: error for topic, error in results if error is not None}
+        done = [table for table, future in self._coming.items() if is_to_wait or future.done()]
+        results = [(table, self._coming.pop(table).result()) for table in done]
+        return {table: error for table, error in results if error is not None}
 
     def close(self) -> None:
         """Cancel pending registrations and wait for the running ones."""
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _register(self, item: tuple[str, Sequence[TableSchema]]) -> TableFailed | None:
-        topic, schemas = item
+    def _register(self, item: tuple[TableName, Sequence[TableSchema]]) -> TableFailed | None:
+        table, schemas = item
         try:
             for schema in schemas:
-                with of_one_table(schema.table, "registering its schema versions"):
-                    self._made(topic, schema)
+                with of_one_table(table, "registering its schema versions"):
+                    self._made(table, schema)
         except TableFailed as error:
             return error
         return None
@@ -189,7 +190,7 @@ class RegisteredVersions:
         known = self._known.encoders.get((schema.capture_instance, schema.schema_lsn))
         return known if known is not None and known.schema == schema else None
 
-    def encoder(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
+    def encoder(self, table: TableName, schema: TableSchema) -> EnvelopeEncoder:
         """Return the encoder of a version; register its schemas the first time.
 
         Raises:
@@ -197,10 +198,10 @@ class RegisteredVersions:
             SchemaRefused: it refused a schema for good.
             UnsupportedType: events cannot carry the type of a column.
         """
-        self._take_over(topic)
-        return self._made(topic, schema)
+        self._take_over(table)
+        return self._made(table, schema)
 
-    def make_ready(self, wanted: Iterable[tuple[str, TableSchema]]) -> None:
+    def make_ready(self, wanted: Iterable[tuple[TableName, TableSchema]]) -> None:
         """Create the encoders of versions that are needed next, of many tables at once.
 
         One by one they would take a second for a hundred tables. While rows are being read it takes
@@ -208,7 +209,7 @@ class RegisteredVersions:
         not raised here but by :meth:`encoder`.
 
         Args:
-            wanted: pairs of topic and version.
+            wanted: pairs of table and version.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -216,24 +217,24 @@ class RegisteredVersions:
         missing = [(t, schema) for t, schema in wanted if self._known_encoder(schema) is None]
         if len(missing) < _SEVERAL:
             return
-        for topic, _ in missing:
-            self._take_over(topic)
-        self._registered([(topic, [schema]) for topic, schema in missing])
+        for table, _ in missing:
+            self._take_over(table)
+        self._registered([(table, [schema]) for table, schema in missing])
 
-    def _take_over(self, topic: str) -> None:
-        """Stop the background registration of a topic: one thread at a time may register it."""
-        coming = self._coming.get(topic)
+    def _take_over(self, table: TableName) -> None:
+        """Stop the background registration of a table: one thread at a time may register it."""
+        coming = self._coming.get(table)
         if coming is not None and coming.cancel():
-            del self._coming[topic]
+            del self._coming[table]
         elif coming is not None:
             coming.exception()  # an error is raised again by the next attempt
 
-    def _made(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
-        """Return the encoder of a version; at most one thread may call this per topic."""
+    def _made(self, table: TableName, schema: TableSchema) -> EnvelopeEncoder:
+        """Return the encoder of a version; at most one thread may call this per table."""
         ready = self._known_encoder(schema)
         if ready is not None:
             return ready
-        identity = (schema.capture_instance, schema.schema_lsn)
+        topic, identity = self._topic_of(table), (schema.capture_instance, schema.schema_lsn)
         schemas = VersionSchemas.of(self._config, schema)
         try:
             key = schemas.key
@@ -242,8 +243,8 @@ class RegisteredVersions:
         except RegistryError as error:
             if error.retryable:
                 raise
-            raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
-        self._note(topic, identity, table_schema_of(schemas.value))
+            raise SchemaRefused(f"{error}{self._told_differences(table, schema)}") from error
+        self._note(table, identity, table_schema_of(schemas.value))
         treatment = replace(
             Treatment.of(self._config, self._hashes, schema.table),
             serializer=schemas.serializer(value_id, key_id),
@@ -254,10 +255,10 @@ class RegisteredVersions:
         self._known.encoders[identity] = encoder
         return encoder
 
-    def _note(self, topic: str, identity: tuple[str, Lsn], now: TableSchema) -> None:
-        """Store that a version is registered, if the others of its topic are known."""
-        self._known.shapes[topic] = self._config.event_shape
-        registered = self._known.versions.get(topic)
+    def _note(self, table: TableName, identity: tuple[str, Lsn], now: TableSchema) -> None:
+        """Store that a version is registered, if the others of its table are known."""
+        self._known.shapes[table] = self._config.event_shape
+        registered = self._known.versions.get(table)
         if registered is None:
             return
         same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
@@ -285,12 +286,12 @@ class RegisteredVersions:
             self._known.compatible.add(subject)
         return is_set
 
-    def _told_differences(self, topic: str, schema: TableSchema) -> str:
+    def _told_differences(self, table: TableName, schema: TableSchema) -> str:
         """Describe what a refused version changes against the newest one in the registry."""
-        registered = self.of_topic(topic)
+        registered = self.of(table)
         if not registered:
             return ""
-        shape, wanted = self._known.shapes[topic], self._config.event_shape
+        shape, wanted = self._known.shapes[table], self._config.event_shape
         if shape != wanted:
             before, now = shape.differences(wanted), wanted.differences(shape)
             return (

@@ -61,11 +61,11 @@ class ResumedVersions:
             RegistryError: the registry did not answer.
         """
         before, self._resumed = self._resumed, {}
-        asked: list[str] = []
+        asked: list[TableName] = []
         for table in tables:
             version = self._going_on(table, state.of(table.name), ddl)
             if version is None:
-                asked.append(table.topic)
+                asked.append(table.name)
             else:
                 known = before.get(table.name)  # the same object: row sizes are cached by identity
                 self._resumed[table.name] = known if known == version else version
@@ -75,10 +75,10 @@ class ResumedVersions:
         """Return the registered versions of a table, oldest first, as far as they are needed.
 
         Raises:
-            RegistryError, SchemaRefused: as :meth:`RegisteredVersions.of_topic`.
+            RegistryError, SchemaRefused: as :meth:`RegisteredVersions.of`.
         """
         resumed = self._resumed.get(table.name)
-        return self._registered.of_topic(table.topic) if resumed is None else [resumed]
+        return self._registered.of(table.name) if resumed is None else [resumed]
 
     def fingerprint(self, table: PublishedTable, version: TableSchema, record: TableRecord) -> str:
         """Return the fingerprint of a version: the recorded one if the table resumed with it."""
@@ -88,7 +88,7 @@ class ResumedVersions:
     def _going_on(
         self, table: PublishedTable, record: TableRecord, ddl: Mapping[int, Sequence[DdlRow]]
     ) -> TableSchema | None:
-        if record.schema_fingerprint is None or self._registered.is_known(table.topic):
+        if record.schema_fingerprint is None or self._registered.is_known(table.name):
             return None
         newest = table.instances[-1]
         changes = [row.lsn for row in ddl.get(newest.object_id, ())]

@@ -116,7 +116,7 @@ class TableIntake:
         if record.state in UNREAD - WHOLE:
             return table  # its snapshot continues, so its keys stay where they are
         if record.state is not TableState.STOPPED:
-            self._topics.make_again(table.name, table.topic)
+            self._topics.make_again(table.name)
             self._state.keep(table.name, self._with_source(table, record))
             return table
         self._stopped.forgive(table.name)
@@ -148,8 +148,8 @@ class TableIntake:
         }
         self._notice_gone(found, catalog)
         self._renames.check(found, catalog.instances)
-        topics = self._topics.names(found)
-        new = {name: topic for name, topic in topics.items() if name not in self.tables}
+        names = self._topics.with_one(found)
+        new = [name for name in names if name not in self.tables]
         published = {
             name
             for name in new
@@ -157,14 +157,14 @@ class TableIntake:
             and self._state.holds_events(name, [instance.name for instance in found[name]])
         }
         self._topics.make(new, published)
-        for name, topic in topics.items():
-            table = self.tables.setdefault(name, PublishedTable(name, topic, found[name]))
+        for name in names:
+            table = self.tables.setdefault(name, PublishedTable(name, found[name]))
             table.instances = found[name]
             self._state.happened(name, TableEvent.CAPTURED)
         going_on = [t for t in self.tables.values() if self._stopped.error_of(t.name) is None]
         self._known_versions.look(going_on, self._state, catalog.ddl)
         self._present = {i.name for table in self.tables.values() for i in table.instances}
-        for name in topics:
+        for name in names:
             self._take_in_or_stop(self.tables[name], catalog)
         self._register_or_stop()
         self._forget_unread(catalog)
@@ -238,16 +238,15 @@ class TableIntake:
 
     def _register_or_stop(self) -> None:
         """Register the newest versions and create their encoders; refused tables stop."""
-        tables = {table.topic: table for table in self.tables.values() if table.versions}
         refused = self._versions.register(
             {
-                topic: [versions[-1] for versions in table.versions.values()]
-                for topic, table in tables.items()
+                name: [versions[-1] for versions in table.versions.values()]
+                for name, table in self.tables.items()
+                if table.versions
             }
         )
-        for topic, error in refused.items():
-            self._stopped.add(error.table, error.cause)
-            self._stop(tables[topic])
+        for name, error in refused.items():
+            self.stop(self.tables[name], error.cause)
 
     def check_registered(self) -> None:
         """Check the versions that are registered while the stream runs.
@@ -306,7 +305,7 @@ class TableIntake:
                 table.name, record.stopped_reason, has_name_again=has_name_again
             )
         if any(instance.key for instance in table.instances):  # without one, it is partition 0
-            self._topics.check_partitions(table.name, table.topic, record.topic_partitions)
+            self._topics.check_partitions(table.name, record.topic_partitions)
         covers = table.recognised
         if record.state in PUBLISHED:
             covers = covers_of(table, record, self._state.out)
@@ -376,7 +375,7 @@ class TableIntake:
         return replace(
             record,
             source_object_id=table.instances[-1].source_object_id,
-            topic_partitions=self._topics.partitions(table.topic),
+            topic_partitions=self._topics.partitions(table.name),
         )
 
     def _tell_instances(

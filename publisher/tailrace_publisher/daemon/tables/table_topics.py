@@ -30,54 +30,50 @@ class TableTopics:
         stopped: StoppedTables,
     ) -> None:
         self.stopped = stopped
-        self._config = config
+        self._kafka = config.kafka
         self._ensure_topics = ensure_topics
-        self._partitions: dict[str, int] = {}
+        self._topic_of = config.topics.data
+        self._partitions: dict[TableName, int] = {}
 
-    def names(self, tables: Iterable[TableName]) -> dict[TableName, str]:
-        """Return the topic of each table that can have one; count the others as missing."""
-        topics: dict[TableName, str] = {}
+    def with_one(self, tables: Iterable[TableName]) -> list[TableName]:
+        """Return the tables that can have a topic; count the others as missing."""
+        found: list[TableName] = []
         for table in tables:
             try:
-                topics[table] = self._config.topics.data(table)
+                self._topic_of(table)
             except ValueError as error:
                 self.stopped.miss(table, str(error))
             else:
                 self.stopped.found(table)
-        return topics
+                found.append(table)
+        return found
 
-    def make(self, topics: Mapping[TableName, str], published: Iterable[TableName]) -> None:
+    def make(self, tables: Iterable[TableName], published: Iterable[TableName]) -> None:
         """Create the topics that do not exist; a refused one stops only its table.
 
         Args:
-            topics: by table.
             published: tables whose events are in their topics. If such a topic is missing, the
                 deletion is reported.
         """
         holding = set(published)
-        self._make(
-            {
-                table: data_spec(table, topic, self._config.kafka, holds_events=table in holding)
-                for table, topic in topics.items()
-            }
-        )
+        self._make({table: self._spec(table, holds_events=table in holding) for table in tables})
 
-    def make_again(self, table: TableName, topic: str) -> None:
+    def make_again(self, table: TableName) -> None:
         """Create a table's topic if it was deleted; a new snapshot will fill it.
 
         Raises:
             TableFailed: Kafka refuses the topic.
         """
         try:
-            self._ensure([data_spec(table, topic, self._config.kafka)])
+            self._ensure({table: self._spec(table)})
         except DeliveryRejected as error:
             raise TableFailed(table, error) from error
 
-    def partitions(self, topic: str) -> int:
-        """Return the partition count of a topic when it was last ensured; it places the keys."""
-        return self._partitions[topic]
+    def partitions(self, table: TableName) -> int:
+        """Return the partition count of a table's topic when last ensured; it places the keys."""
+        return self._partitions[table]
 
-    def check_partitions(self, table: TableName, topic: str, before: int | None) -> None:
+    def check_partitions(self, table: TableName, before: int | None) -> None:
         """Check that keys stay in their partitions, unless an operator requested a new snapshot.
 
         The earlier partition count placed them. None, from an earlier release, counts as unchanged.
@@ -85,18 +81,23 @@ class TableTopics:
         Raises:
             TopicPartitionsChanged: the topic has another partition count.
         """
-        now = self._partitions[topic]
+        now = self._partitions[table]
         if before not in {None, now} and not self.stopped.is_asked_for(table):
-            raise TopicPartitionsChanged(table, topic, before, now)
+            raise TopicPartitionsChanged(table, self._topic_of(table), before, now)
 
-    def _ensure(self, specs: list[TopicSpec]) -> None:
-        self._partitions.update(self._ensure_topics(specs))
+    def _spec(self, table: TableName, *, holds_events: bool = False) -> TopicSpec:
+        topic = self._topic_of(table)
+        return data_spec(table, topic, self._kafka, holds_events=holds_events)
+
+    def _ensure(self, specs: Mapping[TableName, TopicSpec]) -> None:
+        found = self._ensure_topics(list(specs.values()))
+        self._partitions.update({table: found[spec.name] for table, spec in specs.items()})
 
     def _make(self, new: dict[TableName, TopicSpec]) -> None:
         if not new:
             return
         try:
-            self._ensure(list(new.values()))
+            self._ensure(new)
         except TopicCompacted as error:
             of_topic = {spec.name: table for table, spec in new.items()}
             self.stopped.add(of_topic[error.topic], error)

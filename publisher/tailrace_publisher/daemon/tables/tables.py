@@ -184,7 +184,7 @@ class PublishedTables:
         Raises:
             RegistryError, SchemaRefused, UnsupportedType: as :meth:`RegisteredVersions.encoder`.
         """
-        return self._versions.encoder(table.topic, schema)
+        return self._versions.encoder(table.name, schema)
 
     def make_ready(self, readings: Iterable[Reading]) -> None:
         """Create the encoders of what is read next.
@@ -192,7 +192,7 @@ class PublishedTables:
         Raises:
             RegistryError: the registry did not answer.
         """
-        self._versions.make_ready((r.table.topic, r.schema) for r in readings)
+        self._versions.make_ready((r.table.name, r.schema) for r in readings)
 
     def check_registered(self) -> None:
         """Check the versions that are registered while the stream runs.

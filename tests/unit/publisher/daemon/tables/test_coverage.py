@@ -46,7 +46,7 @@ def instance(name: str, low: int | None, object_id: int = 0) -> CaptureInstance:
 
 
 def table(*instances: CaptureInstance, **parts: object) -> PublishedTable:
-    found = PublishedTable(TABLE, "topic", list(instances))
+    found = PublishedTable(TABLE, list(instances))
     for name, value in parts.items():
         setattr(found, name, value)
     return found

@@ -55,7 +55,7 @@ def tables(draw: st.DrawFn) -> list[PublishedTable]:
             for i in instances[: draw(st.integers(0, len(instances)))]
         }
         covers = {i.name: at(draw(lsns)) for i in instances}
-        found.append(PublishedTable(table, name, instances, versions, covers))
+        found.append(PublishedTable(table, instances, versions, covers))
     return found
 
 
@@ -83,7 +83,7 @@ def test_the_same_readings_are_given_again_while_they_are_the_same():
     one, two = instance(table, 1, 1), instance(table, 2, 5)
     versions = {i.name: (TableSchema(table, i.name, at(1), ()),) for i in (one, two)}
     covers = {one.name: at(1), two.name: at(5)}
-    published = PublishedTable(table, "a", [one, two], versions, covers)
+    published = PublishedTable(table, [one, two], versions, covers)
     plan = ReadingPlan([published], [published])
 
     assert plan.at(at(5)) is plan.at(at(2))

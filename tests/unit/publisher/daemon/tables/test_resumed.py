@@ -54,7 +54,7 @@ def instance(name: str = "dbo_orders") -> CaptureInstance:
 
 
 def table(*names: str) -> PublishedTable:
-    return PublishedTable(TABLE, "t", [instance(name) for name in names or ("dbo_orders",)])
+    return PublishedTable(TABLE, [instance(name) for name in names or ("dbo_orders",)])
 
 
 def test_a_table_that_is_as_it_was_goes_on_as_the_registry_would_have_it():

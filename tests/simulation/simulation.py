@@ -462,6 +462,7 @@ class Simulation:
         self.send(PauseSignal(False))
         self.send(TableSignal(TableOrder.RESUME_SNAPSHOT))
         self.faults.__init__()  # type: ignore[misc]
+        self.world.advance(self.told.next_look_in_s)  # more polls than a run may have
         self._finish_dividing()
 
     def _finish_dividing(self) -> None:

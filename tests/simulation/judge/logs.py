@@ -34,6 +34,7 @@ class Told:
         restarted: the topics whose tables this life began again, until a record names them.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
+        next_look_in_s: seconds until the publisher compares partitions again, after a lock.
         is_verbose: whether to print every event.
     """
 
@@ -45,6 +46,7 @@ class Told:
     starts: list[int] = field(default_factory=list)
     restarted: set[str] = field(default_factory=set)
     metrics: Metrics = field(default_factory=Metrics)
+    next_look_in_s: float = 0.0
 
     def take(self, _logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
         """A processor of structlog: the last one."""
@@ -69,6 +71,9 @@ class Told:
         elif name in {"checkpoint_found", "checkpoint_missing"}:
             self.starts.append(ticks)
             self.restarted.clear()
+            self.next_look_in_s = 0.0
+        elif name == "partitions_not_compared":
+            self.next_look_in_s = event["again_in_s"]
         if self.is_verbose:
             facts = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
             print(f"  [{ticks}] {level} {name} {facts}")  # noqa: T201

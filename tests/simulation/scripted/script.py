@@ -110,6 +110,19 @@ class Script:
         rows = self._sim.group.database.instances[instance].rows
         return [Lsn.from_bytes(lsn) for lsn in sorted({row.start_lsn for row in rows})]
 
+    def refuse(self, *numbers: int) -> None:
+        """The next statements meet errors of the server."""
+        self._sim.source.errors.extend(numbers)
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes in which nothing happens."""
+        self._sim.world.advance(seconds)
+
+    @property
+    def seconds(self) -> float:
+        """The time that has passed."""
+        return self._sim.world.monotonic()
+
     def fail_over(self) -> Callable[[], None]:
         """Show another replica, of a line of recovery that forks here; gives the way back."""
         group, rng = self._sim.group, random.Random(1)

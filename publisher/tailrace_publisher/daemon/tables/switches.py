@@ -35,6 +35,8 @@ from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 
+_LOCKED: Final = frozenset({0, 1222})
+"""Lock timeout, or query timeout (no number): the next attempt would wait as long."""
 _PAUSE_S: Final = 300.0
 """Time between two attempts while the catalog is locked: each delays a poll by some seconds."""
 
@@ -83,6 +85,8 @@ class Switches:
             found = captured_partitions(self._connection)
             lost = self._compared(found, finish)
         except SourceBusy as error:
+            if error.number not in _LOCKED:
+                raise  # for example a deadlock: the session repeats its poll after a short pause
             # An index rebuild locks its table's catalog rows until it ends.
             self._not_before = self._clock.monotonic() + _PAUSE_S
             _log.info("partitions_not_compared", reason=str(error), again_in_s=_PAUSE_S)

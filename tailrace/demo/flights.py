@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FIRST_DAY: Final = date(2013, 1, 1)
-DAYS_MAX: Final = 365
 
 Statement = tuple[str, tuple[Any, ...]]
 

@@ -170,12 +170,6 @@ def wait_until(
         pause.wait(_POLL_S)
 
 
-def is_healthy(container: DockerContainer) -> bool:
-    """Whether the image's own health check has passed."""
-    state = container.get_wrapped_container().attrs["State"]
-    return (state.get("Health") or {}).get("Status") == "healthy"
-
-
 def failure(wrapped: Container, image: str, reason: str) -> ContainerFailed:
     """The error that names the image, the reason and the end of the container's log."""
     lines = wrapped.logs(tail=_LOG_LINES).decode(errors="replace").strip()

@@ -14,9 +14,9 @@ import yaml
 
 from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace.reading.lake import CommitRows
-from tailrace_compose.local.cluster import KafkaCluster
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_emulator.testing.process import ChildProcess, tail_of
+from tests.endurance.kafka_cluster import KafkaCluster
 from tests.endurance.source import DATABASE
 from tests.fix_spark import SPARK_JAVA
 

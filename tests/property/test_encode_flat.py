@@ -30,7 +30,15 @@ from tests.property.test_encode_blocks import (
     narrow,
     row,
 )
-from tests.property.test_encode_roundtrip import COLUMNS, IMAGES, Page, encoder_of, pages, schema_of
+from tests.property.test_encode_roundtrip import (
+    COLUMNS,
+    IMAGES,
+    Page,
+    encode_snapshot,
+    encoder_of,
+    pages,
+    schema_of,
+)
 
 FAST = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 FLAT = Treatment(form=EventForm.FLAT)
@@ -156,7 +164,7 @@ def test_snapshot_rows_are_what_fastavro_writes(rows: list[Any], last: bool) -> 
     oracle = FlatOracle(schema)
     fence = Lsn(42, 8, 3)
 
-    encoded = encoder_of(schema, FLAT).encode_snapshot(rows, fence, read_ms=1_700, last=last)
+    encoded = encode_snapshot(encoder_of(schema, FLAT), rows, fence, read_ms=1_700, last=last)
 
     def expected(image: Any) -> ExpectedEvent:
         return ExpectedEvent(

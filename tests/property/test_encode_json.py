@@ -29,7 +29,14 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
 from tests.property.oracle import KEY_ID, PREFIX, VALUE_ID, Oracle
 from tests.property.test_encode_flat import FlatOracle
-from tests.property.test_encode_roundtrip import COLUMNS, Page, encoder_of, pages, schema_of
+from tests.property.test_encode_roundtrip import (
+    COLUMNS,
+    Page,
+    encode_snapshot,
+    encoder_of,
+    pages,
+    schema_of,
+)
 from tests.property.values import ALL_TYPES, values
 
 FAST = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -145,8 +152,8 @@ def test_every_type_is_as_its_schema_says(
     schema = schema_of(columns)
     row = [data.draw(values(columns[0].type))]
     row += [data.draw(st.none() | values(column.type)) for column in columns[1:]]
-    avro = encoder_of(schema, Treatment(form=form)).encode_snapshot(
-        [row], Lsn(42, 8, 3), read_ms=1_700, last=False
+    avro = encode_snapshot(
+        encoder_of(schema, Treatment(form=form)), [row], Lsn(42, 8, 3), read_ms=1_700, last=False
     )
 
     (value,) = serializer_of(schema, form, Serialization.JSON, decimals).values(avro.values)
@@ -175,7 +182,7 @@ def _of(event: dict[str, Any], form: EventForm) -> dict[str, Any]:
 def test_a_real_has_few_digits() -> None:
     schema = schema_of((SchemaColumn(1, "r", next(t for t in ALL_TYPES if str(t) == "real")),))
     rows = [[0.1], [16777216.0], [3.4028234663852886e38], [1.401298464324817e-45], [None]]
-    avro = encoder_of(schema).encode_snapshot(rows, Lsn(1, 1, 1), read_ms=1, last=False)
+    avro = encode_snapshot(encoder_of(schema), rows, Lsn(1, 1, 1), read_ms=1, last=False)
 
     plain = serializer_of(schema, EventForm.DEBEZIUM, Serialization.JSON, JsonDecimals.BASE64)
 
@@ -222,7 +229,7 @@ def test_cloud_events_have_the_images_and_attributes_of_the_envelope(
 def test_rows_of_a_snapshot_have_ids_of_their_own() -> None:
     schema, form = schema_of(COLUMNS[:1]), EventForm.CLOUDEVENTS
     rows = [[number] for number in range(20)]
-    avro = encoder_of(schema).encode_snapshot(rows, Lsn(1, 1, 1), read_ms=1, last=True)
+    avro = encode_snapshot(encoder_of(schema), rows, Lsn(1, 1, 1), read_ms=1, last=True)
 
     written = serializer_of(schema, form, Serialization.JSON, JsonDecimals.TEXT)
 
@@ -235,7 +242,7 @@ def test_what_is_put_aside_is_not_written() -> None:
     schema = schema_of(COLUMNS[:1])
     plain = serializer_of(schema, EventForm.DEBEZIUM, Serialization.JSON, JsonDecimals.TEXT)
     encoder = encoder_of(schema, Treatment(serializer=plain))
-    part = encoder.encode_snapshot([[1], [2], [3]], Lsn(1, 1, 1), read_ms=1, last=True)
+    part = encode_snapshot(encoder, [[1], [2], [3]], Lsn(1, 1, 1), read_ms=1, last=True)
     position = ChangePosition.of_snapshot(Lsn(1, 1, 1))
     letter = DeadLetter("db.dbo.t", "t.db.dbo.t", position, "RecordTooLarge", "of its size")
 

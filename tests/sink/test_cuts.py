@@ -17,7 +17,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.reading.cut import CutUnknown
-from tailrace_sink.reading.reader import read_cut
+from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CDC_COLUMNS
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
@@ -100,15 +100,16 @@ def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
     assert min(sizes) <= 15 < max(sizes), sizes
     assert lake.cut() == source.cut()
     for commit in commits:
-        cut = read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn=commit["through_lsn"])
+        cut = read(lake.spark, f"{lake.path}/lake").as_of(lsn=commit["through_lsn"])
         assert cut.closed_lsn == commit["through_lsn"]
         versions = {table.table: cut.versions[f"shop/dbo/{table.table}"] for table in cut.tables}
         assert lake.cut(**versions) == source.cuts[cut.closed_lsn]
-    assert read_cut(lake.spark, f"{lake.path}/lake").read(planes.name).count() == len(planes.rows)
+    newest = read(lake.spark, f"{lake.path}/lake").as_of()
+    assert newest.read(planes.name).count() == len(planes.rows)
     with pytest.raises(CutUnknown, match="no cut at or before LSN"):
-        read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn="00000000:00000000:0001")
+        read(lake.spark, f"{lake.path}/lake").as_of(lsn="00000000:00000000:0001")
     with pytest.raises(CutUnknown, match=r"shop.dbo.none is not in the cut"):
-        read_cut(lake.spark, f"{lake.path}/lake").read(TableName("shop", "dbo", "none"))
+        newest.read(TableName("shop", "dbo", "none"))
 
 
 def test_a_transaction_over_several_kafka_transactions_is_never_half_visible(
@@ -178,7 +179,7 @@ def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(
     flights.rows.clear()
     source.publish(source.commit(), snapshotting=[planes, flights])
     assert lake.catch_up(delete_mode=delete_mode) == 1
-    cut = read_cut(lake.spark, f"{lake.path}/lake")
+    cut = read(lake.spark, f"{lake.path}/lake").as_of()
     assert cut.tables == [], "what nobody follows is not part of the cut"
     with pytest.raises(CutUnknown, match="stopped it"):
         cut.read(planes.name)
@@ -234,14 +235,14 @@ def test_a_cut_stays_what_it_is_while_the_lake_goes_on(source: Source, lake: Lak
     source.commit(lambda t: t.insert(planes, tail="N1", seats=1), lambda t: t.insert(flights, id=1))
     source.publish()
     lake.catch_up()
-    cut = read_cut(lake.spark, f"{lake.path}/lake")
+    cut = read(lake.spark, f"{lake.path}/lake").as_of()
     joined = cut.read(planes.name).crossJoin(cut.read(flights.name).select("id"))
     source.commit(lambda t: t.insert(planes, tail="N2", seats=2), lambda t: t.insert(flights, id=2))
     source.publish()
     lake.catch_up()
 
     assert [(row["tail"], row["id"]) for row in joined.collect()] == [("N1", 1)]
-    newest = read_cut(lake.spark, f"{lake.path}/lake")
+    newest = read(lake.spark, f"{lake.path}/lake").as_of()
     assert newest.read(planes.name).count() == newest.read(flights.name).count() == 2
 
 
@@ -252,7 +253,7 @@ def test_a_cut_of_a_table_that_was_quiet_for_long_is_readable(source: Source, la
     source.commit(lambda t: t.insert(planes, tail="N1", seats=1))
     source.publish()
     lake.catch_up()
-    quiet = read_cut(lake.spark, f"{lake.path}/lake")
+    quiet = read(lake.spark, f"{lake.path}/lake").as_of()
     (version,) = quiet.versions.values()
     long_ago = time.time() - timedelta(days=40).total_seconds()
     for file in Path(lake.location("planes"), "_delta_log").glob("*.json"):
@@ -294,4 +295,4 @@ def test_a_changed_retention_reaches_the_tables_that_are_there(source: Source, l
     before = lake.version("planes")
     open_lake(commit_retention_days=60, **options)
     assert lake.version("planes") == before, "written once"
-    assert read_cut(lake.spark, f"{lake.path}/lake").read(planes.name).count() == 1
+    assert read(lake.spark, f"{lake.path}/lake").as_of().read(planes.name).count() == 1

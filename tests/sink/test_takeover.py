@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_compose.local.registry import SchemaRegistry
-from tailrace_sink.reading.reader import read_cut
+from tailrace_sink.reading.reader import read
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 from tests.sink.old_lake import OPTIONS, PREFIX, publish_first_half
@@ -46,18 +46,18 @@ def test_a_lake_without_a_log_is_taken_over(
     assert lake.catch_up(**OPTIONS) == 2, "the batch that broke off, then what came"
 
     for commit in lake.commits()[1:]:  # in the first the columns have their older names
-        cut = read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn=commit["through_lsn"])
+        cut = read(lake.spark, f"{lake.path}/lake").as_of(lsn=commit["through_lsn"])
         for table in cut.tables:
             if table.table != "lines":
                 known = source.tables[table.table]
                 rows = lake.rows(table.table, cut.versions[f"shop/dbo/{table.table}"])
                 found = {known.key_of(row): row for row in rows}
                 assert found == source.cuts[commit["through_lsn"]][table.table]
-    first = read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn=lake.commits()[0]["through_lsn"])
+    first = read(lake.spark, f"{lake.path}/lake").as_of(lsn=lake.commits()[0]["through_lsn"])
     assert {row["name"] for row in first.read(keyed.name).collect()} == {
         f"row {n}" for n in range(6)
     }
-    assert {table.table for table in read_cut(lake.spark, f"{lake.path}/lake").tables} == {
+    assert {table.table for table in read(lake.spark, f"{lake.path}/lake").as_of().tables} == {
         "keyed",
         "late",
         "lines",

@@ -67,13 +67,20 @@ class LakeReader:
         if when != "latest" or (lsn is not None and time is not None):
             raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
         point = Point(lsn, None if time is None else milliseconds(time))
-        row = _commit_row(self._spark, self._lake, point, may_be_empty=True)
+        row = _commit_row(self._spark, self._lake, point)
         state = SinkState() if row is None else state_of(row)
         tail = self._tails.tail(state, point)
-        if row is None and tail is None:
-            raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
         if tail is None:
-            return _cut_of(self._spark, self._lake, row)
+            if row is None:
+                raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
+            return Cut(
+                spark=self._spark,
+                lake=self._lake,
+                batch=row["batch"],
+                closed_lsn=row["through_lsn"],
+                closed_commit_time=row["through_commit_time"],
+                versions=dict(row["tables"]),
+            )
         following = tail.plan.following
         versions = dict(state.versions)
         for topic in {*following.held, *following.stopped, *tail.stopped}:
@@ -105,25 +112,8 @@ def read(spark: SparkSession, lake: str) -> LakeReader:
     return LakeReader(spark, lake)
 
 
-def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) -> Cut:
-    """Return the cut of a commit row, without the log's tail.
-
-    Args:
-        spark: a session with Delta.
-        lake: the lake's address, as in the sink's configuration.
-        up_to_lsn: the cut is the newest at or before this LSN; None: the newest.
-
-    Raises:
-        CutUnknown: there is none.
-    """
-    lake = lake.rstrip("/")
-    return _cut_of(spark, lake, _commit_row(spark, lake, Point(up_to_lsn)))
-
-
-def _commit_row(
-    spark: SparkSession, lake: str, point: Point, *, may_be_empty: bool = False
-) -> Row | None:
-    """Read the newest row at or before a point; None if the table may be, and is, empty."""
+def _commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
+    """Read the newest row at or before a point; None if the table is empty."""
     path = f"{lake}/_tailrace/commits"
     if table_version(spark, path) < 0:
         raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")
@@ -134,7 +124,7 @@ def _commit_row(
     if point.commit_ms is not None:
         chosen = chosen.where(f"through_commit_time <= timestamp_millis({point.commit_ms})")
     row = chosen.orderBy(commits["batch"].desc()).first()
-    if row is None and not (may_be_empty and commits.isEmpty()):
+    if row is None and not commits.isEmpty():
         raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
     return row
 
@@ -145,16 +135,3 @@ def _told(point: Point) -> str:
     if point.commit_ms is not None:
         return f" at or before {datetime.fromtimestamp(point.commit_ms / 1000, UTC)}"
     return ""
-
-
-def _cut_of(spark: SparkSession, lake: str, row: Row | None) -> Cut:
-    if row is None:
-        raise CutUnknown(f"lake {lake} has no cut")
-    return Cut(
-        spark=spark,
-        lake=lake,
-        batch=row["batch"],
-        closed_lsn=row["through_lsn"],
-        closed_commit_time=row["through_commit_time"],
-        versions=dict(row["tables"]),
-    )

@@ -149,23 +149,6 @@ class EnvelopeEncoder:
             self.treatment.serializer,
         )
 
-    def encode_snapshot(
-        self, rows: Sequence[Sequence[Any]], fence: Lsn, read_ms: int, last: bool
-    ) -> EncodedRows:
-        """Encode rows of the initial snapshot, all at the position of their fence.
-
-        Args:
-            rows: values in the schema's order.
-            fence: LSN at which the rows are known to be current.
-            read_ms: when they were read, milliseconds UTC.
-            last: whether these end the table; its last event then says ``snapshot: last``.
-
-        Raises:
-            EncodeError: a value does not fit its Avro type.
-        """
-        images, keys = self.encode_images(rows, fence)
-        return self.snapshot_events(images, keys, fence, read_ms, last)
-
     def encode_images(
         self, rows: Sequence[Sequence[Any]], read_at: Lsn
     ) -> tuple[list[bytes], list[bytes | None]]:
@@ -197,9 +180,9 @@ class EnvelopeEncoder:
         Args:
             images: from :meth:`encode_images`.
             keys: the same.
-            fence: see :meth:`encode_snapshot`, also for what follows.
-            read_ms: when they were read.
-            last: whether these end the table.
+            fence: LSN at which the rows are known to be current.
+            read_ms: when they were read, milliseconds UTC.
+            last: whether these end the table; its last event then says ``snapshot: last``.
         """
         if not images:
             return EncodedRows(self.topic, self.schema_id)

@@ -18,7 +18,6 @@ from typing import Any, Final
 SUCCESS: Final = 0
 SUCCESS_WITH_INFO: Final = 1
 NO_DATA: Final = 100
-NULL_DATA: Final = -1
 
 ENVIRONMENT: Final = 1
 CONNECTION: Final = 2
@@ -61,7 +60,6 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "SQLCancel": (_HANDLE,),
 }
 _MESSAGE_UNITS: Final = 4096
-_NTS: Final = -3
 
 
 class OdbcError(Exception):

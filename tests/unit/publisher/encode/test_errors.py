@@ -95,7 +95,7 @@ def test_a_long_value_is_not_printed_whole() -> None:
 def test_snapshot_errors_name_the_fence() -> None:
     column = SchemaColumn(1, "v", ColumnType("int"))
     with pytest.raises(EncodeError, match="column v, position 00000009:00000009:0009/0/"):
-        encoder(column).encode_snapshot([("x",)], Lsn(9, 9, 9), 1, last=False)
+        encoder(column).encode_images([("x",)], Lsn(9, 9, 9))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,8 @@ def test_key_and_key_schema_go_together() -> None:
 def test_an_empty_page_gives_no_events() -> None:
     one = encoder(SchemaColumn(1, "v", ColumnType("int")))
     assert len(one.encode([], {})) == 0
-    assert len(one.encode_snapshot([], Lsn(1, 1, 1), 1, last=True)) == 0
+    assert one.encode_images([], Lsn(1, 1, 1)) == ([], [])
+    assert len(one.snapshot_events([], [], Lsn(1, 1, 1), 1, last=True)) == 0
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
@@ -193,16 +194,9 @@ def test_half_pairs_become_what_the_option_says(policy: Surrogates, expected: li
 
     with structlog.testing.capture_logs() as logs:
         found = [broken.encode(rows(BROKEN), COMMIT_MS).values for _ in range(2)]
-        snapshot = broken.twin().encode_snapshot(
-            [(1, text) for text in BROKEN], Lsn(1, 2, 3), 5, last=True
-        )
+        snapshot = broken.twin().encode_images([(1, text) for text in BROKEN], Lsn(1, 2, 3))
     assert found == [strict.encode(rows(expected), COMMIT_MS).values] * 2
-    assert (
-        snapshot.values
-        == strict.encode_snapshot(
-            [(1, text) for text in expected], Lsn(1, 2, 3), 5, last=True
-        ).values
-    )
+    assert snapshot == strict.encode_images([(1, text) for text in expected], Lsn(1, 2, 3))
     assert [(log["event"], log["column"]) for log in logs] == [("half_surrogate_pairs", "text")]
     assert broken.twin().encode(rows(BROKEN), COMMIT_MS).values == found[0]
     with pytest.raises(EncodeError, match="column text"):

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from tailrace_publisher.options.source import SourceConfig
+from tailrace_service.closing import Closing
 from tailrace_service.registry.client import RegisteredSchema
 from tailrace_service.registry.options import RegistryConfig
 
 
-class Connection(Protocol):
+class Connection(Closing, Protocol):
     """A connection to SQL Server, for one thread at a time."""
 
     @property
@@ -71,20 +71,8 @@ class Connection(Protocol):
     def cancel(self) -> None:
         """End the statement that runs now, if one does; for another thread."""
 
-    def close(self) -> None:
-        """Close; a connection that is broken already is closed too."""
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-
-class Registry(Protocol):
+class Registry(Closing, Protocol):
     """A schema registry, as :class:`tailrace_service.registry.client.SchemaRegistry` is one."""
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
@@ -101,15 +89,6 @@ class Registry(Protocol):
 
     def subjects(self) -> list[str]:
         """All subjects."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
 
 
 class KafkaProducer(Protocol):

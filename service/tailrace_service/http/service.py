@@ -15,12 +15,12 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qs, urlsplit
 
 import structlog
 
+from tailrace_service.closing import Closing
 from tailrace_service.http.access import Address, check_caller, check_own_origin
 from tailrace_service.http.connection_limits import WRITE_S, Guest, Places, TimedSocket
 from tailrace_service.http.messages import Refused, Request, Response, Routes
@@ -33,7 +33,7 @@ _PROBES: Final = ("/health", "/ready")
 _log = structlog.get_logger(__name__)
 
 
-class HttpService:
+class HttpService(Closing):
     """Answers until closed.
 
     Raises:
@@ -53,17 +53,6 @@ class HttpService:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Server(ThreadingHTTPServer):

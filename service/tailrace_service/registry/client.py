@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import ssl
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
 from tailrace_schemas.events.serializations import is_json_schema
+from tailrace_service.closing import Closing
 from tailrace_service.tls_problems import certificate_problem
 
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -84,7 +84,7 @@ class RegisteredSchema:
     schema: dict[str, Any]
 
 
-class SchemaRegistry:
+class SchemaRegistry(Closing):
     """A client of one registry; safe to use from several threads.
 
     Every method raises :class:`RegistryUnavailable` if no answer comes, and
@@ -116,17 +116,6 @@ class SchemaRegistry:
         )
         self._ids: dict[tuple[str, str], int] = {}
         self._schemas: dict[int, dict[str, Any]] = {}
-
-    def __enter__(self) -> SchemaRegistry:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -15,6 +15,7 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from tailrace_service.backoff import Backoff
 from tailrace_sink.spark.jvm_errors import cause_classes
 
 ATTEMPTS_MAX: Final = 20
@@ -49,18 +50,16 @@ def retried(step: str, write: Callable[[], _Result]) -> _Result:
     Raises:
         PySparkException, Py4JError: another error, or too many conflicts in a row.
     """
-    pause_s = _PAUSE_FIRST_S
-    attempt = 1
+    backoff = Backoff(_PAUSE_MAX_S, first_s=_PAUSE_FIRST_S)
     while True:
         try:
             return write()
         except (PySparkException, Py4JError) as error:
-            if attempt >= ATTEMPTS_MAX or not is_conflict(error):
+            pause_s = backoff.next_s()
+            if backoff.attempts >= ATTEMPTS_MAX or not is_conflict(error):
                 raise
-            _log.info("write_conflict", step=step, attempt=attempt)
+            _log.info("write_conflict", step=step, attempt=backoff.attempts)
         threading.Event().wait(pause_s)
-        pause_s = min(pause_s * 2, _PAUSE_MAX_S)
-        attempt += 1
 
 
 def is_refused(error: PySparkException | Py4JError) -> bool:

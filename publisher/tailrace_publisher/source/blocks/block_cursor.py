@@ -9,8 +9,7 @@ import ctypes
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from tailrace_publisher.source.connection.odbc import (
     OdbcError,
     wide,
 )
+from tailrace_service.closing import Closing
 
 _C_BINARY: Final = -2
 _C_NUMERIC: Final = 2
@@ -79,7 +79,7 @@ class RowRefused(OdbcError):
     """The driver could not write a row into its cells."""
 
 
-class BlockConnection:
+class BlockConnection(Closing):
     """A connection of its own beside that of pyodbc.
 
     Args:
@@ -131,17 +131,6 @@ class BlockConnection:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def cancel(self) -> None:
         """End the statement that runs now, if one does; for another thread."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import structlog
 
@@ -44,6 +43,7 @@ from tailrace_publisher.source.pages.page_readers import (
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
+from tailrace_service.closing import Closing
 
 _NAME_BYTES: Final = 512
 
@@ -191,7 +191,7 @@ class _Measured:
         return self.is_cut
 
 
-class BlockPaths:
+class BlockPaths(Closing):
     """A connection for blocks, and which versions can be read through it.
 
     Args:
@@ -212,17 +212,6 @@ class BlockPaths:
         self.encoding = EncodingThread()
         self.faults = BlockFaults()
         self._encoders: dict[str, tuple[TableSchema, BlockEncoder | None]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def connection(self) -> BlockConnection:

@@ -11,8 +11,7 @@ import re
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import structlog
 
@@ -20,6 +19,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
 from tailrace_publisher.source.connection.server_errors import source_error
+from tailrace_service.closing import Closing
 
 _DATETIMEOFFSET: Final = -155
 """SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""
@@ -80,7 +80,7 @@ def _login(config: SourceConfig) -> dict[str, str]:
     return found
 
 
-class OdbcConnection:
+class OdbcConnection(Closing):
     """A connection for one thread at a time.
 
     Attributes:
@@ -112,17 +112,6 @@ class OdbcConnection:
         self._odbc.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
         self._odbc.add_output_converter(_DATETIMEOFFSET, datetimeoffset_text)
         self._odbc.add_output_converter(_CLR_TYPE, bytes)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close; a connection that is broken already is closed too."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.ports import Connection
+from tailrace_service.closing import Closing
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ def tried(statement: Callable[[], _Made]) -> _Made:
     return statement()
 
 
-class TryingConnection:
+class TryingConnection(Closing):
     """A connection whose statements are :func:`tried`.
 
     Args:
@@ -51,17 +51,6 @@ class TryingConnection:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def queries(self) -> int:

@@ -1,4 +1,4 @@
-"""Reading back what was committed: the state a publisher goes on from."""
+"""Reading back what was committed: the state from which a publisher resumes."""
 
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.checkpoint.watermarks import high_watermarks

@@ -1,4 +1,4 @@
-"""Reads Kafka Connect's offsets topic: compacted, in any number of partitions."""
+"""Reads Kafka Connect's offsets topic: compacted, with any number of partitions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def read_connect_topic(kafka: KafkaAccess, topic: str) -> dict[bytes, bytes | No
     """Read the newest committed value of each key.
 
     Raises:
-        ConfigError: there is no such topic.
-        CheckpointUnavailable: it could not be read.
+        ConfigError: the topic does not exist.
+        CheckpointUnavailable: the topic could not be read.
     """
     partitions = existing_topics(kafka).get(topic)
     if partitions is None:
         raise ConfigError(
             [
                 f"publisher.start.debezium_topic = {topic!r}: there is no such topic on these"
-                " brokers; give the worker's offset.storage.topic"
+                " brokers. Fix: name the worker's offset.storage.topic"
             ]
         )
     newest: dict[bytes, bytes | None] = {}

@@ -1,9 +1,10 @@
-"""The offsets of Debezium's SQL Server connector, as Kafka Connect keeps them.
+"""The offsets of Debezium's SQL Server connector, as Kafka Connect stores them.
 
-Connect keeps one entry per source partition: the key is the JSON array of the connector's name and
-its partition (``server``, the topic.prefix, and ``database``), the value the JSON object of its
-offset. That has ``commit_lsn``, ``change_lsn`` (a seqval) and ``event_serial_no``, and neither
-command id nor operation: it does not say which rows of the last transaction are out.
+Connect stores one entry per source partition. The key is the JSON array of the connector's name and
+its partition (``server``, the topic.prefix, and ``database``). The value is the JSON object of its
+offset. The offset has ``commit_lsn``, ``change_lsn`` (a seqval) and ``event_serial_no``, and
+neither command id nor operation. So it does not show which rows of the last transaction are
+published.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ class ConnectorOffset:
     """The offset of one connector in one database.
 
     Attributes:
-        connector: name of the connector.
-        server: its topic.prefix.
+        server: the topic.prefix of the connector.
         database: the source database; None in offsets of connectors before 2.0.
-        offset: the fields.
     """
 
     connector: str
@@ -33,26 +32,26 @@ class ConnectorOffset:
     offset: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """As it is told: whose offset it is."""
+        """Name the connector as messages do."""
         return f"connector {self.connector} (topic.prefix {self.server}, database {self.database})"
 
     @property
     def incremental(self) -> str | None:
-        """The tables whose incremental snapshot was not over; None when there are none."""
+        """The tables whose incremental snapshot was not finished; None if there are none."""
         tables = self.offset.get("incremental_snapshot_collections")
         return str(tables) if tables else None
 
     def commit_lsn(self) -> Lsn:
-        """The commit LSN to begin with: its transaction may be out in part.
+        """Return the commit LSN to start with; its transaction may be published in part.
 
         Raises:
-            ValueError: its initial snapshot was not over, or it has no LSN.
+            ValueError: the initial snapshot was not finished, or the offset has no LSN.
         """
         is_over = str(self.offset.get("snapshot_completed", "")).casefold() == "true"
         if str(self.offset.get("snapshot") or "false").casefold() != "false" and not is_over:
             raise ValueError(
-                f"the snapshot of {self} was not over: its rows are to be read anew, so leave"
-                " publisher.start out"
+                f"the snapshot of {self} was not finished, so its rows must be read again. Fix:"
+                " remove publisher.start"
             )
         text = self.offset.get("commit_lsn")
         if not text or text == "NULL":
@@ -61,10 +60,10 @@ class ConnectorOffset:
 
 
 def connector_offsets(entries: Mapping[bytes, bytes | None]) -> list[ConnectorOffset]:
-    """The offsets of SQL Server connectors among the entries of a store; others are left out.
+    """Return the offsets of SQL Server connectors among a store's entries; skip the others.
 
     Args:
-        entries: newest value of each key; None where it was taken away.
+        entries: newest value of each key; None if it was deleted.
     """
     found = []
     for key, value in entries.items():
@@ -84,15 +83,15 @@ def connector_offsets(entries: Mapping[bytes, bytes | None]) -> list[ConnectorOf
 def chosen_offset(
     offsets: Iterable[ConnectorOffset], database: str, name: str | None
 ) -> ConnectorOffset:
-    """The one offset of a database.
+    """Return the only offset of a database.
 
     Args:
-        offsets: those that a store holds.
+        offsets: all offsets of a store.
         database: the source database, in any case.
-        name: name or topic.prefix of the connector; None: any.
+        name: name or topic.prefix of the connector; None for any.
 
     Raises:
-        ValueError: there is none, or there are several; names what there is.
+        ValueError: there is none, or there are several; lists those that exist.
     """
     known = list(offsets)
     of_database = [
@@ -106,6 +105,6 @@ def chosen_offset(
         there = "; ".join(map(str, known)) or "no offset of a SQL Server connector"
         raise ValueError(f"it holds no offset{of_name} for database {database}, but {there}")
     raise ValueError(
-        f"it holds {len(found)} offsets{of_name} for database {database}: name one with"
+        f"it holds {len(found)} offsets{of_name} for database {database}. Fix: name one with"
         f" start.debezium_name: {'; '.join(map(str, found))}"
     )

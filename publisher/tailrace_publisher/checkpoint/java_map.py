@@ -1,7 +1,7 @@
 """Reads the file of Kafka Connect's FileOffsetBackingStore: a ``HashMap<byte[], byte[]>``.
 
-Of Java's object serialisation it knows that one shape and nothing else, so a file cannot make it
-build anything: https://docs.oracle.com/en/java/javase/21/docs/specs/serialization/protocol.html
+Of Java's object serialisation it knows only this shape, so a file cannot cause it to build anything
+else. https://docs.oracle.com/en/java/javase/21/docs/specs/serialization/protocol.html
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class NotAnOffsetsFile(ValueError):
 
 
 def read_map(data: bytes) -> dict[bytes, bytes | None]:
-    """The entries of the map; keys that are null are left out.
+    """Return the entries of the map; null keys are left out.
 
     Raises:
-        NotAnOffsetsFile: it is something else, or it is cut off.
+        NotAnOffsetsFile: it is something else, or it is truncated.
     """
     try:
         return _Reader(data).read_map()
@@ -37,7 +37,7 @@ class _Reader:
         self._data = data
         self._at = 0
         self._handles: list[bytes] = []
-        """What later parts may refer to, in the order of the stream: names of classes, arrays."""
+        """Class names and arrays that later parts may refer to, in the order of the stream."""
 
     def read_map(self) -> dict[bytes, bytes | None]:
         self._expect(self._data.startswith(_MAGIC), "it is no Java serialisation stream")
@@ -70,7 +70,7 @@ class _Reader:
         return content
 
     def _class(self) -> bytes:
-        """The name of the class that is described, or referred to, here."""
+        """Return the name of the class that is described, or referred to, here."""
         tag = self._byte()
         if tag == _REFERENCE:
             return self._referred()

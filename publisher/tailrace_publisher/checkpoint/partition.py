@@ -1,7 +1,7 @@
-"""Reads one partition of a topic to its true end, and knows when to give up.
+"""Reads one partition of a topic to its true end, and gives up if nothing more arrives.
 
-A topic may be of any length, so reading it may take any time: nothing here has a deadline for the
-whole. Reading gives up when the brokers have sent no record for a while.
+A topic may have any length, so reading it may take any time and has no deadline as a whole. Reading
+gives up if the brokers have sent no record for a while.
 """
 
 from __future__ import annotations
@@ -39,11 +39,10 @@ def newest_by_key(
     Nothing is decoded here: of millions of records only the newest of each key count.
 
     Args:
-        kafka: the brokers.
-        topic: an existing topic.
-        patience_s: seconds without a further record after which to give up.
-        partition: number of the partition.
-        isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
+        topic: the topic, which must exist.
+        patience_s: seconds without a further record until it gives up.
+        isolation: ``read_uncommitted`` waits for nobody, and also returns what may still be
+            aborted.
 
     Raises:
         CheckpointUnavailable: the end was not reached: no broker, no topic, or another producer's
@@ -57,13 +56,11 @@ def newest_by_key(
 
 
 def end_of(kafka: KafkaAccess, topic: str, patience_s: float, partition: int = 0) -> int:
-    """Ask for the end of a topic's partition, open transactions included.
+    """Query the end of a topic's partition, including open transactions.
 
     Args:
-        kafka: the brokers.
-        topic: an existing topic.
-        patience_s: seconds for which to try again what passes without help.
-        partition: number of the partition.
+        topic: the topic, which must exist.
+        patience_s: seconds for which to retry errors that pass without help.
 
     Raises:
         CheckpointUnavailable: the brokers did not answer in time.
@@ -77,7 +74,7 @@ def end_of(kafka: KafkaAccess, topic: str, patience_s: float, partition: int = 0
 
 
 class PartitionReader:
-    """Reads ranges of one partition of a topic; made by :func:`partition_reader`."""
+    """Reads ranges of one partition of a topic; see :func:`partition_reader`."""
 
     def __init__(
         self, consumer: KafkaConsumer, kafka: KafkaAccess, topic: str, partition: int = 0
@@ -88,7 +85,7 @@ class PartitionReader:
         self._partition = partition
 
     def begin(self, patience_s: float) -> int:
-        """Ask for the first offset that the partition still holds.
+        """Query the first offset that the partition still holds.
 
         Raises:
             CheckpointUnavailable: the brokers did not answer in time.
@@ -106,7 +103,7 @@ class PartitionReader:
         """Read every message that the partition holds now.
 
         Raises:
-            CheckpointUnavailable: as :meth:`read`, or the brokers did not say where it ends.
+            CheckpointUnavailable: as :meth:`read`, or the brokers did not report the end.
         """
         end = end_of(self._kafka, self._topic, patience_s, self._partition)
         return self.read(OFFSET_BEGINNING, end, patience_s)
@@ -115,9 +112,9 @@ class PartitionReader:
         """Read the messages from one offset to before another.
 
         Args:
-            begin: first offset, or librdkafka's OFFSET_BEGINNING.
-            end: offset to read up to; as :func:`end_of`, or less.
-            patience_s: seconds without a further record after which to give up.
+            begin: an offset, or librdkafka's OFFSET_BEGINNING.
+            end: at most that of :func:`end_of`.
+            patience_s: seconds without a further record until it gives up.
 
         Raises:
             CheckpointUnavailable: the end was not reached: no broker, no topic, or another
@@ -139,17 +136,17 @@ class PartitionReader:
                 elif clock.monotonic() - since > patience_s:
                     raise CheckpointUnavailable(
                         f"topic {self._topic} ends at offset {end} but could be read only to"
-                        f" {reached}, and nothing more came for {patience_s:g} s: another producer"
+                        f" {reached}, and no record arrived for {patience_s:g} s: another producer"
                         " has a transaction open on it, or the brokers are slow"
                     )
         except KafkaException as error:
             raise CheckpointUnavailable(f"reading topic {self._topic}: {error}") from error
 
     def _find_leader(self, patience_s: float) -> None:
-        """Have the client know who has the partition, before it is assigned.
+        """Let the client find the partition's leader before the partition is assigned.
 
-        Where it does not, it begins to read half a second later: librdkafka looks for it then, and
-        looks again when its timer of 500 ms is over. What it says is of no matter here.
+        Without this, reading starts half a second later. librdkafka then looks for the leader
+        first, and looks again when its timer of 500 ms expires. The answer itself is not used.
         """
         with suppress(KafkaException):
             where = TopicPartition(self._topic, self._partition)
@@ -160,13 +157,11 @@ class PartitionReader:
 def partition_reader(
     kafka: KafkaAccess, topic: str, isolation: str = "read_committed", partition: int = 0
 ) -> Iterator[PartitionReader]:
-    """A connection for reading one partition of a topic.
+    """Open a connection for reading one partition of a topic.
 
     Args:
-        kafka: the brokers.
-        topic: its name.
-        isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
-        partition: which.
+        isolation: ``read_uncommitted`` waits for nobody, and also returns what may still be
+            aborted.
     """
     consumer = kafka.clients.consumer(
         {
@@ -186,12 +181,12 @@ def partition_reader(
 
 
 def _reached(message: Any) -> int:
-    """The offset up to which the partition was read with a message."""
+    """Return the offset up to which the partition was read with a message."""
     error = message.error()
     if error is None:
         return int(message.offset()) + 1
     if error.code() == _END:
-        return int(message.offset())  # behind the markers at the end, which are no messages
+        return int(message.offset())  # after the markers at the end, which are no messages
     if error.retriable() or error.code() in _LOST:
         return 0
     raise KafkaException(error)

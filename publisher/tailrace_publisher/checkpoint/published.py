@@ -1,9 +1,9 @@
-"""What the progress topic says was published, and whether an operator accepted a lost checkpoint.
+"""What the progress topic proves was published, and whether an operator accepted a lost checkpoint.
 
 A checkpoint and its progress record are written in one Kafka transaction. So progress records of a
-database without a checkpoint mean that the checkpoint was lost. An operator accepts that by a
-signal which names the newest progress record: once the publisher has gone on there is a newer one,
-and the signal counts no more, whatever else is lost later.
+database without a checkpoint prove that the checkpoint was lost. An operator accepts that by a
+signal that names the newest progress record. Once the publisher has continued, there is a newer
+record. The signal then no longer counts, whatever is lost later.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ class Published:
     """The newest progress record of a database.
 
     Attributes:
-        offset: where it is in the progress topic.
-        closed_lsn: everything up to it is out.
-        closed_commit_ms: its commit time, milliseconds UTC.
-        snapshotting: topics of tables that are not part of the cut.
+        offset: its offset in the progress topic.
+        closed_lsn: everything up to it is published.
+        closed_commit_ms: source commit time, milliseconds UTC.
     """
 
     offset: int
@@ -44,23 +43,23 @@ class Published:
     snapshotting: tuple[str, ...] = ()
 
     def accepted(self, server: str, database: str) -> AcceptedLoss:
-        """The signal that accepts the loss of the checkpoint that came with this record."""
+        """Return the signal that accepts the loss of the checkpoint committed with this record."""
         return AcceptedLoss(server, database, self.offset, str(self.closed_lsn))
 
 
 def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> Published | None:
-    """The newest progress record of a database; None when it was never published.
+    """Return the newest progress record of a database; None if it was never published.
 
-    The topic must exist. It is read backwards, so that a long one costs nothing where there is one.
+    The topic must exist. It is read backwards, so that its length does not matter if it has such a
+    record.
 
     Args:
-        topics: of the database.
-        patience_s: seconds without a further record after which to give up.
+        patience_s: seconds without a further record until it gives up.
 
     Raises:
-        CheckpointUnavailable: it could not be read in time.
+        CheckpointUnavailable: the topic could not be read in time.
         CheckpointError: a record is not one of ours.
-        RegistryError: a record's schema cannot be had.
+        RegistryError: a record's schema is not available.
     """
     kafka, topic = topics.kafka, topics.names.progress
     decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
@@ -91,12 +90,11 @@ def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> 
 
 
 def accepting_offset(kafka: KafkaAccess, topic: str, wanted: AcceptedLoss) -> int | None:
-    """Find the offset of the signal that accepts a lost checkpoint; None when there is none.
+    """Find the offset of the signal that accepts a lost checkpoint; None if there is none.
 
     Args:
-        kafka: the brokers.
-        topic: the signals topic; it must exist.
-        wanted: what is to be accepted.
+        topic: the signals topic, which must exist.
+        wanted: the signal to find.
 
     Raises:
         CheckpointUnavailable: the topic could not be read.
@@ -107,7 +105,7 @@ def accepting_offset(kafka: KafkaAccess, topic: str, wanted: AcceptedLoss) -> in
             try:
                 signal = read_signal(message.value())
             except ValueError:
-                continue  # told by whoever takes the signals
+                continue  # the reader of signals logs it
             if signal == wanted:
                 found = int(message.offset())
     return found

@@ -1,9 +1,9 @@
 """Reads the checkpoint topic to its end.
 
-Call it after ``KafkaDelivery.start``: that has aborted a transaction which a publisher before left
-open. Until then, and whenever another producer has a transaction open on the topic, read_committed
-hides newer records without a word: the end that such a reader sees is the last stable offset. So
-the true end (high watermark) is asked for first, and reading goes on until it is reached.
+Call it after ``KafkaDelivery.start``, which aborts a transaction that a previous publisher left
+open. While any producer has a transaction open on the topic, read_committed silently hides newer
+records. The end that such a reader sees is the last stable offset. So the true end (high watermark)
+is queried first, and reading continues until it is reached.
 """
 
 from __future__ import annotations
@@ -34,13 +34,10 @@ class Stored:
     """The newest committed checkpoint of one database.
 
     Attributes:
-        database: the database's own record; None when there is no checkpoint.
-        tables: the tables' records.
         older_instances: records of releases that wrote one per capture instance, by its name.
-        others: when the records of the server's other databases under the prefix were written,
-            milliseconds UTC.
-        older_keys: keys of records in forms of earlier releases, as they are in the topic: once
-            what they say is written anew, they are taken away.
+        others: when the server's other databases under the prefix were written, milliseconds UTC.
+        older_keys: keys of records in forms of earlier releases, as in the topic. The records are
+            deleted once they are written in the present form.
     """
 
     database: DatabaseCheckpoint | None = None
@@ -51,7 +48,7 @@ class Stored:
 
     @property
     def stopped(self) -> dict[TableName, str]:
-        """The tables that cannot go on, and why."""
+        """The stopped tables, and why."""
         return {
             name: record.stopped_reason
             for name, record in self.tables.items()
@@ -70,22 +67,22 @@ def read_checkpoints(
     """Read the newest committed checkpoint of one database.
 
     Args:
-        topics: of the database.
-        patience_s: seconds without a further record after which to give up.
-        isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
+        patience_s: seconds without a further record until it gives up.
+        isolation: ``read_uncommitted`` waits for nobody, and also returns what may still be
+            aborted.
 
     Raises:
-        CheckpointUnavailable: the end was not reached: no broker, no topic, or another
-            producer's open transaction.
+        CheckpointUnavailable: the end was not reached: no broker, no topic, or another producer's
+            open transaction.
         CheckpointError: a record is not one of ours.
-        RegistryError: a record's schema cannot be had.
+        RegistryError: a record's schema is not available.
     """
     offsets, partition = topics.names.offsets, topics.partition
     return _decode(newest_by_key(topics.kafka, offsets, patience_s, partition, isolation), topics)
 
 
 def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float = PATIENCE_S) -> bool:
-    """Whether anything was published under the prefix before.
+    """Return whether anything was published under the prefix before.
 
     Raises:
         CheckpointUnavailable: no broker answered in time.
@@ -101,7 +98,7 @@ def existing_topics(kafka: KafkaAccess, timeout_s: float = PATIENCE_S) -> dict[s
     """
     admin = kafka.admin()
     try:
-        # All topics: asking for one by its name would create it where brokers allow that.
+        # All topics, because a query by name would create the topic if the brokers allow that.
         found = admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         raise CheckpointUnavailable(f"listing topics: {error}") from error
@@ -109,7 +106,7 @@ def existing_topics(kafka: KafkaAccess, timeout_s: float = PATIENCE_S) -> dict[s
 
 
 def _decode(newest: Mapping[bytes, bytes | None], topics: DatabaseTopics) -> Stored:
-    keys = RecordDecoder(None, topics.registry)  # as they were written: they had other fields
+    keys = RecordDecoder(None, topics.registry)  # with the writer's schema: older keys differ
     values = RecordDecoder(CHECKPOINT_SCHEMA, topics.registry)
     found = Stored()
     for raw_key, raw_value in newest.items():
@@ -133,7 +130,7 @@ def _foreign(topics: DatabaseTopics, error: Exception) -> CheckpointError:
 
 
 def _take(found: Stored, raw_key: bytes, key: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Take a record in; one of the present form goes before one of an earlier."""
+    """Add a record; one of the present form replaces one of an earlier form."""
     if "capture_instance" not in key:
         table = CheckpointKey.from_record(key).table
         if table is None:

@@ -12,7 +12,6 @@ def read_map(kafka: KafkaAccess, topic: str) -> ShardMap | None:
     """Read the newest committed map; None while there is none.
 
     Args:
-        kafka: the brokers.
         topic: the control topic, which must exist.
 
     Raises:

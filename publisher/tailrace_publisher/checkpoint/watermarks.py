@@ -1,7 +1,7 @@
-"""Where partitions end, open transactions included.
+"""Where partitions end, including open transactions.
 
-A read_committed consumer is told another end: the last stable offset, in front of the first open
-transaction. Whoever must not miss what is being committed asks here first.
+A read_committed consumer sees another end: the last stable offset, before the first open
+transaction. A reader that must not miss what is being committed queries this end first.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from tailrace_publisher.ports import KafkaAccess
 
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which gives the reason, comes first
 _SHORTEST_S: Final = 0.02  # a request at the deadline still gets an answer, if there is one
 _PAUSE_S: Final = 0.1
 _PASSING: Final = frozenset(
     {
-        # What a broker answers for some moments after it started again, or a topic was made.
+        # A broker's answers for some moments after it started again or created a topic.
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -33,12 +33,11 @@ _PASSING: Final = frozenset(
 def high_watermarks(
     kafka: KafkaAccess, partitions: Iterable[TopicPartition], deadline: float
 ) -> dict[tuple[str, int], int]:
-    """The high watermark of each partition, by (topic, partition).
+    """Return the high watermark of each partition, by (topic, partition).
 
     Args:
-        kafka: the brokers.
-        partitions: their topics and numbers; offsets are not looked at.
-        deadline: monotonic time of its clock until when to try again what passes by itself.
+        partitions: topics and numbers; their offsets are not used.
+        deadline: monotonic time until which passing errors are retried.
 
     Raises:
         KafkaException: what the brokers answered.
@@ -46,7 +45,7 @@ def high_watermarks(
     """
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(p.topic, p.partition): newest for p in partitions}
-    # Named: its futures never end once it is collected.
+    # Bound to a name, because its futures never end once it is garbage collected.
     admin = kafka.admin()
     ends: dict[tuple[str, int], int] = {}
     while wanted:

@@ -1,19 +1,19 @@
-"""Every error of the publisher: what went wrong, where, and what to do about it.
+"""Every error of the publisher: what happened to which object, why, and how to fix it.
 
-Each class says two things of itself:
+Each class has two properties:
 
-- ``retryable``: whether waiting helps. One loop in the daemon retries those, with backoff and a log
-  line; everything else stops the daemon loudly.
-- ``of_one_table``: whether it concerns one table alone when it comes while that table is handled.
-  That is the default, because what nobody thought of must not end the other tables; an error that
-  concerns all of them says so.
+- ``retryable``: whether waiting helps. One loop in the daemon retries such errors, with backoff and
+  a log line. Any other error stops the daemon with a message.
+- ``of_one_table``: whether the error stops only the table that was being handled. That is the
+  default, because an unforeseen error must not end the other tables. An error that affects all of
+  them sets it to false.
 
-Errors of libraries are translated at the rim, by code (SQLSTATE, native error number, Kafka error
-code), never by their text.
+Errors of libraries are translated where they enter, by code (SQLSTATE, native error number, Kafka
+error code), never by their text.
 
-A publisher that has published before has shown that its configuration is right. From then on it
-also retries those errors of the source which ``may_heal``: that is every one but those that only a
-change of statements, permissions, passwords or options mends.
+A publisher that has published before has proved that its configuration works. From then on it also
+retries errors of the source with ``may_heal``. Those are all except the ones that only another
+statement, permission, password or option can fix.
 """
 
 from tailrace_publisher.errors.base import (

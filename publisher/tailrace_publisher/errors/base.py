@@ -1,4 +1,4 @@
-"""What all errors of the publisher say of themselves; those of its configuration and its start."""
+"""What all errors of the publisher have in common, and errors of its configuration and start."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class PublisherError(Exception):
     """Base of all errors that the publisher raises on purpose.
 
     Attributes:
-        retryable: whether waiting helps.
-        of_one_table: whether it concerns one table alone when it comes while that one is handled.
-        of_events: whether it is about events that cannot be published (``on_bad_event``).
-        waited_for_s: seconds for which waiting may help; None for as long as it takes.
+        retryable: whether the daemon waits and retries.
+        of_one_table: whether it stops only the table that was being handled.
+        of_events: whether events cannot be published. The option ``on_bad_event`` then decides.
+        waited_for_s: seconds for which waiting may help; None if there is no limit.
     """
 
     retryable: ClassVar[bool] = False
@@ -25,7 +25,7 @@ class PublisherError(Exception):
 
     @property
     def may_heal(self) -> bool:
-        """Whether waiting may help where the same configuration has worked before."""
+        """Whether waiting may help if the same configuration has worked before."""
         return self.retryable
 
 
@@ -58,10 +58,10 @@ class PreflightError(PublisherError):
 
 
 class StartRefused(PublisherError):
-    """The changes do not go back to where the configuration wants to begin, or on to there.
+    """The change tables do not reach the LSN at which the configuration wants to start.
 
     Attributes:
-        problems: one sentence per table or option, with the LSN that would do.
+        problems: one sentence per table or option, with an LSN that would do.
     """
 
     of_one_table = False
@@ -72,10 +72,10 @@ class StartRefused(PublisherError):
 
 
 class SnapshotsIncomplete(PublisherError):
-    """Not every table is out where only snapshots were asked for (snapshot.mode: initial_only).
+    """Some tables were stopped before their snapshot ended (snapshot.mode: initial_only).
 
     Attributes:
-        tables: those that were stopped; the log and their checkpoints say what for.
+        tables: the stopped tables. The log and their checkpoints have the reasons.
     """
 
     of_one_table = False
@@ -83,7 +83,7 @@ class SnapshotsIncomplete(PublisherError):
     def __init__(self, tables: Sequence[TableName]) -> None:
         self.tables = tuple(tables)
         super().__init__(
-            "the snapshots are out but for tables that were stopped: "
+            "the snapshots are published except of stopped tables: "
             + ", ".join(map(str, self.tables))
-            + "; mend their causes (table_stopped in the log) and ask for them: tailrace snapshot"
+            + ". Fix: remove the causes (table_stopped in the log) and run tailrace snapshot"
         )

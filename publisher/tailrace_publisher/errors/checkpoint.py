@@ -1,4 +1,4 @@
-"""What is wrong with the checkpoint, or with how publishers share it."""
+"""Errors of the checkpoint, and of how publishers share it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class CheckpointRetentionTooShort(CheckpointError):
     """The checkpoint topic's settings let records expire that a later start needs.
 
     Attributes:
-        topic: the checkpoint topic.
         settings: those that let records expire.
     """
 
@@ -34,19 +33,19 @@ class CheckpointRetentionTooShort(CheckpointError):
         self.settings = dict(settings)
         found = ", ".join(f"{name}={value}" for name, value in settings.items())
         super().__init__(
-            f"topic {topic} lets checkpoints expire ({found}): a table that does not change is"
-            " written there once, and must be found at every later start. Fix: set its"
-            f" cleanup.policy: kafka-configs --alter --entity-type topics --entity-name {topic}"
+            f"topic {topic} lets checkpoints expire ({found}): the publisher writes a table without"
+            " changes there once, and reads it at every later start. Fix: set its cleanup.policy:"
+            f" kafka-configs --alter --entity-type topics --entity-name {topic}"
             " --add-config cleanup.policy=compact"
         )
 
 
 class CheckpointLost(CheckpointError):
-    """There is no checkpoint, though progress records say that the database was published.
+    """There is no checkpoint, although progress records prove that the database was published.
 
     Attributes:
         progress_offset: offset of the newest progress record of this server and database.
-        closed_lsn: its closed LSN: everything up to there is out.
+        closed_lsn: its closed LSN, up to which everything is published.
     """
 
     def __init__(self, topics: TopicNames, database: str, offset: int, closed_lsn: Lsn) -> None:
@@ -54,19 +53,19 @@ class CheckpointLost(CheckpointError):
         self.closed_lsn = closed_lsn
         super().__init__(
             f"topic {topics.offsets} holds no checkpoint of database {database}, but topic"
-            f" {topics.progress} says that it was published up to {closed_lsn} (offset {offset}):"
-            " the checkpoint was lost, by a disk, by deleting the topic or by its cleanup.policy."
-            " Going on would leave a gap without a word. Bring the topic back, or accept the loss:"
+            f" {topics.progress} shows that it was published up to {closed_lsn} (offset {offset})."
+            " A lost disk, a deleted topic or its cleanup.policy lost the checkpoint, and to"
+            " continue would leave a silent gap. Fix: restore the topic, or accept the loss with"
             " tailrace accept-checkpoint-loss, which takes new snapshots of all tables"
         )
 
 
 class ShardsDiffer(CheckpointError):
-    """The topics are divided into shards in another way than the configuration says."""
+    """The topics have another number of shards than the configuration."""
 
 
 class ReshardRefused(CheckpointError):
-    """What is published cannot be divided anew, or not now; says what to do first."""
+    """The tables cannot be divided into shards again, or not now; the text gives the next step."""
 
 
 class PublisherReplaced(CheckpointError):

@@ -1,4 +1,4 @@
-"""What Kafka did not take."""
+"""Errors of Kafka."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class DeliveryError(PublisherError):
-    """Kafka did not take what was sent.
+    """Kafka did not accept what was sent.
 
     Attributes:
-        code: Kafka's error code, 0 when there is none.
+        code: Kafka's error code, 0 if there is none.
     """
 
     def __init__(self, message: str, *, code: int = 0) -> None:
@@ -19,7 +19,7 @@ class DeliveryError(PublisherError):
 
 
 class KafkaUnavailable(DeliveryError):
-    """No broker answers: waiting may help. Nothing was in doubt."""
+    """No broker answers: waiting may help. No commit is in doubt."""
 
     retryable = True
     of_one_table = False
@@ -30,21 +30,21 @@ class TokenUnavailable(KafkaUnavailable):
 
 
 class DeliveryTimeout(DeliveryError):
-    """A transaction did not finish in time: abandon the producer and start from the checkpoint."""
+    """A transaction did not finish in time: the publisher starts again from the checkpoint."""
 
     retryable = True
     of_one_table = False
 
 
 class DeliveryRejected(DeliveryError):
-    """A broker refused records for good: too large, not authorized, a topic of another shape."""
+    """A broker refused records for good: too large, not authorized, or a topic of another shape."""
 
 
 class TopicRefused(DeliveryRejected):
-    """A topic takes nothing from us: no authorization, or it is gone.
+    """A topic accepts nothing from the publisher: no authorization, or the topic is gone.
 
     Attributes:
-        topic: the data topic, so that its table can be told.
+        topic: the data topic, which identifies the table.
     """
 
     def __init__(self, message: str, *, topic: str, code: int) -> None:
@@ -63,26 +63,26 @@ class ForeignRecords(TopicRefused):
 
 
 class TopicCompacted(TopicRefused):
-    """A data topic is compacted, and the configuration does not say that it may be."""
+    """A data topic is compacted, and the configuration does not allow that."""
 
     def __init__(self, topic: str, policy: str) -> None:
         super().__init__(
-            f"topic {topic} has cleanup.policy={policy}: compaction takes events away that the"
-            " ledger counts, so neither can be proven that nothing is missing nor can the lake"
-            " follow. Keep all events: kafka-configs --alter --entity-type topics --entity-name"
+            f"topic {topic} has cleanup.policy={policy}: compaction deletes events that the ledger"
+            " counts, so nothing proves that none is missing, and the lake cannot follow. Fix:"
+            " retain all events with kafka-configs --alter --entity-type topics --entity-name"
             f" {topic} --add-config cleanup.policy=delete, and take a new snapshot of the table;"
-            " or, for subscribers of another kind only, set publisher.kafka.allow_compaction: true",
+            " if no lake reads the topic, set publisher.kafka.allow_compaction: true instead",
             topic=topic,
             code=0,
         )
 
 
 class TopicPartitionsChanged(TopicRefused):
-    """A data topic has another number of partitions than the published keys were placed by.
+    """A data topic has another number of partitions than when its keys were published.
 
     Attributes:
-        before: the number that the keys of published events were placed by.
-        now: the number that the topic has.
+        before: the number by which published events were assigned to partitions.
+        now: the topic's present number.
     """
 
     def __init__(self, table: TableName, topic: str, before: int, now: int) -> None:
@@ -108,7 +108,7 @@ class RecordTooLarge(TopicRefused):
 
 
 class OutcomeUnknown(DeliveryError):
-    """A commit may or may not have happened: only the checkpoint, read back, tells."""
+    """A commit may or may not have happened: only the checkpoint, read back, shows it."""
 
     retryable = True
     of_one_table = False

@@ -1,4 +1,4 @@
-"""What concerns one table, whatever the others do (ADR 0008)."""
+"""Errors that stop one table while the others continue (ADR 0008)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _FRAMES: Final = 8
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error that nobody foresaw was raised, and by what way: its text may hold values."""
+    """Return the call path at which an unforeseen error was raised; its text may hold values."""
     frames = traceback.extract_tb(error.__traceback__)
     return " > ".join(f"{Path(f.filename).stem}:{f.lineno} {f.name}" for f in frames[-_FRAMES:])
 
 
 def text_of(error: BaseException) -> str:
-    """What may be logged of an error: of one that nobody foresaw where it was raised."""
+    """Return what may be logged of an error: of an unforeseen one, only where it was raised."""
     if isinstance(error, PublisherError | RegistryError):
         return str(error)
     return f"a fault of Tailrace, raised in {place_of(error)}"
@@ -35,18 +35,18 @@ def text_of(error: BaseException) -> str:
 
 @contextmanager
 def of_one_table(table: TableName, doing: str) -> Iterator[None]:
-    """Handle one table: what goes wrong in the block, and is nobody else's, is its failure.
+    """Handle one table: an error in the block that affects only this table becomes TableFailed.
 
-    Errors say themselves whether they concern the others as well (``of_one_table``): a server,
-    broker or registry that does not answer does. What nobody foresaw is this table's alone.
+    Errors declare whether they affect other tables too (``of_one_table``), like one of an
+    unreachable server, broker or registry. An unforeseen error affects this table alone.
 
     Args:
-        table: the table.
-        doing: what the block does, and with what: "reading change rows of dbo_flights".
+        table: the table that is handled.
+        doing: what the block does, and with what, such as "reading change rows of dbo_flights".
 
     Raises:
-        TableFailed: what concerns the table.
-        PublisherError, RegistryError: what concerns the others as well.
+        TableFailed: the error affects only the table.
+        PublisherError, RegistryError: the error affects other tables too.
     """
     try:
         yield

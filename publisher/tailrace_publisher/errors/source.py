@@ -1,4 +1,4 @@
-"""What SQL Server did not do, or what of it cannot be published."""
+"""Errors of SQL Server, and data of the source that cannot be published."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 
 _NEVER_HEALS: Final = frozenset({207, 208, 916})
-"""Invalid column or object name: a statement of ours does not fit the database. And a login that
-has no user in the database."""
+"""Invalid column or object name: our statement does not fit the database. 916: the login has no
+user in the database."""
 
 
 class SourceError(PublisherError):
-    """SQL Server did not do what was asked.
+    """SQL Server did not execute a statement.
 
     Attributes:
-        sqlstate: five characters of the ODBC diagnostic record, empty when the error is ours.
-        number: SQL Server's native error number, 0 when there is none.
+        sqlstate: five characters of the ODBC diagnostic record, empty if the error is ours.
+        number: SQL Server's native error number, 0 if there is none.
     """
 
     heals: ClassVar[bool] = True
@@ -31,12 +31,12 @@ class SourceError(PublisherError):
 
     @property
     def may_heal(self) -> bool:
-        """Whether waiting may help: of what the source says, mostly."""
+        """Whether waiting may help, which is so for most errors of the source."""
         return self.heals and self.number not in _NEVER_HEALS
 
 
 class SourceUnavailable(SourceError):
-    """The server cannot be reached, or broke the connection off: waiting may help."""
+    """The server cannot be reached, or closed the connection: waiting may help."""
 
     retryable = True
     of_one_table = False
@@ -52,13 +52,13 @@ class SourceBusy(SourceError):
 class SourceBehind(SourceError):
     """The connection that reads change rows sees less than the one that planned the window.
 
-    They are at different replicas: a page would end early and look like the last one. Nothing has
-    moved, and starting again asks both anew.
+    They are at different replicas, so a page would end early and look like the last one. Nothing
+    was published, and a new start queries both again.
 
     Attributes:
         instance: the capture instance whose page was refused.
-        seen: newest LSN that the connection sees; None when it sees none.
-        needed: the window's end.
+        seen: newest LSN that the connection sees; None if it sees none.
+        needed: the last LSN of the window.
     """
 
     retryable = True
@@ -70,19 +70,18 @@ class SourceBehind(SourceError):
         self.needed = needed
         super().__init__(
             f"capture instance {instance}: change rows up to {needed} are to be read, but the"
-            f" reading connection sees them up to {seen} (sys.fn_cdc_get_max_lsn): it is at a"
-            " replica that is behind the one of the other connection. It is tried again; if it"
-            " lasts, let source.host name one replica, or set source.application_intent: ReadWrite"
+            f" reading connection sees them up to {seen} (sys.fn_cdc_get_max_lsn): its replica lags"
+            " that of the other connection. The publisher retries. Fix: if the error persists, name"
+            " one replica in source.host, or set source.application_intent: ReadWrite"
         )
 
 
 class SnapshotTooLarge(SourceError):
-    """A table without columns that tell its rows apart does not fit into one chunk.
+    """A table without columns that distinguish its rows does not fit into one chunk.
 
     Attributes:
-        table: the table.
-        rows: rows that were read until then.
-        size_max: bytes that it may take in memory.
+        rows: rows read up to the limit.
+        size_max: the limit of its memory, bytes.
     """
 
     heals = False
@@ -92,11 +91,11 @@ class SnapshotTooLarge(SourceError):
         self.rows = rows
         self.size_max = size_max
         super().__init__(
-            f"table {table} has no primary key, and no unique index over columns that are NOT NULL"
-            f" is named for its capture instance: its snapshot must be read at once, and {rows} of"
-            f" its rows took more than snapshot.memory_mb ({size_max // 1_000_000} MB). Give it a"
-            " primary key or such an index and enable a capture instance with it"
-            " (sys.sp_cdc_enable_table @index_name), or raise snapshot.memory_mb, or let it begin"
+            f"table {table} has no primary key, and its capture instance names no unique index over"
+            f" NOT NULL columns: its snapshot must be read at once, and {rows} of its rows exceed"
+            f" snapshot.memory_mb ({size_max // 1_000_000} MB). Fix: give the table a primary key"
+            " or such an index and enable a capture instance with it"
+            " (sys.sp_cdc_enable_table @index_name), or raise snapshot.memory_mb, or start"
             " with the changes from now on (snapshot.mode: no_data)"
         )
 
@@ -111,7 +110,7 @@ class LoginRefused(SourceError):
 class DatabaseUnknown(SourceError):
     """The database does not exist, or the login may not open it.
 
-    A server says the same of a database that it is moving, restoring or attaching.
+    A server reports the same for a database that it is moving, restoring or attaching.
     """
 
     of_one_table = False
@@ -124,34 +123,34 @@ class EncryptionRefused(SourceError):
 
 
 class PermissionMissing(SourceError):
-    """A statement was refused for want of a permission."""
+    """A statement was refused because the login lacks a permission."""
 
     heals = False
 
 
 class StillStopped(SourceError):
-    """A table was stopped before this start, and nothing says that it could go on now.
+    """A table was stopped before this start, and nothing shows that it could continue now.
 
     Attributes:
-        kind: class of the error that it was stopped for; empty where it is not known.
-        reason: its text.
+        kind: class of the error that stopped it; empty if unknown.
+        reason: the text of that error.
     """
 
     heals = False
 
     def __init__(self, reason: str | None) -> None:
         self.kind, _, self.reason = (
-            reason or ": not known, an earlier version did not keep it"
+            reason or ": not known, an earlier version did not store it"
         ).partition(": ")
         super().__init__(self.reason)
 
 
 class TableRenamed(SourceError):
-    """A table that was published has another name now (sp_rename, ALTER SCHEMA .. TRANSFER).
+    """A published table has another name now (sp_rename, ALTER SCHEMA .. TRANSFER).
 
     Attributes:
-        was: under which it was published.
-        now: what it is called.
+        was: the name under which it was published.
+        now: the name that it has.
     """
 
     heals = False
@@ -160,21 +159,20 @@ class TableRenamed(SourceError):
         self.was = was
         self.now = now
         super().__init__(
-            f"table {now} is the one that was published as {was} (the same object id): under its"
-            " new name it would get a new topic. Give it its old name again; or go on under the"
-            " old topic with tables.on_rename: keep_topic; or take a snapshot into a new topic:"
+            f"table {now} was published as {was} (the same object id): under its new name it would"
+            " get a new topic. Fix: rename it back; or continue with the old topic"
+            " (tables.on_rename: keep_topic); or take a snapshot into a new topic:"
             f" tailrace snapshot '{now.schema}.{now.table}'"
         )
 
 
 class PositionExpired(SourceError):
-    """Change rows after our position were removed before they were read: a gap.
+    """Change rows after the publisher's position were removed before they were read: a gap.
 
     Attributes:
-        instance: the capture instance.
         requested: LSN from which rows are still needed.
-        minimum: lowest LSN that the capture instance holds; None where it is not known yet.
-        disabled: instances that held the rows and were disabled; empty when cleanup took them.
+        minimum: lowest LSN that the capture instance holds; None if unknown.
+        disabled: disabled instances that held the rows. Empty if cleanup removed them.
     """
 
     heals = False
@@ -194,7 +192,7 @@ class PositionExpired(SourceError):
         text = (
             f"capture instance {instance}: rows after {requested} are needed but its change table"
             f" starts at {minimum} (sys.fn_cdc_get_min_lsn): the cleanup job has removed rows that"
-            " were never published. Take a new snapshot of its table (tailrace snapshot, or"
+            " were never published. Fix: take a new snapshot of its table (tailrace snapshot, or"
             " snapshot.on_gap: snapshot),"
             " and raise the retention with sys.sp_cdc_change_job @job_type = N'cleanup',"
             " @retention = <minutes>"
@@ -202,10 +200,10 @@ class PositionExpired(SourceError):
         if disabled:
             text = (
                 f"capture instance {instance}: rows after {requested} are needed but it {begins}:"
-                f" {', '.join(disabled)} was disabled (sys.sp_cdc_disable_table) before its rows"
-                " up to there were published. Take a new snapshot of its table (tailrace snapshot,"
-                " or snapshot.on_gap: snapshot). Disable an older instance only after the closed"
-                " LSN (tailrace status) has passed the start of the newer one"
+                f" {', '.join(disabled)} was disabled (sys.sp_cdc_disable_table) before its rows up"
+                " to there were published. Fix: take a new snapshot of its table (tailrace"
+                " snapshot, or snapshot.on_gap: snapshot). Disable an older instance only after the"
+                " closed LSN (tailrace status) has passed the start of the newer one"
             )
         super().__init__(text)
 
@@ -213,11 +211,8 @@ class PositionExpired(SourceError):
 class CaptureInstanceGone(SourceError):
     """A capture instance that is being read was disabled.
 
-    Starting again reads the catalog again; a table without a capture instance is then left out,
-    loudly, and the others go on.
-
-    Attributes:
-        instance: the capture instance.
+    A new start reads the catalog again. It then logs and leaves out a table without a capture
+    instance, and the other tables continue.
     """
 
     retryable = True
@@ -227,9 +222,9 @@ class CaptureInstanceGone(SourceError):
         self.instance = instance
         super().__init__(
             message
-            or f"capture instance {instance} is gone (sys.sp_cdc_disable_table): enable the table"
-            " again with sys.sp_cdc_enable_table and take a new snapshot of it, or leave it out"
-            " with tables.exclude"
+            or f"capture instance {instance} was disabled (sys.sp_cdc_disable_table). Fix: enable"
+            " the table again with sys.sp_cdc_enable_table and take a new snapshot of it, or leave"
+            " it out with tables.exclude"
         )
 
 
@@ -241,16 +236,16 @@ class DatabaseReplaced(SourceError):
 
 
 class LsnWentBackwards(SourceError):
-    """The newest LSN of the database is older than our position: it was restored or replaced."""
+    """The newest LSN of the database is before the position: it was restored or replaced."""
 
     heals = False
     of_one_table = False
 
 
 class ReplicaBehind(SourceError):
-    """A readable secondary has not redone yet what was published: waiting helps, if not forever.
+    """A readable secondary has not redone yet what was published: waiting usually helps.
 
-    It may be that the primary was restored, and the secondary with it.
+    It does not if the primary was restored, and the secondary with it.
     """
 
     waited_for_s = 3600.0
@@ -259,11 +254,10 @@ class ReplicaBehind(SourceError):
 
 
 class OrderUnknown(SourceError):
-    """A transaction moves keys among rows, and its change rows do not tell in which order.
+    """A transaction moves keys among rows, and its change rows do not show in which order.
 
     Attributes:
-        table: database.schema.table.
-        position: of the delete whose order is not known.
+        position: of the delete whose order is unknown.
     """
 
     heals = False
@@ -273,8 +267,8 @@ class OrderUnknown(SourceError):
         self.position = position
         super().__init__(
             f"table {table}, position {position}: a transaction moves keys from row to row, and"
-            " without command ids nobody can tell whether this delete comes before the insert of"
-            " its key or after it. Take a new snapshot of the table (tailrace snapshot); read"
-            " change tables themselves (source.read_mode: direct), which have __$command_id on"
-            " every server that Microsoft still mends"
+            " without command ids it is unknown whether this delete comes before the insert of"
+            " its key or after it. Fix: take a new snapshot of the table (tailrace snapshot), and"
+            " read the change tables directly (source.read_mode: direct): they have __$command_id"
+            " on every server that Microsoft still supports"
         )

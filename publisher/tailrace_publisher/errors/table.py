@@ -1,4 +1,4 @@
-"""What one table cannot go on for: its columns, its schema, a value, a fault of ours."""
+"""Errors that stop one table: its columns, its schema, a value, a fault of Tailrace."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class TableFailed(PublisherError):
-    """One table cannot go on; the others can.
+    """One table cannot continue; the others can.
 
     Attributes:
-        table: the table.
-        cause: what it cannot go on for.
+        cause: the error that stopped it.
     """
 
     of_one_table = False
@@ -25,25 +24,24 @@ class TableFailed(PublisherError):
 
 
 class UnexpectedTableError(PublisherError):
-    """Something that nobody foresaw happened while one table was read or encoded.
+    """An unforeseen error occurred while one table was read or encoded.
 
     Attributes:
         doing: what was being done, and where.
-        cause: the exception.
     """
 
     def __init__(self, doing: str, cause: Exception) -> None:
         self.doing = doing
         self.cause = cause
         super().__init__(
-            f"{doing}: {type(cause).__name__}. This is a fault of Tailrace: please report it with"
-            " the log's unexpected_error, which says where. Until then capture the table without"
-            " the column, or leave the table out with tables.exclude"
+            f"{doing}: {type(cause).__name__}. This is a fault of Tailrace. Fix: report it with"
+            " the log event unexpected_error, which names the place. Until it is repaired, capture"
+            " the table without the column, or leave the table out with tables.exclude"
         )
 
 
 class ColumnsRefused(PublisherError):
-    """The options of columns cannot be meant for a table as it is now.
+    """The options of columns do not fit a table as it is now.
 
     Attributes:
         problems: one sentence per column: table, column, option and what to do.
@@ -61,14 +59,12 @@ class SchemaRefused(PublisherError):
 
 
 class EncodeError(PublisherError):
-    """A value does not fit its Avro type: never a silent NULL.
+    """A value does not fit its Avro type, and is never silently published as NULL.
 
     Attributes:
-        table: database.schema.table.
-        column: name of the column.
         position: text form of the change's position.
         reason: why, without any value.
-        is_of_event: whether the value of one event does not fit; else the change table is damaged.
+        is_of_event: whether one event's value does not fit. If not, the change table is damaged.
     """
 
     of_events = True

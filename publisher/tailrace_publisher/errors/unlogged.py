@@ -1,4 +1,4 @@
-"""Rows that changed without change rows: by DDL whose effect on rows CDC does not log."""
+"""Errors for rows that DDL changed without change rows, because CDC does not log it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 
 class RowsSwitched(SourceError):
-    """Rows came or went with a partition: ALTER TABLE ... SWITCH writes no change rows.
-
-    Attributes:
-        table: the table.
-    """
+    """Rows entered or left with a partition: ALTER TABLE ... SWITCH writes no change rows."""
 
     heals = False
 
@@ -20,10 +16,10 @@ class RowsSwitched(SourceError):
         self.table = table
         name = f"{table.schema}.{table.table}"
         super().__init__(
-            f"table {table}: rows came or went with a partition (ALTER TABLE ... SWITCH), which"
+            f"table {table}: rows entered or left with a partition (ALTER TABLE ... SWITCH), which"
             " change data capture does not log: its topic lacks these changes. Fix: take a new"
-            f" snapshot (tailrace snapshot '{name}'), or have it taken each time"
-            " (snapshot.on_gap: snapshot). Where nothing is switched, enable the table with"
+            f" snapshot (tailrace snapshot '{name}'), or let the publisher take it each time"
+            " (snapshot.on_gap: snapshot). If no partition is ever switched, enable the table with"
             " @allow_partition_switch = 0: the server then refuses SWITCH, and nothing is compared"
         )
 
@@ -32,9 +28,7 @@ class ValuesConverted(SourceError):
     """ALTER COLUMN converted the values of existing rows: SQL Server writes no change rows for it.
 
     Attributes:
-        table: the table.
-        column: the column.
-        lsn: LSN of the statement.
+        lsn: the LSN of the statement.
     """
 
     heals = False
@@ -47,6 +41,6 @@ class ValuesConverted(SourceError):
         super().__init__(
             f"table {table}, column {column}: ALTER COLUMN at {lsn} converted {was} to {now}, which"
             " can change values of existing rows, and change data capture does not log that. Fix:"
-            f" take a new snapshot (tailrace snapshot '{name}'), or have it taken each time"
-            " (snapshot.on_gap: snapshot)"
+            f" take a new snapshot (tailrace snapshot '{name}'), or let the publisher take it each"
+            " time (snapshot.on_gap: snapshot)"
         )

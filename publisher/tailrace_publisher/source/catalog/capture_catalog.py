@@ -1,6 +1,6 @@
 """Statements about capture instances and their columns: a constant number for all tables together.
 
-Those about columns and keys can be narrowed to some tables, for when only these have changed.
+Statements about columns and keys can be narrowed to some tables, if only these have changed.
 
 https://learn.microsoft.com/sql/relational-databases/system-tables/change-data-capture-tables-transact-sql
 """
@@ -20,10 +20,10 @@ from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.position.lsn import Lsn
 
 NARROWED_MAX: Final = 40
-"""Object ids that a narrowed statement takes; it always has so many parameters."""
+"""Highest number of object ids in a narrowed statement, which always has so many parameters."""
 
 _TYPES_MAX: Final = 4096
-"""Types that are kept; thousands of columns have a few of them."""
+"""Types that are cached; thousands of columns share a few of them."""
 
 
 _PRECISE = frozenset({"decimal", "numeric"})
@@ -36,8 +36,8 @@ _SIZED = frozenset({"char", "varchar", "binary", "varbinary"}) | _DOUBLE_BYTE
 class ChangeTableRow:
     """A row of ``cdc.change_tables`` with its source table's name.
 
-    ``modify_date`` of the two tables tells whether what is known of their columns, keys and order
-    is still so: any ALTER TABLE and any change of an index moves it.
+    ``modify_date`` of the two tables shows whether their known columns, keys and order are still
+    valid. Any ALTER TABLE and any change of an index moves it.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
     """
@@ -84,7 +84,7 @@ class DdlRow:
 
 
 def narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
-    """The condition that a column is one of some object ids, with its parameters."""
+    """Return the condition that a column is one of some object ids, with its parameters."""
     if only is None:
         return "", []
     ids = sorted(only)
@@ -99,11 +99,11 @@ METADATA_TABLES: Final = (
     "ddl_history",
     "lsn_time_mapping",
 )
-"""What is read of schema cdc beside change tables."""
+"""The tables of schema cdc that are read, in addition to change tables."""
 
 
 def change_tables(connection: Connection) -> list[ChangeTableRow]:
-    """All capture instances whose source table exists."""
+    """Read all capture instances whose source table exists."""
     rows = connection.query(
         "SELECT ct.capture_instance, s.name, t.name, ct.object_id, ct.source_object_id,"
         " ct.start_lsn, ct.create_date, ct.supports_net_changes, t.modify_date, c.modify_date"
@@ -131,7 +131,7 @@ def change_tables(connection: Connection) -> list[ChangeTableRow]:
 def captured_columns(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[CapturedColumnRow]]:
-    """Captured columns by ordinal, per change table's object id."""
+    """Read captured columns by ordinal, per change table's object id."""
     where, ids = narrowed("WHERE", "object_id", only)
     rows = connection.query(
         "SELECT object_id, column_name, column_id, column_ordinal, is_computed"
@@ -147,7 +147,10 @@ def captured_columns(
 def index_columns(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[str]]:
-    """Columns that identify a row, in order, per change table's object id (cdc.index_columns)."""
+    """Read the columns of ``cdc.index_columns``, which identify a row, in order.
+
+    They are returned per change table's object id.
+    """
     where, ids = narrowed("WHERE", "object_id", only)
     rows = connection.query(
         f"SELECT object_id, column_name FROM cdc.index_columns{where}"
@@ -160,7 +163,7 @@ def index_columns(
 def primary_keys(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[int]]:
-    """Column ids of the primary key, in order, per captured source table's object id."""
+    """Read the column ids of primary keys, in order, per captured source table's object id."""
     where, ids = narrowed("AND", "i.object_id", only)
     rows = connection.query(
         "SELECT i.object_id, ic.column_id FROM sys.indexes i"
@@ -176,10 +179,10 @@ def primary_keys(
 def orders_of_change_tables(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[str]]:
-    """Columns of the clustered index, in order, per change table's object id.
+    """Read the columns of clustered indexes, in order, per change table's object id.
 
-    On a server that was updated in place the column ``__$command_id`` may be there and not be in
-    the index: an order by it would sort the whole range for each page.
+    On a server that was updated in place, ``__$command_id`` may exist without being in the index.
+    An order by it would then sort the whole range for each page.
     """
     where, ids = narrowed("AND", "i.object_id", only)
     rows = connection.query(
@@ -197,10 +200,10 @@ def orders_of_change_tables(
 def columns_of_captured_tables(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[ColumnRow]]:
-    """Columns of all change tables and their source tables, per object id.
+    """Read the columns of all change tables and their source tables, per object id.
 
-    A base type's row in sys.types has equal system and user type ids; CLR types share system type
-    240 and are known by their user type.
+    A base type's row in sys.types has equal system and user type ids. CLR types share system type
+    240 and are identified by their user type.
     """
     where, ids = narrowed("AND", "c.object_id", only)
     rows = connection.query(
@@ -226,13 +229,13 @@ def _column_row(
     nullable: int,
     collation: str | None,
 ) -> ColumnRow:
-    """A row of sys.columns and sys.types as `columns_of_captured_tables` asks for it."""
+    """Convert a row of sys.columns and sys.types as `columns_of_captured_tables` selects it."""
     column_type = column_type_of(type_name, length, precision, scale)
     return ColumnRow(name, column_id, column_type, bool(nullable), collation)
 
 
 def _per_object(rows: Iterable[Sequence[Any]]) -> dict[int, list[Any]]:
-    """The second fields of rows by their first, an object id, in their order."""
+    """Group the second fields of rows by their first, an object id, in their order."""
     found: defaultdict[int, list[Any]] = defaultdict(list)
     for object_id, value in rows:
         found[object_id].append(value)
@@ -241,7 +244,7 @@ def _per_object(rows: Iterable[Sequence[Any]]) -> dict[int, list[Any]]:
 
 @lru_cache(maxsize=_TYPES_MAX)
 def column_type_of(name: str, max_length: int, precision: int, scale: int) -> ColumnType:
-    """A type as sys.columns describes it: max_length in bytes, -1 for (max)."""
+    """Convert a type as sys.columns describes it: max_length in bytes, -1 for (max)."""
     name = name.lower()
     if name in _PRECISE:
         return ColumnType(name, precision=precision, scale=scale)
@@ -257,16 +260,16 @@ def column_type_of(name: str, max_length: int, precision: int, scale: int) -> Co
 
 
 def database_collation(connection: Connection) -> str:
-    """The collation that string parameters take when they are cast."""
+    """Return the collation of string parameters in a cast."""
     rows = connection.query("SELECT collation_name FROM sys.databases WHERE name = DB_NAME()")
     return str(rows[0][0]) if rows else ""
 
 
 def type_changes(connection: Connection) -> list[DdlRow]:
-    """DDL that changed the type of a captured column, oldest first.
+    """Read the DDL that changed the type of a captured column, oldest first.
 
-    Entries of instances that are gone are left out: they can outlive their instance. So are those
-    of other DDL, and the statements' texts: a nightly load may leave thousands.
+    Entries of dropped instances are left out, because they can outlive their instance. Other DDL
+    and the statements' texts are left out too, because a nightly load may leave thousands.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
     """
@@ -279,12 +282,12 @@ def type_changes(connection: Connection) -> list[DdlRow]:
 
 
 def tables(connection: Connection) -> dict[str, bool]:
-    """User tables as schema.table, and whether CDC captures them."""
+    """Return user tables as schema.table, and whether CDC captures them."""
     return {f"{schema}.{table}": captured for schema, table, captured in user_tables(connection)}
 
 
 def user_tables(connection: Connection) -> list[tuple[str, str, bool]]:
-    """User tables: schema, name, and whether CDC captures them. Either name may have dots."""
+    """Return user tables: schema, name, whether CDC captures them. Either name may have dots."""
     rows = connection.query(
         "SELECT s.name, t.name, t.is_tracked_by_cdc FROM sys.tables t"
         " JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE t.is_ms_shipped = 0"

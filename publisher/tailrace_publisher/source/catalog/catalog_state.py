@@ -1,4 +1,4 @@
-"""Whether capture instances or their columns have changed: one statement that costs little."""
+"""Whether capture instances or their columns have changed: one cheap statement."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from tailrace_schemas.position.lsn import Lsn
 
 @dataclass(frozen=True, slots=True)
 class InstancesMark:
-    """What tells one set of capture instances from another, whatever their number.
+    """What distinguishes one set of capture instances from another, whatever their number.
 
-    One that is gone is missing in the number; one in its place has another object id, and another
-    date, be it an earlier one, as clocks are put back; one that the capture process has come to has
-    a low watermark, and never loses it.
+    A dropped instance lowers the count. One in its place has another object id, and another date,
+    which may be earlier if a clock was set back. An instance that the capture process has
+    recognised has a low watermark, and never loses it.
 
     Attributes:
-        count: number of capture instances.
         recognised: number of those that have a low watermark.
-        object_ids: the sum of the object ids of their change tables.
-        newest: when the newest was made; None where there is none.
+        object_ids: sum of their change tables' object ids.
+        newest: the latest creation date. None if there is no instance.
     """
 
     count: int
@@ -36,14 +35,13 @@ class InstancesMark:
 
 @dataclass(frozen=True, slots=True)
 class CatalogState:
-    """What tells whether capture instances or their columns have changed.
+    """What shows whether capture instances or their columns have changed.
 
     Attributes:
-        instances: the capture instances.
-        newest_ddl_lsn: newest ``ddl_lsn``, or None.
+        newest_ddl_lsn: newest ``ddl_lsn``; None without DDL.
         ddl_count: number of DDL entries.
-        raised: low watermarks behind the LSN that was asked for, per capture instance (name,
-            object id); those of the others are not.
+        raised: low watermarks after the requested LSN. They are per capture instance (name, object
+            id).
     """
 
     instances: InstancesMark
@@ -52,23 +50,23 @@ class CatalogState:
     raised: Mapping[tuple[str, int], Lsn] = field(default_factory=dict, compare=False)
 
     def ddl_with(self, entries: Sequence[bytes]) -> tuple[bytes | None, int]:
-        """The newest LSN and the number of DDL entries with some more."""
+        """Return the newest LSN and the number of DDL entries, including some more."""
         newest = None if self.newest_ddl_lsn is None else self.newest_ddl_lsn.to_bytes()
         return max(entries, default=newest), self.ddl_count + len(entries)
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Which DDL a look is about: that of capture instances with news, since an earlier look.
+    """Which DDL a query covers: that of capture instances with news, since an earlier query.
 
-    ``cdc.ddl_history`` is clustered by object id and LSN, is not cleaned while its instances are
-    there, and holds the statements' texts: to count it reads all of it. The capture process comes
-    to DDL in the order of the log, so an entry that was not there before has a later LSN than those
-    that were.
+    ``cdc.ddl_history`` is clustered by object id and LSN. It is not cleaned while its instances
+    exist, and holds the statements' texts, so counting its rows reads all of it. The capture
+    process reaches DDL in the order of the log. So a new entry has a later LSN than all earlier
+    ones.
 
     Attributes:
         object_ids: of the change tables that have news.
-        known: the earlier look.
+        known: the result of the earlier query.
     """
 
     object_ids: Collection[int]
@@ -78,18 +76,17 @@ class News:
 def catalog_state(
     connection: Connection, needed: Lsn = Lsn.MAX, news: News | None = None
 ) -> CatalogState:
-    """What tells whether the catalog has changed, and raised low watermarks, in one round trip.
+    """Read, in one round trip, what shows a changed catalog, and the raised low watermarks.
 
     ``cdc.change_tables.start_lsn`` is what ``sys.fn_cdc_get_min_lsn`` returns: cleanup raises it
-    before it deletes. The low watermarks are asked for first: an instance that vanishes behind them
-    is missing in what follows.
+    before it deletes. The low watermarks are read first. If an instance vanishes after that, it is
+    missing in the following results.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-change-tables-transact-sql
 
     Args:
-        connection: where to ask.
-        needed: low watermarks up to this LSN are not of interest.
-        news: leaves other DDL out; None to ask for all of it.
+        needed: low watermarks up to this LSN are left out.
+        news: leaves other DDL out; None to read all of it.
     """
     if news is not None and len(news.object_ids) > NARROWED_MAX:
         news = None
@@ -115,7 +112,7 @@ def catalog_state(
 
 
 def _ddl(news: News | None) -> tuple[str, list[Any]]:
-    """The statement about DDL, with its parameters."""
+    """Return the statement about DDL, with its parameters."""
     if news is None:
         return "; SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history", []
     if not news.object_ids:

@@ -1,8 +1,8 @@
-"""Which changes of a column's type keep every value (pure).
+"""Which changes of a column's type preserve every value (pure).
 
-ALTER COLUMN converts the rows that are there and writes no change rows. Where a conversion fails
-for a value that does not fit (a number out of range, a text that is too long), the statement fails
-as a whole, so a statement that succeeded has kept what these conversions keep.
+ALTER COLUMN converts existing rows and writes no change rows. If a value does not fit (a number out
+of range, a text that is too long), the statement fails as a whole. So a statement that succeeded
+has preserved what these conversions preserve.
 
 https://learn.microsoft.com/sql/t-sql/statements/alter-table-transact-sql
 """
@@ -21,7 +21,7 @@ _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _EXACT: Final = frozenset({"decimal", "numeric", "money", "smallmoney"})
 _ALIASES: Final = {"text": "varchar", "ntext": "nvarchar", "image": "varbinary"}
 _DIGITS: Final = {"money": 4, "smallmoney": 4, "datetime": 3}
-"""After the point, of types that do not say it; a datetime is published to the millisecond."""
+"""Digits after the point, of types without a scale; a datetime is published in milliseconds."""
 _KEPT: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(_INTEGERS, _INTEGERS | {"decimal", "numeric"}),
     **dict.fromkeys(_EXACT, _INTEGERS | _EXACT),
@@ -34,8 +34,8 @@ _KEPT: Final[dict[str, frozenset[str]]] = {
     "time": frozenset({"time"}),
     "datetimeoffset": frozenset({"datetimeoffset"}),
 }
-"""The types whose values a new type keeps, where it has as many digits after the point. A type that
-is missing keeps those of no other: char and binary pad them, date, real and bit cut them off."""
+"""By new type, the types whose values it preserves if it has as many digits after the point. A type
+that is missing preserves none: char and binary pad values, date, real and bit truncate them."""
 
 
 class Conversion(NamedTuple):
@@ -48,11 +48,11 @@ class Conversion(NamedTuple):
 
 
 def changing_conversions(versions: Sequence[TableSchema], after: Lsn) -> list[Conversion]:
-    """The conversions after an LSN that can change values, oldest first.
+    """Return the conversions after an LSN that can change values, oldest first.
 
     Args:
         versions: of one capture instance, oldest first.
-        after: those at or before it are not of interest.
+        after: conversions at or before it are left out.
     """
     found: list[Conversion] = []
     for before, version in pairwise(versions):
@@ -70,12 +70,12 @@ def changing_conversions(versions: Sequence[TableSchema], after: Lsn) -> list[Co
 
 
 def keeps_values(was: ColumnType, now: ColumnType) -> bool:
-    """Whether every value that a column has in one type is the same in the other."""
+    """Return whether every value that a column has in one type is the same in the other."""
     if was == now:
         return True
     was_name, now_name = (_ALIASES.get(of.name, of.name) for of in (was, now))
     if was_name not in _KEPT.get(now_name, frozenset()):
         return False
     if was_name == "datetime":
-        return now.scale == _DIGITS["datetime"]  # with more digits it shows more of its 1/300 s
+        return now.scale == _DIGITS["datetime"]  # with more digits it shows more of 1/300 s
     return _DIGITS.get(was_name, was.scale) <= _DIGITS.get(now_name, now.scale)

@@ -11,13 +11,11 @@ from tailrace_schemas.position.lsn import Lsn
 
 @dataclass(frozen=True, slots=True)
 class DdlStatement:
-    """A statement that ``cdc.ddl_history`` knows.
+    """A statement in ``cdc.ddl_history``.
 
     Attributes:
-        lsn: its ``ddl_lsn``.
         source_object_id: of the table that it altered.
-        text: the statement.
-        local_time: when it was run, in the server's local time.
+        local_time: when it ran, in the server's local time.
     """
 
     lsn: Lsn

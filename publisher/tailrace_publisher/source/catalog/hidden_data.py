@@ -1,4 +1,4 @@
-"""What a login does not see of captured tables: whole ones, or values of some columns and rows."""
+"""What a login cannot see of captured tables: whole tables, or values of columns and rows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 
 _UNKNOWN_NAME: Final = frozenset({207, 208})
-"""Invalid column name, invalid object name: an earlier server, which has not the feature."""
+"""Invalid column name, invalid object name: an earlier server, which lacks the feature."""
 
 
 def hidden_instances(connection: Connection) -> list[str]:
-    """Capture instances whose source table the login cannot see."""
+    """Return the capture instances whose source table the login cannot see."""
     rows = connection.query(
         "SELECT ct.capture_instance FROM cdc.change_tables ct WHERE NOT EXISTS"
         " (SELECT * FROM sys.tables t WHERE t.object_id = ct.source_object_id)"
@@ -23,10 +23,10 @@ def hidden_instances(connection: Connection) -> list[str]:
 
 
 def gated_instances(connection: Connection) -> dict[str, str | None]:
-    """Capture instances whose changes the login may not read, with their gating role.
+    """Return the capture instances whose changes the login may not read, with their gating role.
 
-    sys.fn_cdc_get_min_lsn returns zero to a login that is not in the gating role, or has no SELECT
-    on all captured columns of the source table.
+    sys.fn_cdc_get_min_lsn returns zero to a login that is not in the gating role, or lacks SELECT
+    on some captured column of the source table.
 
     https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
     """
@@ -38,9 +38,9 @@ def gated_instances(connection: Connection) -> dict[str, str | None]:
 
 
 def masked_columns(connection: Connection) -> dict[int, list[str]]:
-    """Columns with dynamic data masking that the login sees masked, per source table's object id.
+    """Return the columns that the login sees dynamically masked, per source table's object id.
 
-    From SQL Server 2022 on UNMASK may be granted for one table; before it is the database's alone.
+    From SQL Server 2022 on, UNMASK may be granted for one table; earlier only for the database.
 
     https://learn.microsoft.com/sql/relational-databases/security/dynamic-data-masking
     """
@@ -57,7 +57,7 @@ def masked_columns(connection: Connection) -> dict[int, list[str]]:
 
 
 def encrypted_columns(connection: Connection) -> dict[int, list[str]]:
-    """Columns of Always Encrypted, per source table's object id.
+    """Return the columns of Always Encrypted, per source table's object id.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-columns-transact-sql
     """
@@ -70,10 +70,10 @@ def encrypted_columns(connection: Connection) -> dict[int, list[str]]:
 
 
 def filtering_policies(connection: Connection) -> dict[int, list[str]]:
-    """Security policies that filter the rows of a table, per source table's object id.
+    """Return the security policies that filter a table's rows, per source table's object id.
 
-    Whether they hide rows from this login their functions alone know. Policies are seen with VIEW
-    DEFINITION only.
+    Only their functions know whether they hide rows from this login. Policies are visible only with
+    VIEW DEFINITION.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-security-predicates-transact-sql
     """
@@ -88,7 +88,7 @@ def filtering_policies(connection: Connection) -> dict[int, list[str]]:
 
 
 def _where_it_exists(connection: Connection, sql: str) -> dict[int, list[str]]:
-    """Names per object id; none where the server does not know the view or the column."""
+    """Return names per object id; none if the server does not know the view or the column."""
     try:
         rows = connection.query(sql)
     except SourceError as error:

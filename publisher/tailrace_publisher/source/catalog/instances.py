@@ -20,12 +20,12 @@ _ATTEMPTS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Everything that the metadata of CDC says at one moment.
+    """The metadata of CDC at one moment.
 
     Attributes:
-        state: by which a change is noticed.
-        instances: all capture instances, oldest first.
-        ddl: DDL that changed a captured column's type, oldest first, by change table's object id.
+        state: shows whether the metadata changed.
+        instances: all of them, oldest first.
+        ddl: type changes, oldest first, by change table's object id.
     """
 
     state: CatalogState
@@ -34,10 +34,10 @@ class Catalog:
 
 
 class KnownCatalog:
-    """What was read of capture instances; kept until their tables are altered.
+    """The capture instances that were read, cached until their tables are altered.
 
-    For one database with one configuration. A start reads the catalog more than once, and a
-    statement on one table of a thousand is no reason to read of all of them.
+    It serves one database with one configuration. A start reads the catalog more than once, and DDL
+    on one table of a thousand is no reason to read all of them again.
 
     Args:
         by_function: whether changes are read through the query functions.
@@ -48,7 +48,7 @@ class KnownCatalog:
         self._known: dict[int, tuple[object, CaptureInstance]] = {}
 
     def source_object_ids(self) -> set[int]:
-        """Object ids of the source tables that are known."""
+        """Return the object ids of the known source tables."""
         return {instance.source_object_id for _, instance in self._known.values()}
 
     def instances(
@@ -58,14 +58,13 @@ class KnownCatalog:
         message_keys: Mapping[str, Sequence[str]],
         names: Mapping[int, TableName],
     ) -> list[CaptureInstance]:
-        """All capture instances; columns and keys are read of those that are new or altered.
+        """Return all capture instances; read columns and keys only of new or altered ones.
 
         Args:
-            connection: where to read.
-            database: name of the database, as SQL Server spells it.
+            database: as SQL Server spells it.
             message_keys: schema.table to the columns of its event key.
-            names: under which tables are published, by object id; a table whose name is not
-                there, or belongs to another one by now, is published under its own.
+            names: published names of tables, by object id. A table without one is published under
+                its own name. So is a table whose published name another table has by now.
         """
         collation = catalog.database_collation(connection)
         rows = catalog.change_tables(connection)
@@ -102,20 +101,16 @@ def read_catalog(
 ) -> Catalog:
     """Read all capture instances with their columns and keys.
 
-    The statements do not run at one moment; they are repeated when DDL came between them, because
-    the types of a change table must fit the DDL history.
+    The statements do not run at one moment. They are repeated if DDL ran between them, because the
+    types of a change table must fit the DDL history.
 
     Args:
-        connection: where to read.
-        database: name of the database, as SQL Server spells it.
-        message_keys: schema.table to the columns of its event key.
-        known: what was read before.
-        names: under which tables are published that may have other names now, by object id.
-        before: what was read a moment ago, to be given again where neither instances, DDL nor names
-            are others; None where all has to be as it is now.
+        message_keys: schema.table to its event key.
+        names: published names of renamed tables, by object id.
+        before: a recent result, returned if nothing changed. None forces a read.
 
     Raises:
-        SourceBusy: DDL came between again and again.
+        SourceBusy: DDL ran between the statements again and again.
     """
     known = known or KnownCatalog()
     names = names or {}
@@ -137,14 +132,14 @@ def read_catalog(
 
 
 def _are_named(instances: Iterable[CaptureInstance], names: Mapping[int, TableName]) -> bool:
-    """Whether instances are of tables that are published under the names that these have."""
+    """Return whether the instances' tables are published under these names."""
     return all(names.get(i.source_object_id, i.table) == i.table for i in instances)
 
 
 def _published(
     database: str, rows: Sequence[catalog.ChangeTableRow], names: Mapping[int, TableName]
 ) -> dict[int, TableName]:
-    """The name under which each instance's table is published, by change table's object id."""
+    """Return the published name of each instance's table, by change table's object id."""
     own = {row.object_id: TableName(database, row.schema, row.table) for row in rows}
     holders = {own[row.object_id]: row.source_object_id for row in rows}
     published: dict[int, TableName] = {}
@@ -162,7 +157,7 @@ def _described(
     rows: Sequence[catalog.ChangeTableRow],
     default_collation: str,
 ) -> list[CaptureInstance]:
-    """The capture instances of some rows, with their columns and keys."""
+    """Read the columns and keys of some capture instances."""
     if not rows:
         return []
     ids = {row.object_id for row in rows} | {row.source_object_id for row in rows}
@@ -212,7 +207,7 @@ def _described(
 
 
 def _is_ordered_by_command_id(columns: Collection[str], order: Collection[str]) -> bool:
-    """Whether the command id counts: where no order is to be seen, it does if it is there."""
+    """Return whether the command id counts; if no order is visible, whether it exists."""
     return _COMMAND_ID in columns and (_COMMAND_ID in order or not order)
 
 
@@ -242,22 +237,22 @@ def choose_keys(
     identifying: Sequence[str],
     message_key: Sequence[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The event key of a table, and the columns that tell its rows apart.
+    """Choose the event key of a table, and the columns that distinguish its rows.
 
-    The event key is the configured message key, else the primary key, else the columns that
-    ``cdc.index_columns`` names (the unique index of @index_name). The identity does not depend on
-    the configuration: the primary key, else that index where none of its columns may be NULL. Its
-    values must be in the change table, where those of computed columns are NULL, and comparable
-    with what is bound, which sql_variant is not.
+    The event key is the configured message key, else the primary key, else the columns in
+    ``cdc.index_columns``. The latter are the unique index of @index_name.
+
+    The identity does not depend on the configuration. It is the primary key, else that index if
+    none of its columns may be NULL. Its values must be in the change table, where those of computed
+    columns are NULL. They must be comparable with a bound parameter, which sql_variant is not.
 
     Args:
-        columns: captured columns.
         primary_key: column ids of the source table's primary key.
-        identifying: names from ``cdc.index_columns``.
-        message_key: names from the configuration; they must be captured columns (preflight).
+        identifying: column names from ``cdc.index_columns``.
+        message_key: names from the configuration, which preflight checks.
 
     Returns:
-        Both as names in their order; empty where there is none.
+        Both as names in order; empty if there is none.
     """
     by_id = {column.column_id: column for column in columns}
     by_name = {column.name: column for column in columns}
@@ -289,12 +284,12 @@ def _names(columns: Sequence[CapturedColumn]) -> tuple[str, ...]:
 
 
 def spelled_as(wanted: str, names: Iterable[str]) -> str | None:
-    """The name that is meant: the one that is spelled so, else the first that differs in case only.
+    """Find a name: the one that is spelled so, else the first that differs only in case.
 
-    Where the database tells Id from ID, each is found by its own spelling.
+    If the database distinguishes Id from ID, each is found by its own spelling.
 
     Returns:
-        None when there is none.
+        None if there is none.
     """
     found = [name for name in names if name.casefold() == wanted.casefold()]
     return wanted if wanted in found else next(iter(found), None)
@@ -303,18 +298,18 @@ def spelled_as(wanted: str, names: Iterable[str]) -> str | None:
 def choose_instance(
     instances: Sequence[CaptureInstance], covers_from: Mapping[str, Lsn], lsn: Lsn
 ) -> CaptureInstance | None:
-    """The capture instance from which a table's changes of a commit are read.
+    """Choose the capture instance from which a table's changes of a commit are read.
 
-    While a table has two, both are filled in tandem; the newer one takes over behind the LSN that
-    it covers the table from.
+    While a table has two, both are filled in parallel. The newer one takes over after the LSN from
+    which it covers the table.
 
     Args:
         instances: of one table, oldest first.
-        covers_from: LSN from which on each recognised instance holds the table's changes, by name.
+        covers_from: LSN from which each recognised instance holds the table's changes, by name.
         lsn: commit LSN of the change.
 
     Returns:
-        None when the capture process has recognised none of them yet.
+        None if the capture process has not recognised any of them yet.
     """
     recognised = [instance for instance in instances if instance.name in covers_from]
     if not recognised:
@@ -326,7 +321,7 @@ def choose_instance(
 
 
 def by_table(instances: Iterable[CaptureInstance]) -> dict[TableName, list[CaptureInstance]]:
-    """Capture instances per source table, oldest first."""
+    """Group capture instances by source table, oldest first."""
     found: defaultdict[TableName, list[CaptureInstance]] = defaultdict(list)
     for instance in instances:
         found[instance.table].append(instance)

@@ -1,9 +1,9 @@
-"""Partitions of captured tables, by which a switch is noticed (ADR 0055).
+"""Partitions of captured tables, which reveal a switch (ADR 0055).
 
-ALTER TABLE ... SWITCH moves rows between tables and writes no change rows. The partition goes with
-its rows, so its id comes to or leaves the table. Other statements give a table new ids, too: an
-index rebuild, SPLIT and MERGE. What tells them apart is that a switch has an empty side: the
-target of a switch must be empty.
+ALTER TABLE ... SWITCH moves rows between tables and writes no change rows. The partition moves with
+its rows, so its id enters or leaves the table. Other statements also give a table new ids: an index
+rebuild, SPLIT and MERGE. A switch differs in having an empty side: the target of a switch must be
+empty.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tailrace_schemas.topics.topic_names import TableName
 _IDS_MAX = 500
 """Ids in one statement."""
 _FIXED = "="
-"""Before the partitions of a table whose server refuses SWITCH."""
+"""Prefix of the text form if the server refuses SWITCH for the table."""
 
 
 class Comparison(Enum):
-    """What two looks at a table's partitions say of its rows."""
+    """What two queries of a table's partitions show of its rows."""
 
     SAME = auto()
-    """No rows came or went with a partition."""
+    """No rows entered or left with a partition."""
     MOVED = auto()
-    """It has others in their place: an index rebuild, unless another table has the old ones."""
+    """It has other partitions instead: an index rebuild, unless another table has the old ones."""
     SWITCHED = auto()
-    """Rows came or went with a partition."""
+    """Rows entered or left with a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,8 @@ class Partitions:
     """The partitions of a table's heap or clustered index.
 
     Attributes:
-        rows: number of rows by partition id, as far as the server keeps it; None where only that
-            there are some is known. None at all in records of an earlier release, of tables whose
-            partitions may not be switched.
+        rows: the server's number of rows by partition id. None if only known not to be empty. Empty
+            in records of an earlier release, for tables whose partitions may not be switched.
         is_fixed: whether the server refuses to switch them.
     """
 
@@ -54,22 +53,22 @@ class Partitions:
         """Read the text form.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text has another form.
         """
         marks = text.removeprefix(_FIXED).split()
         rows = {int(m.rstrip("-"), 16): 0 if m.endswith("-") else None for m in marks}
         return cls(rows, is_fixed=text.startswith(_FIXED))
 
     def __str__(self) -> str:
-        """The ids, hexadecimal; a minus after that of an empty one.
+        """Return the ids, hexadecimal; a minus follows that of an empty partition.
 
-        Row counts are left out: the text is stored, and is to change only with the partitions.
+        Row counts are left out: the text is stored, and must change only with the partitions.
         """
         marks = (f"{i:x}" if n != 0 else f"{i:x}-" for i, n in sorted(self.rows.items()))
         return (_FIXED if self.is_fixed else "") + " ".join(marks)
 
     def compare(self, before: Partitions) -> Comparison:
-        """Say what happened to the rows since an earlier look."""
+        """Return what happened to the rows since an earlier query."""
         if not before.rows or (before.is_fixed and self.is_fixed):
             return Comparison.SAME
         left = any(n != 0 for i, n in before.rows.items() if i not in self.rows)
@@ -79,11 +78,11 @@ class Partitions:
         return Comparison.MOVED if self.gone(before) else Comparison.SAME
 
     def gone(self, before: Partitions) -> list[int]:
-        """Ids that the table had and has no more."""
+        """Return the ids that the table had and does not have any more."""
         return sorted(before.rows.keys() - self.rows.keys())
 
     def _was_split_or_merged(self, before: Partitions) -> bool:
-        """Whether the number of partitions is another one, and that of all rows is the same.
+        """Return whether the number of partitions changed, and that of all rows did not.
 
         SPLIT and MERGE move rows from one partition of the table to another.
         """
@@ -94,7 +93,7 @@ class Partitions:
 
 
 def captured_partitions(connection: Connection) -> dict[int, Partitions]:
-    """The partitions of the tables that have a capture instance, by source table's object id.
+    """Read the partitions of captured tables, by source table's object id.
 
     The server refuses to switch partitions of a table with an instance that was enabled with
     @allow_partition_switch = 0. For a table in one partition ``partition_switch`` is always 1.
@@ -120,7 +119,7 @@ def captured_partitions(connection: Connection) -> dict[int, Partitions]:
 def partitioned(
     found: Mapping[int, Partitions], instances: Iterable[CaptureInstance]
 ) -> dict[TableName, int]:
-    """The tables of some instances that have several partitions to switch, with their number."""
+    """Return the tables of some instances with several switchable partitions, and how many."""
     counts = {
         i.table: len(found[i.source_object_id].rows)
         for i in instances
@@ -130,10 +129,10 @@ def partitioned(
 
 
 def are_elsewhere(connection: Connection, ids: Collection[int]) -> bool:
-    """Whether a table has one of these partitions, as far as the login sees its tables."""
+    """Return whether a table has one of these partitions, as far as the login sees its tables."""
     wanted = sorted(ids)
     for first in range(0, len(wanted), _IDS_MAX):
-        # Numbers of the server's own, and seldom the same ones twice: no parameters.
+        # The numbers come from the server and seldom repeat, so they are not bound as parameters.
         listed = ", ".join(str(number) for number in wanted[first : first + _IDS_MAX])
         sql = f"SELECT COUNT(*) FROM sys.partitions WHERE partition_id IN ({listed})"
         if connection.query(sql)[0][0]:

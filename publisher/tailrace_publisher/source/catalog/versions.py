@@ -1,12 +1,16 @@
 """Schema versions of a capture instance, and which is in force at an LSN (pure).
 
-A version is known by (capture instance, schema_lsn). It begins at the instance's low watermark, at
-a DDL statement that changed the type of a captured column (``required_column_update`` in
-``cdc.ddl_history``; added and dropped columns leave the change table alone), or at our own position
-when the configuration gave the columns another key or form, left some out or masked them. Versions
-already registered are taken from the registry, so a restart finds the ones that rows were encoded
-with before. A version that was never registered is described by the types that the change table has
-now, because those are the types that its values arrive in.
+A version is identified by (capture instance, schema_lsn). It starts in one of three places:
+
+- at the instance's low watermark
+- at DDL that changed the type of a captured column: ``required_column_update`` in
+  ``cdc.ddl_history``. Added and dropped columns leave the change table unchanged.
+- at the publisher's position, if the configuration gave columns another key or form, left some out
+  or masked them
+
+Registered versions come from the registry, so a restart finds those with which rows were encoded
+before. A version that was never registered is described by the present types of the change table,
+because its values arrive in those types.
 """
 
 from __future__ import annotations
@@ -24,15 +28,14 @@ from tailrace_schemas.position.lsn import Lsn
 def current_columns(
     instance: CaptureInstance, lossless: Iterable[str] = (), rules: ColumnRules | None = None
 ) -> tuple[SchemaColumn, ...]:
-    """The event columns that a capture instance gives now.
+    """Return the event columns that a capture instance yields now.
 
     Args:
-        instance: the capture instance.
-        lossless: names of time(7) and datetime2(7) columns to be carried as text.
-        rules: which columns are published, and what is made of their values.
+        lossless: names of time(7) and datetime2(7) columns to publish as text.
+        rules: which columns are published, and how their values are transformed.
 
     Raises:
-        ColumnsRefused: the options of columns cannot be meant for it.
+        ColumnsRefused: the options of columns do not fit the table.
     """
     columns = _as_they_are(instance, lossless)
     if rules is None or rules.options.is_everything:
@@ -74,16 +77,15 @@ def _as_they_are(instance: CaptureInstance, lossless: Iterable[str]) -> tuple[Sc
 def versions_of(
     instance: CaptureInstance, registered: Iterable[TableSchema], covers_from: Lsn, first_lsn: Lsn
 ) -> list[TableSchema]:
-    """The registered versions that are an instance's, and not of another one that had its name.
+    """Return the registered versions that belong to an instance, not to a former one of its name.
 
-    An instance that is disabled and enabled again has its name again, and may have other columns.
+    An instance that is disabled and enabled again has the same name, and may have other columns.
 
     Args:
-        instance: the capture instance.
         registered: versions of its table.
-        covers_from: LSN from which on it holds the table's changes.
-        first_lsn: lowest LSN that is still to be published. Where the instance begins behind it,
-            nothing of it was published, and what is older than its beginning is not its own.
+        covers_from: LSN from which it holds the table's changes.
+        first_lsn: lowest LSN that is still to be published. If the instance starts after it,
+            nothing of the instance was published, and older versions are not its own.
     """
     return [
         version
@@ -95,7 +97,7 @@ def versions_of(
 
 
 def _is_of(instance: CaptureInstance, version: TableSchema) -> bool:
-    """Whether a version has the columns of an instance, but for those that options left out."""
+    """Return whether a version has an instance's columns, except those that options left out."""
     captured = {column.column_id: column.ordinal for column in instance.columns}
     if any(column.ordinal for column in version.columns):
         return all(captured.get(c.column_id) == c.ordinal for c in version.columns)
@@ -103,7 +105,7 @@ def _is_of(instance: CaptureInstance, version: TableSchema) -> bool:
 
 
 def _rules(columns: Iterable[SchemaColumn]) -> dict[int, object]:
-    """What the options made of each column."""
+    """Return the transform rule of each column."""
     return {
         column.column_id: None if column.transform is None else column.transform.rule
         for column in columns
@@ -117,13 +119,12 @@ def timeline(
     registered: Sequence[TableSchema],
     first_lsn: Lsn,
 ) -> tuple[TableSchema, ...]:
-    """All versions of an instance, oldest first; never empty.
+    """Return all versions of an instance, oldest first; never empty.
 
     Args:
-        instance: the capture instance; recognised by the capture process.
-        columns: its event columns now.
-        type_changes: LSNs of DDL statements that changed a captured column's type.
-        registered: versions of the instance that the registry holds.
+        instance: recognised by the capture process.
+        columns: its present event columns.
+        type_changes: LSNs of DDL that changed a captured column's type.
         first_lsn: lowest LSN of rows that are still to be published.
     """
     start = instance.low_watermark or first_lsn
@@ -134,7 +135,7 @@ def timeline(
     for lsn in type_changes:
         if lsn not in versions and lsn > min(versions):
             versions[lsn] = replace(newest, schema_lsn=lsn)
-    # What is still to be published is so by the options of now, whatever was registered for it.
+    # Rows still to be published follow the present options, whatever version was registered.
     in_force = max(lsn for lsn in versions if lsn <= first_lsn)
     other = {lsn for lsn in versions if _rules(versions[lsn].columns) != _rules(columns)}
     for lsn in (max(lsn, first_lsn) for lsn in other if lsn >= in_force):
@@ -147,13 +148,13 @@ def timeline(
 
 
 def registered_form(columns: tuple[SchemaColumn, ...]) -> tuple[SchemaColumn, ...]:
-    """Columns as they come back from a registered schema.
+    """Return columns as a registered schema returns them.
 
-    There, nullability says whether the Avro field is a union, which every field is but non-null
-    key columns.
+    There, nullability means that the Avro field is a union. Every field is one, except non-null key
+    columns.
     """
     return tuple(
-        # A thousand tables have ten thousand columns, and most of them are so already.
+        # Most of ten thousand columns (a thousand tables) need no copy.
         column
         if column.nullable != column.is_required
         else replace(column, nullable=not column.is_required)
@@ -162,6 +163,6 @@ def registered_form(columns: tuple[SchemaColumn, ...]) -> tuple[SchemaColumn, ..
 
 
 def version_at(versions: Sequence[TableSchema], lsn: Lsn) -> TableSchema:
-    """The version in force for a commit: the newest that begins at or before it."""
+    """Return the version in force for a commit: the newest that starts at or before it."""
     begun = [version for version in versions if version.schema_lsn <= lsn]
     return begun[-1] if begun else versions[0]

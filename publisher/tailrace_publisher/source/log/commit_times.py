@@ -86,7 +86,7 @@ class Commits(Sequence[CommitTime]):
     def __getitem__(self, index: slice) -> Commits: ...
 
     def __getitem__(self, index: int | slice) -> CommitTime | Commits:
-        """An entry, or some."""
+        """Return an entry, or some."""
         if isinstance(index, slice):
             return type(self)(
                 self.lsns[index],

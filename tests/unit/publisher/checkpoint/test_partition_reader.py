@@ -61,5 +61,5 @@ def test_a_long_topic_is_read_however_long_it_takes():
 
 
 def test_it_gives_up_when_nothing_more_comes():
-    with pytest.raises(CheckpointUnavailable, match=r"only to 3, and nothing more came for 10 s"):
+    with pytest.raises(CheckpointUnavailable, match=r"only to 3, and no record arrived for 10 s"):
         read(records=3, pause_s=1.0, end=4)

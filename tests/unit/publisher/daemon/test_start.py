@@ -84,7 +84,7 @@ def test_two_offsets_of_a_database_need_a_name():
 
 def test_a_snapshot_that_was_not_over_is_no_place_to_go_on_from():
     (unfinished,) = connector_offsets({UNFINISHED_KEY: UNFINISHED})
-    with pytest.raises(ValueError, match=r"snapshot of connector other .* was not over"):
+    with pytest.raises(ValueError, match=r"snapshot of connector other .* was not finished"):
         unfinished.commit_lsn()
     ended = UNFINISHED.replace(b"false", b"true")
     (over,) = connector_offsets({UNFINISHED_KEY: ended})

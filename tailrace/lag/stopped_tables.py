@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
-from tailrace_publisher.daemon.adapters.production import production_ports
-from tailrace_publisher.daemon.shards.agreed_map import all_shards
+from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableState
-from tailrace_publisher.runtime import database_topics
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
@@ -52,12 +50,10 @@ def publisher_notes(config: PublisherConfig) -> PublisherNotes:
     Raises:
         PublisherError, RegistryError: they cannot be read.
     """
-    ports = production_ports()
     since: list[int] = []
     notes: dict[str, TableNote] = {}
-    with ports.registry(config.registry) as registry:
-        for shard in all_shards(config, ports):
-            topics = database_topics(config, ports, registry, shard)
+    with open_topics(config) as shards:
+        for topics in shards:
             stored = read_checkpoints(topics, config.kafka.start_timeout_s)
             if stored.database is not None and stored.database.paused_since_ms is not None:
                 since.append(stored.database.paused_since_ms)

@@ -10,16 +10,15 @@ from confluent_kafka import KafkaException
 from tailrace.signals.request import SignalNotTaken, send
 from tailrace_publisher.checkpoint.published import newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
-from tailrace_publisher.daemon.adapters.production import production_ports
-from tailrace_publisher.daemon.shards.agreed_map import all_shards
+from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
 from tailrace_publisher.errors import PublisherError
-from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.checkpoint.published import Published
     from tailrace_publisher.options.publisher_config import PublisherConfig
+    from tailrace_publisher.runtime import DatabaseTopics
 
 
 class LossNotAccepted(Exception):
@@ -35,9 +34,9 @@ def accept(config: PublisherConfig) -> None:
     """
     database, kafka = config.source.database, config.kafka
     try:
-        lost = _lost(config)
-        access = kafka_access(config, production_ports())
-        admin = TopicAdmin(access, kafka.replication_factor, kafka.start_timeout_s)
+        with open_topics(config) as shards:
+            lost = _lost(config, shards)
+        admin = TopicAdmin(shards[0].kafka, kafka.replication_factor, kafka.start_timeout_s)
         admin.ensure([signals_spec(config.topics.signals)])
         for published in lost:
             send(config, published.accepted(config.server_name, database).to_bytes())
@@ -51,25 +50,23 @@ def accept(config: PublisherConfig) -> None:
     )
 
 
-def _lost(config: PublisherConfig) -> list[Published]:
+def _lost(config: PublisherConfig, shards: list[DatabaseTopics]) -> list[Published]:
     """What each shard had published before its checkpoint was lost.
 
     Raises:
         LossNotAccepted: none is lost, or nothing was published.
     """
     names, server, database = config.topics, config.server_name, config.source.database
-    wait_s, ports = config.kafka.start_timeout_s, production_ports()
-    existing = existing_topics(kafka_access(config, ports), wait_s)
+    wait_s = config.kafka.start_timeout_s
+    existing = existing_topics(shards[0].kafka, wait_s)
     lost: list[Published] = []
     has_one = False
-    with ports.registry(config.registry) as registry:
-        for shard in all_shards(config, ports):
-            topics = database_topics(config, ports, registry, shard)
-            if names.offsets in existing and read_checkpoints(topics, wait_s).database is not None:
-                has_one = True
-            elif names.progress in existing:
-                published = newest_published(topics, wait_s)
-                lost += [] if published is None else [published]
+    for topics in shards:
+        if names.offsets in existing and read_checkpoints(topics, wait_s).database is not None:
+            has_one = True
+        elif names.progress in existing:
+            published = newest_published(topics, wait_s)
+            lost += [] if published is None else [published]
     if lost:
         return lost
     if has_one:

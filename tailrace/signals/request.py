@@ -17,10 +17,10 @@ from tailrace.reading.terminal import shown
 from tailrace.reading.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.orders.request_snapshot import send_signal
-from tailrace_publisher.daemon.shards.agreed_map import all_shards
 from tailrace_publisher.errors import DeliveryError, PublisherError
-from tailrace_publisher.runtime import database_topics, kafka_access
+from tailrace_publisher.runtime import DatabaseTopics, kafka_access
 from tailrace_schemas.records.signals import Signal, SnapshotSignal
 from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart, value_subject
 from tailrace_service.registry.access import open_registry
@@ -28,8 +28,6 @@ from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
-    from tailrace_publisher.ports import Registry
-    from tailrace_schemas.records.shards import Shard
 
 _PAUSE_S = 0.5
 _PAUSE = threading.Event()
@@ -177,33 +175,28 @@ def send(config: PublisherConfig, signal: bytes) -> int:
 def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
     """Wait until each shard has taken the signal, or it is not theirs; why it was refused."""
     deadline = time.monotonic() + wait_s
-    ports = production_ports()
     refusals: dict[str, None] = {}
-    with ports.registry(config.registry) as registry:
-        waiting: list[Shard] | None = None
-        while True:
-            try:
-                waiting = all_shards(config, ports) if waiting is None else waiting
-                answers = [(s, _answer(config, registry, s, offset)) for s in waiting]
-            except (PublisherError, RegistryError) as error:
-                raise SignalNotTaken(
-                    f"requested, but the checkpoint cannot be read: {error}"
-                ) from error
-            refusals.update(dict.fromkeys(refusal for _, refusal in answers if refusal))
-            waiting = [shard for shard, refusal in answers if refusal is None]
-            if not waiting:
-                return list(refusals)
-            if time.monotonic() > deadline:
-                raise SignalNotTaken(
-                    f"no publisher took the request within {wait_s:g} s. A publisher takes it when"
-                    " it runs: the signal is stored for seven days"
-                )
-            _PAUSE.wait(_PAUSE_S)
+    try:
+        with open_topics(config) as shards:
+            waiting = shards
+            while True:
+                answers = [(topics, _answer(config, topics, offset)) for topics in waiting]
+                refusals.update(dict.fromkeys(refusal for _, refusal in answers if refusal))
+                waiting = [topics for topics, refusal in answers if refusal is None]
+                if not waiting:
+                    return list(refusals)
+                if time.monotonic() > deadline:
+                    raise SignalNotTaken(
+                        f"no publisher took the request within {wait_s:g} s. A publisher takes it"
+                        " when it runs: the signal is stored for seven days"
+                    )
+                _PAUSE.wait(_PAUSE_S)
+    except (PublisherError, RegistryError) as error:
+        raise SignalNotTaken(f"requested, but the checkpoint cannot be read: {error}") from error
 
 
-def _answer(config: PublisherConfig, registry: Registry, shard: Shard, offset: int) -> str | None:
+def _answer(config: PublisherConfig, topics: DatabaseTopics, offset: int) -> str | None:
     """Why a shard refused a signal; empty where it took it, None where it has not come to it."""
-    topics = database_topics(config, production_ports(), registry, shard)
     own = read_checkpoints(topics, config.kafka.start_timeout_s).database
     if own is None or (own.signals_offset or 0) <= offset:
         return None

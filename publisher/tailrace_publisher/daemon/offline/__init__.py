@@ -1,1 +1,1 @@
-"""Commands that run while no publisher does: reshard, accept a restored database."""
+"""What commands do with the topics alone: open them, reshard, accept a restored database."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic
 from tailrace_publisher.daemon.adapters.production import production_ports
-from tailrace_publisher.daemon.shards.agreed_map import all_shards
+from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
 from tailrace_publisher.daemon.tables.publisher_state import known_identity
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports
-from tailrace_publisher.runtime import DatabaseTopics, database_topics
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.log.identity import DatabaseIdentity, visible_identity
 from tailrace_publisher.source.log.loss import check_not_backwards
 from tailrace_publisher.source.log.queries import max_lsn
@@ -49,20 +49,16 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
     """
     database = config.source.database
     ports = ports or production_ports()
-    with (
-        ports.connect(config.source) as connection,
-        ports.registry(config.registry) as registry,
-    ):
+    with ports.connect(config.source) as connection, open_topics(config, ports) as shards:
         found, newest = visible_identity(connection), max_lsn(connection)
         nothing = CheckpointError(
             f"nothing of {database} was published under prefix {config.prefix}, so there is no"
             " checkpoint to change. Fix: check publisher.prefix and publisher.source.database"
         )
-        if not has_checkpoint_topic(database_topics(config, ports, registry), _timeout_s(config)):
+        if not has_checkpoint_topic(shards[0], config.kafka.start_timeout_s):
             raise nothing
         accepted: list[DatabaseCheckpoint] = []
-        for shard in all_shards(config, ports):
-            topics = database_topics(config, ports, registry, shard)
+        for topics in shards:
             own = _accepted(config, topics, found, newest)
             if own is not None:
                 accepted.append(own)
@@ -84,10 +80,6 @@ def _accepted(
 
     name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
     return rewrite_own_record(config, topics, name, accepted).database
-
-
-def _timeout_s(config: PublisherConfig) -> float:
-    return config.kafka.start_timeout_s
 
 
 def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:

@@ -34,8 +34,11 @@ def run(data_dir: Path, database: str, text: str) -> None:
     """
     try:
         options: Any = stack_config(data_dir, prefix="local", database=database)
-    except OSError as error:
-        raise SqlFailed(f"nothing runs in {data_dir}. Fix: tailrace up") from error
+    except KeyError as error:  # a folder where no stack was started
+        raise SqlFailed(
+            f"No stack was started in {data_dir}. Fix: run tailrace up, or name its folder"
+            " by --data-dir."
+        ) from error
     source = SourceConfig.model_validate(options["publisher"]["source"])
     pyodbc, console = load_pyodbc(), Console()
     try:

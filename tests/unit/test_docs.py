@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 from pathlib import Path
@@ -80,3 +81,23 @@ def test_the_changelog_has_a_short_line_for_each_change():
     long = [line for line in entries if len(line.removeprefix("- ").split()) > 25]
     assert long == []
     assert [line for line in entries if line.startswith(" ")] == []
+
+
+def test_the_readme_of_a_package_leads_to_every_file_that_decides():
+    found = (ROOT / "docs" / "where.md").read_text("utf-8").partition("|---|")[2]
+    for link in _LINK.findall(found):
+        package, _, path = link.removeprefix("../").partition("/")
+        assert f"]({path})" in (ROOT / package / "README.md").read_text("utf-8"), link
+
+
+def test_every_public_name_of_python_can_be_imported():
+    table = (ROOT / "docs" / "api.md").read_text("utf-8").partition("## Python")[2]
+    rows = re.findall(r"(?m)^\| `([\w.]+)` \| (.+) \|$", table.partition("\n## ")[0])
+    assert rows
+    missing = [
+        f"{module}.{name}"
+        for module, names in rows
+        for name in re.findall(r"`(\w+)`", names)
+        if not hasattr(importlib.import_module(module), name)
+    ]
+    assert missing == []

@@ -107,3 +107,10 @@ def test_wrong_usage_is_reported_before_the_configuration():
 
 def test_an_unknown_command_names_the_near_one():
     assert "Did you mean 'status'" in run("statsu").output
+
+
+def test_sql_without_a_stack_is_refused_in_one_sentence(tmp_path: Path):
+    done = run("sql", "--data-dir", str(tmp_path), "SELECT 1")
+    assert done.exit_code == 1
+    assert "No stack was started" in done.output
+    assert "Fix: run tailrace up" in done.output

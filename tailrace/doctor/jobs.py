@@ -13,7 +13,7 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_publisher.source.log.scan_sessions import Sessions, scan_sessions
 
 _JUDGE: Final = Judge(Part.CAPTURE)

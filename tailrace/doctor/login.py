@@ -13,7 +13,7 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog.capture_catalog import METADATA_TABLES
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 
 _JUDGE: Final = Judge(Part.LOGIN)
 _READS_CDC: Final = "HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT')"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 
 _JUDGE: Final = Judge(Part.SERVER)
 _EXPRESS: Final = 4

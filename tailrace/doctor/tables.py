@@ -20,7 +20,7 @@ from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table
 from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
-from tailrace_publisher.source.connection.connection import quote_text
+from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
 

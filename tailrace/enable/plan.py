@@ -22,7 +22,8 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
-from tailrace_publisher.source.connection.connection import OdbcConnection, quote_name, quote_text
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
 

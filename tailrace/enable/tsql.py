@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog.capture_catalog import METADATA_TABLES
-from tailrace_publisher.source.connection.connection import quote_name, quote_text
+from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 
 
 def enable_database() -> str:

@@ -27,7 +27,8 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection.connection import OdbcConnection, quote_name
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.escaped_names import topic_part

@@ -13,7 +13,8 @@ from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
-from tailrace_publisher.source.connection.connection import OdbcConnection, quote_text
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log import queries
 from tailrace_publisher.source.log.commit_times import utc_offset_minutes
 from tailrace_publisher.source.log.scan_sessions import scan_sessions

@@ -13,8 +13,8 @@ from rich.table import Table
 from tailrace.local.stack import stack_config
 from tailrace.reading.terminal import shown
 from tailrace_publisher.options.source import SourceConfig
-from tailrace_publisher.source.connection.connection import connection_string
 from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
+from tailrace_publisher.source.connection.quoting import connection_string
 
 _LOGIN_S = 10
 

@@ -11,7 +11,7 @@ from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog.instances import by_table, read_catalog
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_publisher.source.log.queries import change_table
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn

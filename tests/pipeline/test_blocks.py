@@ -23,7 +23,7 @@ from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.blocks.block_paths import BlockPaths
 from tailrace_publisher.source.catalog.instances import read_catalog
 from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.connection.connection import OdbcConnection

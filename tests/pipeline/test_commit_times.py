@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.blocks.block_paths import BlockPaths
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.log.commit_times import commits_from, time_zone, utc_offset_minutes
 from tailrace_schemas.position.lsn import Lsn

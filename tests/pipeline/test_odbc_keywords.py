@@ -9,7 +9,7 @@ import pytest
 
 from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.errors import SourceError
-from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.blocks.block_paths import BlockPaths
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tests.pipeline.source_database import SourceDatabase, source_options
 

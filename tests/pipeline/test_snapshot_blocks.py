@@ -21,7 +21,7 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, ReadSource, TableReader
-from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.blocks.block_paths import BlockPaths
 from tailrace_publisher.source.catalog.instances import read_catalog
 from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.connection.connection import OdbcConnection

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tailrace_publisher.change.instance import CapturedColumn
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 
 _STYLES: Final = {
     "date": 23,  # yyyy-mm-dd

@@ -18,7 +18,7 @@ from tailrace_publisher.snapshot.key_text import (
     server_text,
     typed_parameter,
 )
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_publisher.source.pages.page_statements import value_expression
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 

@@ -25,7 +25,7 @@ from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.blocks.block_cursor import BlockConnection, RowRefused
 from tailrace_publisher.source.blocks.block_faults import BlockFaults
 from tailrace_publisher.source.blocks.block_memory import PLACES, BlockMemory, Layout
-from tailrace_publisher.source.blocks.block_reader import BlockPaths
+from tailrace_publisher.source.blocks.block_paths import BlockPaths
 from tailrace_publisher.source.blocks.block_rows import EncodingThread
 from tailrace_publisher.source.connection.odbc import OdbcError
 from tests.simulation.inline import InlineExecutor

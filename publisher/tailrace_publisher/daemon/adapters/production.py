@@ -136,7 +136,7 @@ def _connect(cancelling: Cancelling | None, config: SourceConfig) -> OdbcConnect
 
 def _connect_blocks(cancelling: Cancelling | None, config: SourceConfig) -> BlockReading | None:
     try:
-        from tailrace_publisher.source.blocks.block_reader import BlockPaths
+        from tailrace_publisher.source.blocks.block_paths import BlockPaths
 
         paths = BlockPaths(config)
     except (ImportError, OSError) as error:

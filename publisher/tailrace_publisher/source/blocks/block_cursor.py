@@ -16,6 +16,7 @@ import numpy as np
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.columns.column_forms import Cell, Form
 from tailrace_publisher.source.blocks.block_memory import PLACES, BlockMemory, Layout
+from tailrace_publisher.source.blocks.block_parameters import bind_parameter
 from tailrace_publisher.source.connection.odbc import (
     CONNECTION,
     ENVIRONMENT,
@@ -44,10 +45,7 @@ _C_TYPES: Final[dict[Form, int]] = {
     Form.ASCII: _C_BINARY,
     Form.BYTES: _C_BINARY,
 }
-_BINARY, _INTEGER, _BIGINT, _WVARCHAR = -3, 4, -5, -9
 _CHAR, _VARCHAR = 1, 12
-_C_LONG, _C_BIGINT, _C_WCHAR = 4, -25, -8
-_INPUT: Final = 1
 
 _ATTR_ODBC_VERSION: Final = 200
 _ODBC_3_80: Final = 380
@@ -172,7 +170,7 @@ class BlockConnection(Closing):
         self.end()
         self._call("SQLFreeStmt", _RESET_PARAMETERS)
         self._fetch_at_once(1)
-        held = [self._bind_parameter(n, value) for n, value in enumerate(parameters, 1)]
+        held = [bind_parameter(self._call, n, value) for n, value in enumerate(parameters, 1)]
         text, length = wide(sql)
         self._call("SQLExecDirectW", text, length)
         del held  # the driver has read them
@@ -246,31 +244,6 @@ class BlockConnection(Closing):
                 return True
             if self._call("SQLMoreResults") == NO_DATA:
                 return False
-
-    def _bind_parameter(self, number: int, value: object) -> tuple[Any, Any]:
-        buffer: Any
-        if isinstance(value, bytes):
-            c_type, sql_type, size = _C_BINARY, _BINARY, max(len(value), 1)
-            buffer = ctypes.create_string_buffer(value, size)
-            length = len(value)
-        elif isinstance(value, int):
-            is_small = -(2**31) <= value < 2**31
-            c_type, sql_type = (_C_LONG, _INTEGER) if is_small else (_C_BIGINT, _BIGINT)
-            buffer = ctypes.c_int32(value) if is_small else ctypes.c_int64(value)
-            size, length = 0, ctypes.sizeof(buffer)
-        elif isinstance(value, str):
-            c_type, sql_type = _C_WCHAR, _WVARCHAR
-            buffer, units = wide(value)
-            size, length = max(units, 1), 2 * units
-        else:
-            raise TypeError(f"no parameter of type {type(value).__name__}")
-        indicator = ctypes.c_ssize_t(length)
-        self._call(
-            "SQLBindParameter",
-            *(number, _INPUT, c_type, sql_type, size, 0),
-            *(ctypes.addressof(buffer), ctypes.sizeof(buffer), ctypes.addressof(indicator)),
-        )
-        return buffer, indicator
 
     def _fetch(self, layout: Layout, place: int) -> int | None:
         """Fetch a block to a place; number of its rows, None when there are no more."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -17,17 +16,16 @@ import structlog
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import SourceConfig
+from tailrace_publisher.source.connection.converters import (
+    NATIONAL_TEXT,
+    add_converters,
+    utf16_text,
+)
 from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
+from tailrace_publisher.source.connection.quoting import connection_string
 from tailrace_publisher.source.connection.server_errors import source_error
 from tailrace_service.closing import Closing
 
-_DATETIMEOFFSET: Final = -155
-"""SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""
-_CLR_TYPE: Final = -151
-"""SQL_SS_UDT: hierarchyid, geometry and geography, as their bytes."""
-_NATIONAL_TEXT: Final = (-8, -9, -10)
-"""SQL_WCHAR, SQL_WVARCHAR, SQL_WLONGVARCHAR: nchar, nvarchar, nvarchar(max) and ntext."""
-_DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
 # pyodbc writes "(<native number>) (<ODBC function>)" behind the first diagnostic record and
 # "(<native number>)" behind each further one; the number is not available otherwise. Numbers in
 # parentheses within a message (a length, a column) do not stand before the next record or the end.
@@ -42,42 +40,6 @@ _DECLARED: Final = re.compile(r"DECLARE ((?:@\w+ \w+(?:\(\w+\))? = \?(?:, )?)+);
 _VARIABLE: Final = re.compile(r"@\w+")
 
 _log = structlog.get_logger(__name__)
-
-
-def quote_name(name: str) -> str:
-    """An identifier in brackets, as QUOTENAME writes it."""
-    return f"[{name.replace(']', ']]')}]"
-
-
-def quote_text(text: str) -> str:
-    """A string as a T-SQL national character literal, for names inside stable statements."""
-    return "N'" + text.replace("'", "''") + "'"
-
-
-def connection_string(config: SourceConfig, driver: str) -> str:
-    """The ODBC connection string; every value in braces, so none can end early."""
-    parts = {
-        "DRIVER": driver,
-        "SERVER": f"tcp:{config.host},{config.port}",
-        "DATABASE": config.database,
-        **_login(config),
-        "Encrypt": config.encrypt.value,
-        "TrustServerCertificate": "yes" if config.trust_server_certificate else "no",
-        "ApplicationIntent": config.application_intent.value,
-        "APP": "tailrace publisher",
-        # The driver must not reconnect behind our back: the database may be another one by then.
-        "ConnectRetryCount": "0",
-        **{keyword: value.get_secret_value() for keyword, value in config.odbc.items()},
-    }
-    return ";".join(f"{key}={{{value.replace('}', '}}')}}}" for key, value in parts.items())
-
-
-def _login(config: SourceConfig) -> dict[str, str]:
-    """User and password, where the way of logging in takes them."""
-    found = {} if config.user is None else {"UID": config.user}
-    if config.password is not None or config.password_file is not None:
-        found["PWD"] = config.read_password()
-    return found
 
 
 class OdbcConnection(Closing):
@@ -108,10 +70,7 @@ class OdbcConnection(Closing):
         except pyodbc.Error as error:
             raise self._translate(error, "connecting") from None
         self._odbc.timeout = config.query_timeout_s
-        # By default (var)char arrives in the locale's code page; UTF-16 loses nothing anywhere.
-        self._odbc.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
-        self._odbc.add_output_converter(_DATETIMEOFFSET, datetimeoffset_text)
-        self._odbc.add_output_converter(_CLR_TYPE, bytes)
+        add_converters(self._odbc)
 
     def close(self) -> None:
         """Close; a connection that is broken already is closed too."""
@@ -229,13 +188,13 @@ class OdbcConnection(Closing):
             # SQL Server stores any UTF-16 code units, halves of a pair too, and the driver's
             # decoder refuses them. Read again with one that lets them through, so that the
             # encoder names table, column and row. It is a call per value: not for every page.
-            for sql_type in _NATIONAL_TEXT:
+            for sql_type in NATIONAL_TEXT:
                 self._odbc.add_output_converter(sql_type, utf16_text)
             begin()
             try:
                 return self._run(sql, parameters, fetch, is_done)
             finally:
-                for sql_type in _NATIONAL_TEXT:
+                for sql_type in NATIONAL_TEXT:
                     self._odbc.remove_output_converter(sql_type)
 
     def _run(
@@ -335,20 +294,3 @@ class OdbcConnection(Closing):
 def _all_rows(cursor: Any) -> list[Any]:
     rows: list[Any] = cursor.fetchall()
     return rows
-
-
-def utf16_text(raw: bytes) -> str:
-    """Text of UTF-16 code units as they are; half a surrogate pair stays one."""
-    return raw.decode("utf-16le", "surrogatepass")
-
-
-def datetimeoffset_text(raw: bytes) -> str:
-    """ISO 8601 text with seven digits and the offset, from the driver's structure."""
-    year, month, day, hour, minute, second, nanos, offset_h, offset_min = (
-        _DATETIMEOFFSET_LAYOUT.unpack(raw)
-    )
-    sign = "-" if offset_h < 0 or offset_min < 0 else "+"
-    return (
-        f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{nanos // 100:07d}"
-        f"{sign}{abs(offset_h):02d}:{abs(offset_min):02d}"
-    )

@@ -9,7 +9,7 @@ from typing import Final
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection.connection import quote_text
+from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log.queries import INVALID_OBJECT, all_changes, change_table
 from tailrace_schemas.position.lsn import Lsn
 

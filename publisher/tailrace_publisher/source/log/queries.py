@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection.connection import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 INVALID_COLUMN: Final = 207

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.source.connection.connection import quote_name, quote_text
+from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 from tailrace_publisher.source.log.queries import all_changes, change_table
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema

@@ -21,13 +21,9 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection import connection as connections
-from tailrace_publisher.source.connection.connection import (
-    OdbcConnection,
-    connection_string,
-    datetimeoffset_text,
-    quote_name,
-    quote_text,
-)
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.converters import datetimeoffset_text
+from tailrace_publisher.source.connection.quoting import connection_string, quote_name, quote_text
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.sections import problems
 

@@ -78,7 +78,6 @@ _TURN_TICKS: Final = 200
 """Calls after which the next shard's publisher runs, while there are steps left."""
 _SHARDS: Final = 2
 _CALLS_MAX: Final = 100_000
-_RERUNS_MAX: Final = 200
 _ENDS_MAX: Final = 12
 _ASKINGS_MAX: Final = 4
 _OF_TABLES: Final = (
@@ -466,13 +465,17 @@ class Simulation:
         self._finish_dividing()
 
     def _finish_dividing(self) -> None:
-        """What an operator does whose ``tailrace reshard`` was interrupted: runs it again."""
-        for _ in range(_RERUNS_MAX):
+        """What an operator does whose ``tailrace reshard`` was interrupted: runs it again.
+
+        A run that fails has met a fault: nothing that an earlier run left stops it.
+        """
+        for _ in range(self.faults.left + 1):
             if not self.is_half_divided:
                 return
             self.broker.write_markers()  # they are late, and come while the operator waits
             self.divide(_SHARDS, _CALLS_MAX)
-        raise Finding("tailrace reshard that was interrupted does not come to its end")
+        if self.is_half_divided:
+            raise Finding("tailrace reshard that was interrupted does not come to its end")
 
     def _has_caught_up(self) -> bool:
         if self.told.starts and self.told.starts[-1] >= self._life_began:

@@ -8,17 +8,18 @@ from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.records.shards import MAP_KEY, ShardMap
 
 
-def read_map(kafka: KafkaAccess, topic: str) -> ShardMap | None:
+def read_map(kafka: KafkaAccess, topic: str, patience_s: float = PATIENCE_S) -> ShardMap | None:
     """Read the newest committed map; None while there is none.
 
     Args:
         topic: the control topic, which must exist.
+        patience_s: seconds without a further record after which it gives up.
 
     Raises:
         CheckpointUnavailable: the end of the topic was not reached.
         CheckpointError: the record is no map, or one of a later release.
     """
-    newest = newest_by_key(kafka, topic, PATIENCE_S).get(MAP_KEY)
+    newest = newest_by_key(kafka, topic, patience_s).get(MAP_KEY)
     if newest is None:
         return None
     try:

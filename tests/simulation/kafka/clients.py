@@ -45,6 +45,12 @@ class KafkaFaults:
     registry: int = 0
     strays: int = 0
 
+    @property
+    def left(self) -> int:
+        """How many calls have yet to meet something."""
+        calls = self.stalls + self.inits + self.asks + self.reads + self.registry
+        return len(self.commits) + calls
+
 
 @dataclass(slots=True)
 class Clients:

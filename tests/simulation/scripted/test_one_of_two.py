@@ -13,7 +13,7 @@ from tailrace_publisher.daemon.shards.agreed_map import agreed_map, command_prod
 from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import CheckpointEncoder
-from tailrace_publisher.errors import ConfigError, PublisherReplaced, ShardsDiffer
+from tailrace_publisher.errors import ConfigError, OutcomeUnknown, PublisherReplaced, ShardsDiffer
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.records.checkpoint import CheckpointKey
@@ -52,6 +52,23 @@ def test_a_reshard_between_a_start_and_its_transactional_id_ends_the_start():
     for number in range(2):
         world.run(two, Shard(number, divided))
     assert world.stored(two).database.map_number == divided.number == 1
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_reshard_aborts_what_an_unanswered_one_left_open(shards: int):
+    world = RestingModel()
+    kafka = {**world.options["kafka"], "transaction_timeout_s": 300, "commit_timeout_s": 1}
+    options = {**world.options, "kafka": kafka}
+    of = [PublisherConfig.load({**options, "shards": {"count": n}}) for n in range(1, 4)]
+    for config in of[1:shards]:
+        reshard(config, world.ports())
+    world.sim.faults.commits += ["late"] * 2
+    with pytest.raises(OutcomeUnknown):
+        reshard(of[shards], world.ports())
+
+    began = world.sim.world.monotonic()
+    assert reshard(of[shards], world.ports()).after.shards == shards + 1
+    assert world.sim.world.monotonic() - began < 30
 
 
 def test_a_checkpoint_of_another_map_is_refused_though_the_control_topic_is_not_seen_yet():

@@ -12,7 +12,7 @@ differs from their map. So the command can run again, wherever it was interrupte
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -31,9 +31,9 @@ from tailrace_publisher.daemon.shards.own_record import is_of_older_id
 from tailrace_publisher.deliver.kafka_errors import translate
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
-from tailrace_publisher.errors import KafkaUnavailable, ReshardRefused
+from tailrace_publisher.errors import CheckpointUnavailable, KafkaUnavailable, ReshardRefused
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.ports import Ports
+from tailrace_publisher.ports import KafkaAccess, Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics, kafka_access
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
@@ -83,7 +83,7 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
             " divide the tables as publisher.shards says"
         )
     has_control = admin.partitions(names.control) is not None
-    before = (read_map(kafka, names.control) if has_control else None) or ShardMap()
+    before = (_map_before(config, kafka) if has_control else None) or ShardMap()
     wanted = wanted_map(config)
     after = before.resharded(wanted.shards, wanted.pinned)
     _check_counts(before, after, names)
@@ -109,6 +109,24 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
         _write(producers[0], names, plan)
     _log.info("resharded", shards=after.shards, map=after.number, closed_lsn=str(closed_lsn))
     return Resharded(before, after, closed_lsn, plan.tables, plan.moved)
+
+
+def _map_before(config: PublisherConfig, kafka: KafkaAccess) -> ShardMap | None:
+    """Read the old map; if a transaction hides it, end that of an interrupted reshard first.
+
+    Such a transaction stays open until kafka.transaction_timeout_s, if its commit was not answered.
+    Its id depends on the old map, which it hides: that of a single shard, or the first of several.
+    """
+    topic, timeout_s = config.topics.control, config.kafka.start_timeout_s
+    try:
+        return read_map(kafka, topic, timeout_s)
+    except CheckpointUnavailable as error:
+        _log.warning("map_hidden", topic=topic, reason=str(error))
+    for shards in (1, 2):
+        name = transactional_id(config.prefix, config.source.database, shards, 0)
+        with closing(command_producer(config, kafka, name)) as producer:
+            producer.init_transactions(timeout_s)
+    return read_map(kafka, topic)
 
 
 def _check_counts(before: ShardMap, after: ShardMap, names: TopicNames) -> None:

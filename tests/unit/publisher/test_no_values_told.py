@@ -97,7 +97,7 @@ def test_what_stops_a_table_tells_no_value(fail: Callable[[], Exception]) -> Non
         cause = error.cause if isinstance(error, TableFailed) else error
         stopped = StoppedTables(SnapshotConfig(), metrics)
         stopped.add(TABLE, cause)
-        stopped.tell(TABLE)
+        stopped.report(TABLE)
     failures = str(metrics.failures.newest_first())
     for told in (str(error), reason_of(cause), str(logs), failures):
         assert told

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Told:
+class _Logged:
     """When a text was last logged, and how often it came since."""
 
     at: float
@@ -44,30 +44,30 @@ class ClientLog(logging.Handler):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._told: dict[str, _Told] = {}
+        self._logged: dict[str, _Logged] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a line, or count it."""
         text = record.getMessage()
         key = _VARYING.sub("", text)
         now = self._clock()
-        told = self._told.get(key)
-        if told is not None and now - told.at < _REPEAT_S:
-            told.since += 1
+        logged = self._logged.get(key)
+        if logged is not None and now - logged.at < _REPEAT_S:
+            logged.since += 1
             return
-        if told is None and len(self._told) >= _TEXTS_MAX:
-            self._told.clear()
-        self._told[key] = _Told(now)
+        if logged is None and len(self._logged) >= _TEXTS_MAX:
+            self._logged.clear()
+        self._logged[key] = _Logged(now)
         if record.levelno >= logging.ERROR:
-            tell = _log.error
+            log = _log.error
         elif record.levelno >= logging.WARNING:
-            tell = _log.warning
+            log = _log.warning
         else:
-            tell = _log.info
-        tell("kafka_client", text=text, repeated=0 if told is None else told.since)
+            log = _log.info
+        log("kafka_client", text=text, repeated=0 if logged is None else logged.since)
 
 
-def take_client_log() -> None:
+def install_client_log() -> None:
     """Log the Kafka clients' lines as events from now on; idempotent."""
     logger = logging.getLogger(CLIENT_LOGGER)
     if not any(isinstance(handler, ClientLog) for handler in logger.handlers):

@@ -55,18 +55,18 @@ class ConfluentClients:
 
     def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
         """A producer."""
-        return _made(Producer, options)
+        return _client(Producer, options)
 
     def consumer(self, options: Mapping[str, Any]) -> KafkaConsumer:
         """A consumer."""
-        return _made(Consumer, options)
+        return _client(Consumer, options)
 
     def admin(self, options: Mapping[str, Any]) -> KafkaAdmin:
         """An admin client."""
-        return _made(AdminClient, options)
+        return _client(AdminClient, options)
 
 
-def _made(kind: Callable[..., _Client], options: Mapping[str, Any]) -> _Client:
+def _client(kind: Callable[..., _Client], options: Mapping[str, Any]) -> _Client:
     try:
         return kind(dict(options), logger=_CLIENT_LOG)
     except KafkaException as error:

@@ -30,7 +30,7 @@ class Pause:
         self._metrics = runtime.metrics
         self._longest_h = runtime.config.pause_max_h
         if state.paused_since_ms is not None:
-            self._tell(state.paused_since_ms)
+            self._log_pause(state.paused_since_ms)
 
     @property
     def is_on(self) -> bool:
@@ -49,7 +49,7 @@ class Pause:
         if self.state.paused_since_ms is None:
             _log.info("publisher_resumed")
         else:
-            self._tell(self.state.paused_since_ms)
+            self._log_pause(self.state.paused_since_ms)
         self.show()
         return None
 
@@ -72,7 +72,7 @@ class Pause:
         self._metrics.paused.set(self.is_on)
         self._metrics.up.set(not self.is_on)
 
-    def _tell(self, since_ms: int) -> None:
+    def _log_pause(self, since_ms: int) -> None:
         _log.warning(
             "publisher_paused",
             since_ms=since_ms,

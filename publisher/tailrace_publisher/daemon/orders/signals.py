@@ -159,7 +159,7 @@ class Signals:
 
     def _read(self, offset: int, table: PublishedTable, where: str | None) -> None:
         if where is None:
-            self._tables.begin_again(table)
+            self._tables.resnapshot(table)
             return
         refusal = self._orders.read_part(table, where)
         if refusal is not None:

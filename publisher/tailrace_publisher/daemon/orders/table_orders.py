@@ -95,7 +95,7 @@ class TableOrders:
             )
         refusal = refusal or self._condition_refusal(newest, where)
         if refusal is None:
-            self._tables.begin_part(table, where)
+            self._tables.start_partial_snapshot(table, where)
         return refusal
 
     def _condition_refusal(self, instance: CaptureInstance, where: str) -> str | None:
@@ -124,12 +124,12 @@ class TableOrders:
         match order:
             case TableOrder.PAUSE_SNAPSHOT | TableOrder.RESUME_SNAPSHOT:
                 is_paused = order is TableOrder.PAUSE_SNAPSHOT
-                self._state.keep(table.name, replace(record, snapshot_paused=is_paused))
+                self._state.store(table.name, replace(record, snapshot_paused=is_paused))
                 if is_paused:
                     _log.info("snapshot_paused", table=str(table.name), rows=record.snapshot_rows)
                 else:
                     _log.info("snapshot_resumed", table=str(table.name), rows=record.snapshot_rows)
-            case TableOrder.STOP_SNAPSHOT if self._tables.end_part(table.name):
+            case TableOrder.STOP_SNAPSHOT if self._tables.stop_partial_snapshot(table.name):
                 _log.warning(
                     "partial_snapshot_stopped",
                     table=str(table.name),

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.daemon.adapters.client_log import take_client_log
+from tailrace_publisher.daemon.adapters.client_log import install_client_log
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.process.databases_endpoint import routes_of_all
 from tailrace_publisher.daemon.process.endpoint import served
@@ -57,7 +57,7 @@ def run_databases(
     problems = problems_of(configs)
     if problems:
         raise ConfigError(problems)
-    take_client_log()
+    install_client_log()
     outside = ports or production_ports(stop)
     with ExitStack() as resources:
         databases = []
@@ -76,12 +76,12 @@ def _supervise(
     _log.info("databases_begun", databases=[one.name for one in databases])
     try:
         for one in databases:
-            one.begin()
+            one.start()
         while not stop.is_set():
             if start.is_set():
                 start.clear()
                 for one in databases:
-                    one.ask_start()
+                    one.request_start()
             for one in databases:
                 one.look()
             if _is_over(databases):

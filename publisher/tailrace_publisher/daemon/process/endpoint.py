@@ -135,20 +135,20 @@ class _Pages:
         signal = SnapshotSignal(wanted, dict.fromkeys(wanted, where) if where is not None else {})
         if where is not None:
             _refuse_any((name, partial_refusal_of(record)) for name, record in known)
-        return self._asked(signal, list(wanted))
+        return self._send(signal, list(wanted))
 
     def order(self, order: TableOrder, request: Request) -> Response:
         known = self._known(request.body)
         _refuse_any((name, refusal_of(order, record)) for name, record in known)
         wanted = tuple(name for name, _ in known)
-        return self._asked(TableSignal(order, wanted), list(wanted))
+        return self._send(TableSignal(order, wanted), list(wanted))
 
     def pause(self, _: Request, *, is_paused: bool) -> Response:
         if self._board.phase not in {"running", "paused"}:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not publishing, {self._board.phase}")
         if self._board.paused == {is_paused}:
             raise Refused(HTTPStatus.CONFLICT, is_so_already(is_paused=is_paused))
-        return self._asked(PauseSignal(is_paused), [])
+        return self._send(PauseSignal(is_paused), [])
 
     def _known(self, body: bytes) -> list[tuple[str, TableRecord]]:
         """Return the tables that a request names, each once.
@@ -170,7 +170,7 @@ class _Pages:
         tables = dict.fromkeys(found[0] for found in meant.values())
         return [(table.in_database, known[table]) for table in tables]
 
-    def _asked(self, signal: Signal, tables: list[str]) -> Response:
+    def _send(self, signal: Signal, tables: list[str]) -> Response:
         """Write a signal; the publisher reads it from its topic."""
         config = self._runtime.config
         try:

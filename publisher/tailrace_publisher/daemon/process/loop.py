@@ -9,7 +9,7 @@ from typing import Protocol
 import structlog
 from prometheus_client.registry import Collector
 
-from tailrace_publisher.daemon.adapters.client_log import take_client_log
+from tailrace_publisher.daemon.adapters.client_log import install_client_log
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.process.endpoint import endpoint
 from tailrace_publisher.daemon.process.sharing import SharingPublisher
@@ -91,7 +91,7 @@ def run(
         PreflightError: the source is not ready; names every problem.
         PublisherError: an error that waiting does not cure.
     """
-    take_client_log()
+    install_client_log()
     with traces_of(config) as traces:
         runtime = Runtime(
             config,

@@ -48,19 +48,19 @@ class OneDatabase(StatusBoard, Collector):
         self.name = name
         self.error: BaseException | None = None
         self._stop = threading.Event()
-        self._asked = threading.Event()
+        self._is_requested = threading.Event()
         self._failures = LastFailures()
         self._runs = Supervised(f"database-{name}", runtime)
-        self._publisher = self._made()
+        self._publisher = self._new_publisher()
 
     # -- for the supervisor ------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Publish, on a thread of its own."""
         if self._runs.is_started:
-            self._publisher = self._made()
+            self._publisher = self._new_publisher()
         self.error = None
-        self._asked.clear()
+        self._is_requested.clear()
         self._runs.start(partial(self._publish, self._publisher))
 
     def look(self) -> None:
@@ -69,9 +69,9 @@ class OneDatabase(StatusBoard, Collector):
             return
         if error := self._runs.new_failure():
             self._ended(error)
-        if self._runs.is_due or self._asked.is_set():
+        if self._runs.is_due or self._is_requested.is_set():
             _log.info("database_begun_again", database=self.name, attempts=self._runs.attempts)
-            self.begin()
+            self.start()
 
     def end(self) -> None:
         """Request its end between two steps; what is sent is committed or aborted as a whole."""
@@ -83,12 +83,12 @@ class OneDatabase(StatusBoard, Collector):
 
     # -- for the endpoint --------------------------------------------------------------------------
 
-    def ask_start(self) -> bool:
+    def request_start(self) -> bool:
         """Start it at once if it is stopped or waits; return whether it was."""
         if self.phase != "stopped" and not self._runs.waits:
             return False
         self._runs.forgive()
-        self._asked.set()
+        self._is_requested.set()
         return True
 
     @property
@@ -111,14 +111,14 @@ class OneDatabase(StatusBoard, Collector):
         return self._publisher.board.phase
 
     @property
-    def is_going(self) -> bool:
+    def is_running(self) -> bool:
         """Whether its publisher is running."""
         return self._runs.is_running
 
     @property
     def still_s(self) -> float:
         """Seconds since its last step; 0 while it does not run."""
-        return self._publisher.board.still_s if self.is_going else 0.0
+        return self._publisher.board.still_s if self.is_running else 0.0
 
     def collect(self) -> Iterator[Metric]:
         """Yield its metrics, since its publisher was started."""
@@ -135,7 +135,7 @@ class OneDatabase(StatusBoard, Collector):
 
     # -- parts -------------------------------------------------------------------------------------
 
-    def _made(self) -> Publisher:
+    def _new_publisher(self) -> Publisher:
         metrics = Metrics()
         metrics.failures = self._failures
         return publisher_of(
@@ -155,7 +155,7 @@ class OneDatabase(StatusBoard, Collector):
         self._since_ms = self._runtime.clock.now_ms()
         kind, reason = type(error).__name__, text_of(error)
         self._failures.add(self._since_ms, kind, reason)
-        if may_be_mended(error):
+        if is_worth_retrying(error):
             pause_s = self._runs.retry_later()
             _log.error(
                 "database_failed",
@@ -177,7 +177,7 @@ class OneDatabase(StatusBoard, Collector):
         )
 
 
-def may_be_mended(error: BaseException) -> bool:
+def is_worth_retrying(error: BaseException) -> bool:
     """Return whether the same options may work later: after a wait or a fix at the source."""
     if isinstance(error, PreflightError):
         return True

@@ -40,7 +40,7 @@ commits, and much shorter than max.poll.interval.ms, after which the group remov
 
 
 @dataclass(slots=True)
-class _Taken:
+class _OwnShard:
     """A shard that is published here."""
 
     runs: Supervised
@@ -61,7 +61,7 @@ class SharingPublisher:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._map = wanted_map(runtime.config)
-        self._taken: dict[int, _Taken] = {}
+        self._own: dict[int, _OwnShard] = {}
         self._unknown: list[int] = []
         self._backoff = Backoff(runtime.config.retry_backoff_max_s)
         self.board = ShardBoard(runtime)
@@ -102,7 +102,7 @@ class SharingPublisher:
                 self._check_known()
                 self.board.turned()
         finally:
-            self._leave(list(self._taken))
+            self._leave(list(self._own))
             sharing.close()
 
     def _take(self, numbers: Sequence[int]) -> None:
@@ -110,8 +110,8 @@ class SharingPublisher:
         for number in numbers:
             if number < self._map.shards:
                 _log.info("shard_taken", shard=number)
-                self._taken[number] = _Taken(Supervised(f"shard-{number}", self._runtime))
-                self._begin(number)
+                self._own[number] = _OwnShard(Supervised(f"shard-{number}", self._runtime))
+                self._start(number)
         self.board.joined()
 
     def _check_known(self) -> None:
@@ -128,18 +128,18 @@ class SharingPublisher:
                 " start the publisher with the publisher.shards that tailrace reshard was given"
             )
 
-    def _begin(self, number: int) -> None:
-        taken = self._taken[number]
+    def _start(self, number: int) -> None:
+        own = self._own[number]
         runtime = replace(
             self._runtime,
             metrics=Metrics(),
-            stop=taken.stop,
+            stop=own.stop,
             shard=Shard(number, self._map),
-            on_step=partial(self._stepped, number, taken.runs),
+            on_step=partial(self._stepped, number, own.runs),
         )
         conductor = Conductor(runtime)
         self.board.add(number, conductor.board, runtime.metrics)
-        taken.runs.start(partial(_publish, number, conductor))
+        own.runs.start(partial(_publish, number, conductor))
 
     def _stepped(self, number: int, runs: Supervised, step: Step) -> None:
         if attempts := runs.recovered_after(step):
@@ -149,14 +149,14 @@ class SharingPublisher:
         self._runtime.on_step(step)
 
     def _leave(self, numbers: Sequence[int]) -> None:
-        left = {number: self._taken.pop(number) for number in numbers if number in self._taken}
-        for taken in left.values():
-            taken.stop.set()
-        wait([taken.runs.ending for taken in left.values()], _LEAVE_S)
-        for number, taken in left.items():
-            taken.runs.close(wait=False)
+        left = {number: self._own.pop(number) for number in numbers if number in self._own}
+        for own in left.values():
+            own.stop.set()
+        wait([own.runs.ending for own in left.values()], _LEAVE_S)
+        for number, own in left.items():
+            own.runs.close(wait=False)
             self.board.remove(number)
-            if not taken.runs.is_running:
+            if not own.runs.is_running:
                 _log.info("shard_left", shard=number)
             else:
                 _log.warning(
@@ -172,17 +172,17 @@ class SharingPublisher:
         Raises:
             PublisherError: the error of the conductors, if none of them runs.
         """
-        ended = {n: taken.runs for n, taken in self._taken.items() if not taken.runs.is_running}
+        ended = {n: own.runs for n, own in self._own.items() if not own.runs.is_running}
         for number, runs in ended.items():
             if error := runs.new_failure():
                 self._failed(number, runs, error)
         failed = {n: runs for n, runs in ended.items() if runs.error is not None}
-        if failed and len(failed) == len(self._taken):
+        if failed and len(failed) == len(self._own):
             self._raise_unless_fenced(failed)
         for number, runs in failed.items():
             if runs.is_due:
-                self._begin(number)
-        return bool(self._taken) and len(ended) == len(self._taken) and not failed
+                self._start(number)
+        return bool(self._own) and len(ended) == len(self._own) and not failed
 
     def _failed(self, number: int, runs: Supervised, error: BaseException) -> None:
         pause_s = runs.retry_later()

@@ -39,7 +39,7 @@ class BadEvents:
         self._state = state
         self._metrics = runtime.metrics
         self._uncounted: Counter[str] = Counter()
-        self._told: set[tuple[str, str, str]] = set()
+        self._logged: set[tuple[str, str, str]] = set()
 
     def without_too_large(self, part: EncodedRows) -> EncodedRows:
         """Turn events that exceed the message limit into letters, before events are numbered."""
@@ -66,7 +66,7 @@ class BadEvents:
             return part
         for letter in part.letters.values():
             self._uncounted[part.table] += 1
-            self._tell(letter)
+            self._log_letter(letter)
         if any(le.position.operation not in _ADD_NOTHING for le in part.letters.values()):
             self._state.note_lacking(part.table)
         if self._state.lacks_changes(part.table) and not part.lacks_operations:
@@ -79,11 +79,11 @@ class BadEvents:
             self._metrics.dead_letters.labels(table=table).inc(count)
         self._uncounted.clear()
 
-    def _tell(self, letter: DeadLetter) -> None:
+    def _log_letter(self, letter: DeadLetter) -> None:
         kind = letter.table, letter.error, letter.column
-        if kind in self._told:
+        if kind in self._logged:
             return
-        self._told.add(kind)
+        self._logged.add(kind)
         _log.error(
             "event_in_dead_letters",
             table=letter.table,

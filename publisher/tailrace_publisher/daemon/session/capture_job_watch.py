@@ -79,7 +79,7 @@ class CaptureWatch:
         age = scan_age_s(sessions)
         self._metrics.capture_scan_age_seconds.set(age)
         self._metrics.capture_latency_seconds.set(latency_s(sessions))
-        self._tell(age)
+        self._log_stall(age)
         known_by_lsn = self._captured_by_lsn(sessions)
         known = captured_until(sessions, self._maxtrans.read(), self._before)
         if self._is_waiting_possible():
@@ -120,7 +120,7 @@ class CaptureWatch:
             self._is_secondary = is_read_only(self._connection)
         return self._is_secondary
 
-    def _tell(self, age: float) -> None:
+    def _log_stall(self, age: float) -> None:
         stalled = age > self._stall_s
         if stalled and not self._is_stalled:
             _log.warning(

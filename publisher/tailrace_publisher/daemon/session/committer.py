@@ -170,10 +170,10 @@ class Committer:
         Readers take a table's events after that record for the whole table.
         """
         named = self.state.out_of_cut()
-        if self.state.begun_again() or not self._announced.issuperset(named):
+        if self.state.restarted_tables() or not self._announced.issuperset(named):
             self.heartbeat(None)
 
-    def begin(self) -> None:
+    def commit_start(self) -> None:
         """Commit what a start has decided before anything else can fail.
 
         If a table's state changed, this commits inside a source transaction, too. A start that
@@ -232,7 +232,7 @@ class Committer:
                 closed_commit_ms=closed_ms,
                 closed=closed,
                 snapshotting=named,
-                again=state.begun_again(),
+                again=state.restarted_tables(),
                 checkpoints=checkpoints,
             )
         self._fencing.written(database)

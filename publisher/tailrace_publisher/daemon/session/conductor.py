@@ -10,9 +10,9 @@ from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.session.retry_bounds import Patience
 from tailrace_publisher.daemon.session.wiring import ready_session
-from tailrace_publisher.daemon.start.carried_state import Kept
+from tailrace_publisher.daemon.start.carried_state import CarriedState
 from tailrace_publisher.daemon.start.fencing import FencingCheck
-from tailrace_publisher.daemon.start.first_publish import has_begun
+from tailrace_publisher.daemon.start.first_publish import was_published_before
 from tailrace_publisher.daemon.status.status_board import PublisherBoard
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
 from tailrace_publisher.errors import (
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 _FOREIGN_TRIES = 3
 """Consecutive transactions that foreign records may abort before they stop the table."""
-_BEGUN_DEADLINE_S = 10.0
+_CHECKPOINT_DEADLINE_S = 10.0
 
 
 class Conductor:
@@ -55,7 +55,7 @@ class Conductor:
         self.board = PublisherBoard(runtime, self._stopped)
         by_function = config.source.read_mode is ReadMode.FUNCTION
         catalog = KnownCatalog(by_function=by_function)
-        self._kept = Kept(self._fencing, self._stopped, self.board, catalog)
+        self._carried = CarriedState(self._fencing, self._stopped, self.board, catalog)
 
     def run(self) -> None:
         """Publish until the stop is set, or until nothing more is wanted.
@@ -65,7 +65,7 @@ class Conductor:
         """
         while not self._runtime.stop.is_set():
             try:
-                with ready_session(self._runtime, self._kept) as session:
+                with ready_session(self._runtime, self._carried) as session:
                     self.board.enter("running")
                     session.run()
             except TableFailed as error:
@@ -74,7 +74,7 @@ class Conductor:
                 self._wait(error, self._fencing.doubt(error, self._runtime.config.heartbeat_s))
             except (PublisherError, RegistryError) as error:
                 if isinstance(error, RegistryError):
-                    self._kept.doubt_registry()
+                    self._carried.doubt_registry()
                 longest_s = error.waited_for_s if isinstance(error, PublisherError) else None
                 ends = not (error.retryable or self._may_heal(error))
                 if ends or self._patience.has_ended(longest_s):
@@ -100,7 +100,7 @@ class Conductor:
             raise error
         if not self._stopped.add(error.table, error.cause):
             raise error
-        if self._stopped.is_taken_up(error.cause):
+        if self._stopped.restarts_after(error.cause):
             self._wait(error)
 
     def _is_tried_again(self, table: TableName) -> bool:
@@ -132,7 +132,7 @@ class Conductor:
         try:
             with ports.registry(config.registry) as registry:
                 topics = database_topics(config, ports, registry, self._runtime.shard)
-                return has_begun(topics, _BEGUN_DEADLINE_S)
+                return was_published_before(topics, _CHECKPOINT_DEADLINE_S)
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))
             return unknown.retryable

@@ -56,7 +56,7 @@ class SchemaChanges:
             return
         known = self._state.announced_lsn
         if known is None:  # changes before a first start are not new
-            known = self._state.announced_lsn = self._state.out
+            known = self._state.announced_lsn = self._state.published_lsn
         found = sorted(
             [*self._by_ddl(known), *self._by_hand_over(known)],
             key=lambda change: (change.lsn, str(change.after.table)),

@@ -105,13 +105,13 @@ class Session:
         parts, committer = self._parts, self._parts.committer
         if not parts.pause.is_on:
             self._announce()
-        committer.begin()
+        committer.commit_start()
         if is_closed(committer.state.position):
             parts.switches.look(committer.finish)
         parts.sizes.look()
         self._looked_at = clock.monotonic()
         while not stop.is_set() and not parts.modes.is_over():
-            self._end_if_none_goes_on()
+            self._end_if_all_stopped()
             before = committer.state.position
             more = self._turn_or_recover()
             if committer.state.position != before:
@@ -135,7 +135,7 @@ class Session:
             has_looked = not parts.pause.is_on
             more = has_looked and self._publish()
         except TableFailed as error:
-            return self._go_on_without(error)
+            return self._continue_without(error)
         except SourceBusy as error:
             self._try_again(error)
             return True
@@ -163,22 +163,22 @@ class Session:
         # Before the poll, so that the poll sees everything that was captured until then.
         known_ms = self._known_ms()
         if is_closed(parts.committer.state.position):
-            parts.stream.look_at_catalog()
+            parts.stream.refresh_if_catalog_changed()
             parts.switches.look(parts.committer.finish)
         parts.sizes.look()
         self._looked_at = clock.monotonic()
         return known_ms
 
-    def _go_on_without(self, error: TableFailed) -> bool:
+    def _continue_without(self, error: TableFailed) -> bool:
         """Stop or restart a failed table; return whether to poll again at once.
 
         Raises:
             TableFailed: the configuration wants the publisher to end with it.
         """
         self._settle()
-        is_taken_up = self._parts.tables.take_in_without(error)
-        self._parts.committer.begin()
-        return not is_taken_up
+        is_restarted = self._parts.tables.refresh_after_failure(error)
+        self._parts.committer.commit_start()
+        return not is_restarted
 
     def _try_again(self, error: SourceBusy) -> None:
         """Pause, and let the next poll continue at the position.
@@ -211,11 +211,11 @@ class Session:
         self._announce()
         more = parts.stream.poll()
         if is_closed(parts.committer.state.position):
-            parts.modes.begin()
+            parts.modes.start_snapshots()
             if parts.snapshots.look():
                 # After the fence: had a capture instance been dropped, the changes streamed
                 # meanwhile would be missing.
-                parts.stream.look_at_catalog()
+                parts.stream.refresh_if_catalog_changed()
                 self._announce()
             if parts.switches.is_awaited():
                 parts.switches.look(parts.committer.finish)
@@ -227,7 +227,7 @@ class Session:
         if self._parts.changes is not None:
             self._parts.changes.announce()
 
-    def _end_if_none_goes_on(self) -> None:
+    def _end_if_all_stopped(self) -> None:
         """End if every table was stopped, after a commit that lets the next start know.
 
         The next start then waits for an operator's signal. Without the commit it would meet the

@@ -17,7 +17,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 
-_TOLD_AFTER_S = 60.0
+_LOG_WAIT_AFTER_S = 60.0
 """How long snapshots wait for the stream before that is logged."""
 
 
@@ -39,9 +39,9 @@ class SnapshotDriver:
         self._state = committer.state
         self._time = time
         self._waits_since: float | None = None
-        self._is_told = False
+        self._is_wait_logged = False
         self._has_rested = True
-        self._begun: set[TableName] = set()
+        self._started: set[TableName] = set()
 
     def forget(self) -> None:
         """Forget what was read but not published; it is read again."""
@@ -103,7 +103,7 @@ class SnapshotDriver:
         elif not self._has_rested:
             self._snapshots.rest()
             self._has_rested = True
-            self._note_begun([])
+            self._note_started([])
         return bool(parts)
 
     def _give_up_part(self, failure: TableFailed) -> None:
@@ -114,7 +114,7 @@ class SnapshotDriver:
         Raises:
             TableFailed: the failure is no partial snapshot's.
         """
-        if not self._tables.end_part(failure.table):
+        if not self._tables.stop_partial_snapshot(failure.table):
             raise failure
         _log.error(
             "partial_snapshot_given_up",
@@ -146,30 +146,30 @@ class SnapshotDriver:
 
     def _begin(self, pending: list[PendingTable], position: Lsn, *, is_caught_up: bool) -> None:
         if not is_caught_up:
-            self._tell_waiting(pending)
+            self._log_waiting(pending)
             return
         self._waits_since = None
-        self._is_told = False
+        self._is_wait_logged = False
         self._has_rested = False
-        self._note_begun(pending)
+        self._note_started(pending)
         self._committer.announce_snapshots()
         self._snapshots.begin(pending, position, self._encoder_of)
 
-    def _note_begun(self, pending: list[PendingTable]) -> None:
+    def _note_started(self, pending: list[PendingTable]) -> None:
         """Start to measure the pace of snapshots that start, or resume after a pause."""
         pace = self._runtime.metrics.pace
         for table in pending:
-            if table.name not in self._begun:
+            if table.name not in self._started:
                 pace.forget(table.name)
                 pace.note(table.name, table.progress.rows)
-        self._begun = {table.name for table in pending}
+        self._started = {table.name for table in pending}
 
-    def _tell_waiting(self, pending: list[PendingTable]) -> None:
+    def _log_waiting(self, pending: list[PendingTable]) -> None:
         now = self._runtime.clock.monotonic()
         if self._waits_since is None:
             self._waits_since = now
-        if not self._is_told and now - self._waits_since >= _TOLD_AFTER_S:
-            self._is_told = True
+        if not self._is_wait_logged and now - self._waits_since >= _LOG_WAIT_AFTER_S:
+            self._is_wait_logged = True
             _log.info(
                 "snapshots_wait_for_stream",
                 tables=len(pending),
@@ -191,7 +191,7 @@ class SnapshotDriver:
                 reading.schema,
                 self._tables.snapshot_of(reading.table),
                 self._tables.condition_of(reading.table),
-                self._state.beginning_of(reading.table.name),
+                self._state.snapshot_number(reading.table.name),
             )
             for reading in self._tables.plan.at(position.increment()).all
             if reading.table.name in unread and reading.covers_from <= position

@@ -34,7 +34,7 @@ class SnapshotModes:
         self._committer = committer
         self._once = once
 
-    def begin(self) -> None:
+    def start_snapshots(self) -> None:
         """Start the new snapshots of a process start; call this at a closed position.
 
         Afterwards the checkpoint holds them: a retry resumes them and starts none from scratch.
@@ -47,7 +47,7 @@ class SnapshotModes:
             return
         for table in list(self._tables):
             if self._committer.state.of(table.name).state in WHOLE:
-                self._tables.begin_again(table)
+                self._tables.resnapshot(table)
         self._committer.commit()
         self._once.add(_ANEW)
 

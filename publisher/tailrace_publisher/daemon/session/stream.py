@@ -170,7 +170,7 @@ class Stream:
         first, limit = window.span.up_to.increment(), self._window_size.transactions
         return self._source.commits.reading(first, limit, self._source.time.zone)
 
-    def look_at_catalog(self) -> None:
+    def refresh_if_catalog_changed(self) -> None:
         """Refresh the tables if the catalog changed, for when no poll with news does.
 
         A table whose last capture instance was dropped brings no news. From then on the publisher
@@ -214,7 +214,7 @@ class Stream:
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
         # A snapshot must know which rows changed, so until it ends its table is read row by row.
-        self._snapshotting = {table.name for table in self._tables.beside()}
+        self._snapshotting = {table.name for table in self._tables.in_snapshot()}
         self._reads_few = len(readings) <= AHEAD_MAX
         self._tables.make_ready(readings)
         lanes, places = self._source.lanes, Places(pages_held(len(readings)))

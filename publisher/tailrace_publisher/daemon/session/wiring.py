@@ -26,8 +26,8 @@ from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.session.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.session.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.shards.other_shards import OtherShards
-from tailrace_publisher.daemon.start.carried_state import Kept
-from tailrace_publisher.daemon.start.first_publish import has_begun
+from tailrace_publisher.daemon.start.carried_state import CarriedState
+from tailrace_publisher.daemon.start.first_publish import was_published_before
 from tailrace_publisher.daemon.start.opened import opened_state
 from tailrace_publisher.daemon.start.start import check_held
 from tailrace_publisher.daemon.status.table_sizes import TableSizes
@@ -65,11 +65,11 @@ _log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
+def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
     """Create a session that is ready to run; close its connections after the block.
 
     Args:
-        kept: what outlives the session.
+        carried: what outlives the session.
 
     Raises:
         PublisherError, RegistryError: why the session cannot be created.
@@ -79,46 +79,46 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
         just_read: Catalog | None
-        found, just_read = check_source(config, control, kept.catalog)
+        found, just_read = check_source(config, control, carried.catalog)
         problems = [problem for problem in found if runtime.has(problem.table)]
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry, runtime.shard)
         if problems:
-            _refuse_unless_begun(problems, topics)
-        if kept.fencing.is_in_doubt:
+            _refuse_first_start(problems, topics)
+        if carried.fencing.is_in_doubt:
             before = read_checkpoints(topics)
-            kept.fencing.check(before.database, before.stopped)
+            carried.fencing.check(before.database, before.stopped)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        state = opened_state(config, control, topics, kept)
+        state = opened_state(config, control, topics, carried)
         no_signals = signals_refusal(topics, delivery)
-        kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
-        versions = RegisteredVersions(runtime, registry, kept.schemas)
+        carried.stopped.leave_out(_without_renamed(problems, state, carried, config))
+        versions = RegisteredVersions(runtime, registry, carried.schemas)
         resources.callback(versions.close)
 
         def read(names: Mapping[int, TableName]) -> Catalog:
             nonlocal just_read  # only the first call may use it; later ones read the changes
             before, just_read = just_read, None
-            known = kept.catalog
+            known = carried.catalog
             return read_catalog(control, topics.database, config.message_keys, known, names, before)
 
         if state.start_lsn is not None and not config.snapshot.fills_gaps:
             check_held(read({}).instances, runtime.selects, state.start_lsn)
         intake = TableIntake(
             runtime,
-            Renames(state, kept.stopped, runtime, read, OtherShards(topics)),
+            Renames(state, carried.stopped, runtime, read, OtherShards(topics)),
             versions,
-            TableTopics(config, delivery.ensure_topics, kept.stopped),
+            TableTopics(config, delivery.ensure_topics, carried.stopped),
             state,
         )
         tables = PublishedTables(runtime, intake, versions, state)
-        kept.board.begin(state)
+        carried.board.set_state(state)
         tables.refresh()
         failure = tables.failure()
-        if failure is not None and not kept.fencing.has_checkpoint:
+        if failure is not None and not carried.fencing.has_checkpoint:
             raise failure  # a first start writes nothing of tables that were never published
-        committer = Committer(runtime, delivery, state, kept.fencing)
+        committer = Committer(runtime, delivery, state, carried.fencing)
         pause = Pause(runtime, state)
         signals = Signals(topics, no_signals, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)
@@ -140,14 +140,14 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 stream=Stream(runtime, source, tables, committer, snapshots.observe),
                 committer=committer,
                 snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
-                modes=SnapshotModes(config.snapshot.mode, tables, committer, kept.once),
+                modes=SnapshotModes(config.snapshot.mode, tables, committer, carried.once),
                 changes=SchemaChanges(control, tables, delivery, state, time)
                 if config.schema_changes
                 else None,
                 signals=signals,
                 pause=pause,
                 switches=Switches(control, fences, tables, state, runtime.clock),
-                sizes=TableSizes(control, tables, kept.board, config.snapshot),
+                sizes=TableSizes(control, tables, carried.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )
@@ -229,23 +229,26 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
     )
 
 
-def _refuse_unless_begun(problems: list[TableProblem], topics: DatabaseTopics) -> None:
+def _refuse_first_start(problems: list[TableProblem], topics: DatabaseTopics) -> None:
     """Refuse a first start with problems of single tables; a later start leaves them out.
 
     Raises:
         PreflightError: there is no checkpoint; names every problem.
     """
-    if not has_begun(topics):
+    if not was_published_before(topics):
         raise PreflightError([problem.text for problem in problems])
 
 
-def _of_none_renamed(
-    problems: list[TableProblem], state: PublisherState, kept: Kept, config: PublisherConfig
+def _without_renamed(
+    problems: list[TableProblem],
+    state: PublisherState,
+    carried: CarriedState,
+    config: PublisherConfig,
 ) -> list[TableProblem]:
     """Return the problems without those of tables that are renamed but keep their topics."""
     if config.tables.on_rename is not OnRename.KEEP_TOPIC:
         return problems
-    present = kept.catalog.source_object_ids()
+    present = carried.catalog.source_object_ids()
     renamed = {name for object_id, name in state.published_as().items() if object_id in present}
     return [p for p in problems if not (p.is_missing and p.table in renamed)]
 

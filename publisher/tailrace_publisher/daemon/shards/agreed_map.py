@@ -100,17 +100,17 @@ def check_map(topics: DatabaseTopics, own: DatabaseCheckpoint | None) -> None:
         ShardsDiffer: the tables were resharded.
         CheckpointError, CheckpointUnavailable: the map cannot be read.
     """
-    control, begun = topics.names.control, topics.shard.map
+    control, known = topics.names.control, topics.shard.map
     if own is not None and own.map_number is not None:
-        if own.map_number == begun.number:
+        if own.map_number == known.number:
             return  # a reshard writes its number there, in one transaction with the map
-        told = f"map {own.map_number}, not {begun.number}"
+        told = f"map {own.map_number}, not {known.number}"
     else:
         is_there = control in existing_topics(topics.kafka)
         found = (read_map(topics.kafka, control) if is_there else None) or ShardMap()
-        if found.is_divided_as(begun):
+        if found.is_divided_as(known):
             return
-        told = f"{_told(found)}, not {_told(begun)}"
+        told = f"{_describe(found)}, not {_describe(known)}"
     raise ShardsDiffer(
         f"the map of shards in topic {control} differs from the one that this publisher started"
         f" with ({told}): tailrace reshard has divided the tables of database {topics.database}."
@@ -163,11 +163,11 @@ def _check_same(topic: str, found: ShardMap, wanted: ShardMap) -> None:
         return
     raise ShardsDiffer(
         f"the tables are divided differently than publisher.shards says: topic {topic} has"
-        f" {_told(found)}, the configuration {_told(wanted)}. Fix: give all publishers the same"
-        " configuration: that of the topic, or the new one after tailrace reshard"
+        f" {_describe(found)}, the configuration {_describe(wanted)}. Fix: give all publishers"
+        " the same configuration: that of the topic, or the new one after tailrace reshard"
     )
 
 
-def _told(found: ShardMap) -> str:
+def _describe(found: ShardMap) -> str:
     pinned = ", ".join(f"{topic} to {shard}" for topic, shard in sorted(found.pinned.items()))
     return f"{found.shards} shards, {f'{pinned} pinned' if pinned else 'none pinned'}"

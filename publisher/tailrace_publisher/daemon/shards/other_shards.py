@@ -26,7 +26,7 @@ class OtherShards:
 
     def __init__(self, topics: DatabaseTopics) -> None:
         self._topics = topics
-        self._asked_for: set[int] = set()
+        self._queried: set[int] = set()
         self.published_as: Mapping[int, TableName] = {}
 
     def look_for(self, instances: Iterable[CaptureInstance]) -> None:
@@ -36,9 +36,9 @@ class OtherShards:
             CheckpointUnavailable, CheckpointError, RegistryError: it cannot be read.
         """
         ids = {instance.source_object_id for instance in instances}
-        if self._topics.shard.is_whole or ids <= self._asked_for:
+        if self._topics.shard.is_whole or ids <= self._queried:
             return
-        self._asked_for |= ids
+        self._queried |= ids
         self.look()
 
     def look(self) -> None:

@@ -12,7 +12,7 @@ from tailrace_publisher.source.catalog.instances import KnownCatalog
 
 
 @dataclass(slots=True)
-class Kept:
+class CarriedState:
     """What outlives a session; a retry does not read it again.
 
     Attributes:

@@ -7,7 +7,7 @@ from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_chec
 from tailrace_publisher.runtime import DatabaseTopics
 
 
-def has_begun(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> bool:
+def was_published_before(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> bool:
     """Return whether there is a checkpoint of the database.
 
     It does not wait for other producers, so it may see an uncommitted checkpoint.

@@ -16,7 +16,7 @@ from tailrace_schemas.position.lsn import Lsn
 _log = structlog.get_logger(__name__)
 
 
-def begin_without_checkpoint(
+def state_without_checkpoint(
     topics: DatabaseTopics,
     identity: DatabaseIdentity,
     newest: Lsn,
@@ -42,7 +42,7 @@ def begin_without_checkpoint(
     published = newest_published(topics)
     if published is None:
         _log.info("checkpoint_missing", database=database, position=str(newest))
-        return PublisherState.begin(server, database, identity, newest)
+        return PublisherState.first_start(server, database, identity, newest)
     accepted_at = None
     signals = topics.names.signals
     if signals in existing_topics(topics.kafka):
@@ -58,7 +58,7 @@ def begin_without_checkpoint(
         position=str(newest),
         effect="new snapshots of all tables; subscribers miss the changes between the two LSNs",
     )
-    return PublisherState.begin_again(
+    return PublisherState.after_lost_checkpoint(
         server,
         database,
         identity,

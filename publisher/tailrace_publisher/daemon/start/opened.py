@@ -8,10 +8,10 @@ from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.daemon.checks.database_spelling import check_spelling
 from tailrace_publisher.daemon.shards.agreed_map import check_map
 from tailrace_publisher.daemon.shards.own_record import end_older_publisher
-from tailrace_publisher.daemon.start.carried_state import Kept
-from tailrace_publisher.daemon.start.lost_checkpoint import begin_without_checkpoint
-from tailrace_publisher.daemon.start.read_mode import take_read_mode
-from tailrace_publisher.daemon.start.start import begin_where_wanted, tell_ignored
+from tailrace_publisher.daemon.start.carried_state import CarriedState
+from tailrace_publisher.daemon.start.lost_checkpoint import state_without_checkpoint
+from tailrace_publisher.daemon.start.read_mode import apply_read_mode
+from tailrace_publisher.daemon.start.start import apply_start_position, log_ignored_start
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
 from tailrace_publisher.errors import CheckpointLost, ConfigError, PublisherReplaced
 from tailrace_publisher.options.publisher_config import PublisherConfig
@@ -30,13 +30,13 @@ _log = structlog.get_logger(__name__)
 
 
 def opened_state(
-    config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
+    config: PublisherConfig, control: Connection, topics: DatabaseTopics, carried: CarriedState
 ) -> PublisherState:
     """Create the state to continue from: the checkpoint's, else that of a first start.
 
     Args:
         topics: of the session's shard, whose transactional id this session already has.
-        kept: what outlives the session.
+        carried: what outlives the session.
 
     Raises:
         PublisherReplaced: another publisher has taken over.
@@ -46,8 +46,8 @@ def opened_state(
     """
     stored = end_older_publisher(config, topics, read_checkpoints(topics))
     check_map(topics, stored.database)
-    if not kept.fencing.found(stored.database, stored.stopped):
-        kept.doubt_registry()
+    if not carried.fencing.found(stored.database, stored.stopped):
+        carried.doubt_registry()
     identity = visible_identity(control)
     newest = max_lsn(control)
     state = PublisherState.restore(topics.server, topics.database, identity, stored)
@@ -55,7 +55,7 @@ def opened_state(
     _check_alone(topics, stored)
     if state is None or stored.database is None:
         try:
-            state = begin_without_checkpoint(
+            state = state_without_checkpoint(
                 topics,
                 identity,
                 newest or Lsn.ZERO,
@@ -68,13 +68,13 @@ def opened_state(
                 f"another publisher of database {topics.database} with the same prefix started"
                 " while this one did. Fix: stop one of them, or give it a prefix of its own"
             ) from error
-        begin_where_wanted(config, control, topics.kafka, newest, state)
+        apply_start_position(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
-        take_read_mode(state, None, config.source.read_mode)
+        apply_read_mode(state, None, config.source.read_mode)
         state.map_number = topics.shard.map.number
         return state
-    take_read_mode(state, stored.database, config.source.read_mode)
-    tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
+    apply_read_mode(state, stored.database, config.source.read_mode)
+    log_ignored_start(config.start, carried.once, f"there is a checkpoint, at {state.position}")
     _check_continues(control, state, known_identity(stored.database), identity, newest)
     state.map_number = topics.shard.map.number
     _log.info("checkpoint_found", database=topics.database, position=str(state.position))

@@ -9,7 +9,7 @@ from tailrace_publisher.options.source import ReadMode
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 
 
-def take_read_mode(
+def apply_read_mode(
     state: PublisherState, stored: DatabaseCheckpoint | None, mode: ReadMode
 ) -> None:
     """Continue in the configured order.

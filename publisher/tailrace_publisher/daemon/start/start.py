@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 _IGNORED: Final = "start position ignored"
 
 
-def begin_where_wanted(
+def apply_start_position(
     config: PublisherConfig,
     control: Connection,
     kafka: KafkaAccess,
@@ -54,8 +54,8 @@ def begin_where_wanted(
     start = config.start
     if not start.given:
         return
-    if state.reads_all_anew:
-        tell_ignored(start, set(), "the checkpoint was lost: all tables get new snapshots")
+    if state.resnapshots_all:
+        log_ignored_start(start, set(), "the checkpoint was lost: all tables get new snapshots")
         return
     if start.lsn is not None:
         found = Lsn.parse(start.lsn)
@@ -72,10 +72,10 @@ def begin_where_wanted(
             ]
         )
     _log.info("start_position", option=start.given[0], first_lsn=str(found), newest=str(newest))
-    state.begin_at(found)
+    state.start_at(found)
 
 
-def tell_ignored(start: StartConfig, once: set[str], reason: str) -> None:
+def log_ignored_start(start: StartConfig, once: set[str], reason: str) -> None:
     """Log once that the configured start position is ignored.
 
     Args:

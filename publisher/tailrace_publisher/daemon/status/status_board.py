@@ -131,7 +131,7 @@ class PublisherBoard(StatusBoard):
             self._phase, self._since_ms = phase, self._runtime.clock.now_ms()
         self.turned()
 
-    def begin(self, state: PublisherState) -> None:
+    def set_state(self, state: PublisherState) -> None:
         """Start another session, with its state."""
         self._state = state
 

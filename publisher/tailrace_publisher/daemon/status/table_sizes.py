@@ -29,7 +29,7 @@ class TableSizes:
         self._options = options
         self._tables = tables
         self._board = board
-        self._asked: set[TableName] = set()
+        self._queried: set[TableName] = set()
 
     def look(self) -> None:
         """Query the estimates if a table is in its snapshot and has none.
@@ -40,10 +40,10 @@ class TableSizes:
         if not self._board.is_read:
             return
         estimates = self._board.estimates
-        unread = self._tables.beside()
-        new = [table for table in unread if table.name not in self._asked]
+        unread = self._tables.in_snapshot()
+        new = [table for table in unread if table.name not in self._queried]
         rows = estimated_rows(self._connection) if new else {}
-        self._asked = {table.name for table in unread}
+        self._queried = {table.name for table in unread}
         for table in new:
             ids = [instance.source_object_id for instance in table.instances]
             is_known = ids and self._tables.condition_of(table) is None

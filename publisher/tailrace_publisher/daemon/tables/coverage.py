@@ -33,7 +33,7 @@ class PublishedTable:
             changes.
         object_ids: object ids of the instances' change tables at the last refresh. An instance that
             was disabled and created again under the same name has another id.
-        is_told: whether the stop of the table was reported.
+        is_stop_reported: whether the stop of the table was reported.
     """
 
     name: TableName
@@ -41,7 +41,7 @@ class PublishedTable:
     versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
     covers: dict[str, Lsn] = field(default_factory=dict)
     object_ids: dict[str, int] = field(default_factory=dict)
-    is_told: bool = False
+    is_stop_reported: bool = False
 
     @property
     def recognised(self) -> dict[str, Lsn]:
@@ -52,7 +52,7 @@ class PublishedTable:
             if instance.low_watermark is not None
         }
 
-    def made_again(self) -> set[str]:
+    def recreated_instances(self) -> set[str]:
         """Return names of instances that were dropped and created again since the last refresh."""
         return {
             instance.name
@@ -86,7 +86,7 @@ def reading_of(table: PublishedTable, lsn: Lsn) -> Reading | None:
     return Reading(table, instance, schema, covers[instance.name])
 
 
-def covers_of(table: PublishedTable, record: TableRecord, out: Lsn) -> dict[str, Lsn]:
+def covers_of(table: PublishedTable, record: TableRecord, published: Lsn) -> dict[str, Lsn]:
     """Return from which LSN on each recognised instance of a table holds its changes.
 
     The instance that the table started with holds them from ``covers_from``, whatever its low
@@ -95,48 +95,52 @@ def covers_of(table: PublishedTable, record: TableRecord, out: Lsn) -> dict[str,
 
     Args:
         table: as of the last refresh, with the instances found now.
-        out: last LSN up to which all changes are published.
+        published: last LSN up to which all changes are published.
     """
-    anew = table.made_again()
+    recreated = table.recreated_instances()
     covers = {
-        name: low if name in anew else table.covers.get(name, low)
+        name: low if name in recreated else table.covers.get(name, low)
         for name, low in table.recognised.items()
     }
     if record.covers_from is not None and record.instances:
         first = record.instances[0]
-        place = max(out, record.covers_from)
-        if first in covers and first not in anew and table.recognised[first] <= place.increment():
+        place = max(published, record.covers_from)
+        if (
+            first in covers
+            and first not in recreated
+            and table.recognised[first] <= place.increment()
+        ):
             covers[first] = record.covers_from
     return covers
 
 
 def still_covered(
-    table: PublishedTable, record: TableRecord, covers: Mapping[str, Lsn], out: Lsn
+    table: PublishedTable, record: TableRecord, covers: Mapping[str, Lsn], published: Lsn
 ) -> TableRecord:
     """Return the record of a published table with the instances that hold its changes now.
 
     Args:
         covers: as :func:`covers_of` returns it.
-        out: last LSN up to which all changes are published.
+        published: last LSN up to which all changes are published.
 
     Raises:
         PositionExpired: no instance holds the next changes; the one that held them was disabled.
     """
     known = record.covers_from
     if known is None:
-        return begun(record, covers)
-    anew = table.made_again()
-    gone = [name for name in record.instances if name in anew or name not in covers]
+        return fresh_record(record, covers)
+    recreated = table.recreated_instances()
+    gone = [name for name in record.instances if name in recreated or name not in covers]
     may_begin = record.state is TableState.PENDING
-    check_place_kept(out, known, covers, gone, may_begin=may_begin)
+    check_place_kept(published, known, covers, gone, may_begin=may_begin)
     if not covers:
         return record
-    if may_begin and known > out:
+    if may_begin and known > published:
         known = min(covers.values())
     return replace(record, covers_from=known, instances=_oldest_first(covers))
 
 
-def begun(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:
+def fresh_record(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:
     """Return the record of a table that starts with what its instances hold now.
 
     Its state stays.

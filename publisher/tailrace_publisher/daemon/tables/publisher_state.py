@@ -16,9 +16,9 @@ from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.checkpoint.reader import Stored
 from tailrace_publisher.daemon.tables.table_record import OlderInstances, TableRecord
 from tailrace_publisher.daemon.tables.table_state import (
-    KEPT,
     OUT_OF_CUT,
     PUBLISHED,
+    STORED,
     UNREAD,
     TableEvent,
     TableState,
@@ -58,7 +58,7 @@ class PublisherState:
         by_function: whether changes are read through the query functions, without command ids.
         map_number: of the map of shards.
         moves: how often a table entered or left the published ones.
-        reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
+        resnapshots_all: whether every table gets a snapshot, whatever the configuration says of new
             tables, because the checkpoint was lost.
     """
 
@@ -69,7 +69,7 @@ class PublisherState:
     closed_lsn: Lsn
     signals_offset: int | None = None
     commit: CommitTime | None = None
-    reads_all_anew: bool = False
+    resnapshots_all: bool = False
     start_lsn: Lsn | None = None
     open_transaction: Mapping[str, int] | None = None
     announced_lsn: Lsn | None = None
@@ -82,8 +82,8 @@ class PublisherState:
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
     _named: set[TableName] = field(default_factory=set)
-    _begun: set[TableName] = field(default_factory=set)
-    _beginnings: Counter[TableName] = field(default_factory=Counter)
+    _restarted: set[TableName] = field(default_factory=set)
+    _snapshot_numbers: Counter[TableName] = field(default_factory=Counter)
     _out_of_cut: list[TableName] | None = None
     _unread: list[TableName] | None = None
     _lacking: set[str] | None = None
@@ -91,14 +91,14 @@ class PublisherState:
     _older_keys: list[bytes] = field(default_factory=list)
 
     @classmethod
-    def begin(
+    def first_start(
         cls, server: str, database: str, identity: DatabaseIdentity, newest: Lsn
     ) -> PublisherState:
         """Create the state of a first start: snapshots bring what is captured up to now."""
         return cls(server, database, identity, ChangePosition.end_of(newest), newest)
 
     @classmethod
-    def begin_again(
+    def after_lost_checkpoint(
         cls,
         server: str,
         database: str,
@@ -120,7 +120,7 @@ class PublisherState:
             ChangePosition.end_of(newest),
             closed_lsn,
             signals_offset=signals_offset,
-            reads_all_anew=True,
+            resnapshots_all=True,
         )
 
     @classmethod
@@ -168,14 +168,14 @@ class PublisherState:
         state._named = set(state.out_of_cut())
         return state
 
-    def begin_at(self, lsn: Lsn) -> None:
+    def start_at(self, lsn: Lsn) -> None:
         """Make a first start publish changes from an LSN on, inclusive, instead of snapshots."""
         self.start_lsn = lsn
         self.closed_lsn = lsn.decrement()
         self.position = ChangePosition.end_of(self.closed_lsn)
 
     @property
-    def out(self) -> Lsn:
+    def published_lsn(self) -> Lsn:
         """Last LSN up to which all changes are published."""
         return first_lsn_after(self.position).decrement()
 
@@ -191,7 +191,7 @@ class PublisherState:
 
     def known(self) -> set[TableName]:
         """Return the tables that have a record."""
-        return {name for name, record in self._tables.items() if record.state in KEPT}
+        return {name for name, record in self._tables.items() if record.state in STORED}
 
     def out_of_cut(self) -> Sequence[TableName]:
         """Return the tables that are not part of the cut, including those that are gone."""
@@ -205,13 +205,13 @@ class PublisherState:
             self._unread = [n for n, r in self._tables.items() if r.state in UNREAD]
         return self._unread
 
-    def begun_again(self) -> set[TableName]:
+    def restarted_tables(self) -> set[TableName]:
         """Return tables that the last record names and that have restarted from scratch since."""
-        return self._begun & self._named
+        return self._restarted & self._named
 
-    def beginning_of(self, table: TableName) -> int:
+    def snapshot_number(self, table: TableName) -> int:
         """Return how many snapshots of a table were requested since the start."""
-        return self._beginnings[table]
+        return self._snapshot_numbers[table]
 
     @property
     def has_moved(self) -> bool:
@@ -234,17 +234,17 @@ class PublisherState:
         if event is TableEvent.GONE:
             after = TableRecord()
         elif event is TableEvent.SNAPSHOT_WANTED:
-            self._begun.add(table)
-        is_beginning = event in {TableEvent.SNAPSHOT_WANTED, TableEvent.PART_WANTED}
-        self._beginnings[table] += is_beginning
-        if is_beginning or after.state not in UNREAD:
+            self._restarted.add(table)
+        is_new_snapshot = event in {TableEvent.SNAPSHOT_WANTED, TableEvent.PART_WANTED}
+        self._snapshot_numbers[table] += is_new_snapshot
+        if is_new_snapshot or after.state not in UNREAD:
             after = replace(after, snapshot_paused=False)  # a pause is of one snapshot
         if after.state is not TableState.REREADING:
             after = replace(after, snapshot_where=None)
-        self.keep(table, after)
+        self.store(table, after)
         return after
 
-    def keep(self, table: TableName, record: TableRecord) -> None:
+    def store(self, table: TableName, record: TableRecord) -> None:
         """Store a table's record; the next commit writes it."""
         before = self.of(table)
         if before != record:
@@ -254,7 +254,7 @@ class PublisherState:
                 self._out_of_cut = self._unread = None
             if before.lacks_changes != record.lacks_changes:
                 self._lacking = None
-            if record.state in KEPT or before.state in KEPT:
+            if record.state in STORED or before.state in STORED:
                 self._changed.add(table)
 
     def lacks_changes(self, table: str) -> bool:
@@ -267,7 +267,7 @@ class PublisherState:
         """Store that a table, by its whole name, lacks a change until its next snapshot."""
         for name, record in list(self._tables.items()):
             if str(name) == table and not record.lacks_changes:
-                self.keep(name, replace(record, lacks_changes=True))
+                self.store(name, replace(record, lacks_changes=True))
 
     def holds_events(self, table: TableName, instances: Iterable[str]) -> bool:
         """Return whether a topic holds the table's events, by its record or its instances'."""
@@ -278,7 +278,7 @@ class PublisherState:
         return {
             record.source_object_id: name
             for name, record in self._tables.items()
-            if record.state in KEPT and record.source_object_id is not None
+            if record.state in STORED and record.source_object_id is not None
         }
 
     def adopt(self, table: TableName, instances: Iterable[str]) -> None:
@@ -287,9 +287,9 @@ class PublisherState:
         Args:
             instances: names of its instances, present or gone.
         """
-        found = self._older.take(instances, self.out)
-        if found is not None and self.of(table).state not in KEPT:
-            self.keep(table, found)
+        found = self._older.take(instances, self.published_lsn)
+        if found is not None and self.of(table).state not in STORED:
+            self.store(table, found)
 
     def older_left(self) -> list[str]:
         """Return names of instances in an earlier release's records that no table adopted."""
@@ -352,13 +352,13 @@ class PublisherState:
         self.closed_lsn = closed_lsn
         self.start_lsn = None
         self._changed.clear()
-        self._begun.clear()
+        self._restarted.clear()
         self._named = set(self.out_of_cut())
         self._older_keys.clear()
 
     def _checkpoint_of(self, table: TableName, now_ms: int) -> TableCheckpoint | None:
         record = self.of(table)
-        return record.to_checkpoint(self.position, now_ms) if record.state in KEPT else None
+        return record.to_checkpoint(self.position, now_ms) if record.state in STORED else None
 
 
 def known_identity(own: DatabaseCheckpoint) -> DatabaseIdentity:

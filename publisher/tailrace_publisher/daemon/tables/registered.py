@@ -53,7 +53,7 @@ class RegisteredVersions:
         self._known = known
         self._refused: dict[TableName, SchemaRefused] = {}
         self._threads: Executor | None = None
-        self._coming: dict[TableName, Future[TableFailed | None]] = {}
+        self._pending: dict[TableName, Future[TableFailed | None]] = {}
 
     def fetch(self, tables: Iterable[TableName]) -> None:
         """Query the versions of many tables at once.
@@ -61,15 +61,15 @@ class RegisteredVersions:
         Raises:
             RegistryError: the registry did not answer.
         """
-        wanted = self._to_be_asked([t for t in tables if t not in self._known.versions])
+        wanted = self._existing([t for t in tables if t not in self._known.versions])
         with self._executor("registry") as threads:
-            for table, found in zip(wanted, threads.map(self._asked, wanted), strict=True):
+            for table, found in zip(wanted, threads.map(self._query, wanted), strict=True):
                 if isinstance(found, SchemaRefused):
                     self._refused[table] = found
                 else:
                     self._known.versions[table] = found
 
-    def _to_be_asked(self, tables: list[TableName]) -> list[TableName]:
+    def _existing(self, tables: list[TableName]) -> list[TableName]:
         """Return the tables whose subjects exist; the others have no versions.
 
         For many tables, list all subjects first: at a first start, a thousand tables have none.
@@ -96,13 +96,13 @@ class RegisteredVersions:
             SchemaRefused: another application owns the subject.
         """
         if table not in self._known.versions:
-            found = self._refused.pop(table, None) or self._asked(table)
+            found = self._refused.pop(table, None) or self._query(table)
             if isinstance(found, SchemaRefused):
                 raise found
             self._known.versions[table] = found
         return self._known.versions[table]
 
-    def _asked(self, table: TableName) -> list[TableSchema] | SchemaRefused:
+    def _query(self, table: TableName) -> list[TableSchema] | SchemaRefused:
         subject = value_subject(self._topic_of(table))
         versions = self._registry.versions(subject)
         for version in versions:
@@ -147,7 +147,7 @@ class RegisteredVersions:
         if later:
             self._threads = self._threads or self._executor("registry-beside")
             for item in later:
-                self._coming[item[0]] = self._threads.submit(self._register, item)
+                self._pending[item[0]] = self._threads.submit(self._register, item)
         return failed | refused
 
     def _registered(self, wanted: Sequence[tuple[TableName, Sequence[TableSchema]]]) -> _Refused:
@@ -167,8 +167,8 @@ class RegisteredVersions:
         Raises:
             RegistryError: the registry did not answer.
         """
-        done = [table for table, future in self._coming.items() if is_to_wait or future.done()]
-        results = [(table, self._coming.pop(table).result()) for table in done]
+        done = [table for table, future in self._pending.items() if is_to_wait or future.done()]
+        results = [(table, self._pending.pop(table).result()) for table in done]
         return {table: error for table, error in results if error is not None}
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class RegisteredVersions:
         try:
             for schema in schemas:
                 with of_one_table(table, "registering its schema versions"):
-                    self._made(table, schema)
+                    self._encoder_of(table, schema)
         except TableFailed as error:
             return error
         return None
@@ -199,7 +199,7 @@ class RegisteredVersions:
             UnsupportedType: events cannot carry the type of a column.
         """
         self._take_over(table)
-        return self._made(table, schema)
+        return self._encoder_of(table, schema)
 
     def make_ready(self, wanted: Iterable[tuple[TableName, TableSchema]]) -> None:
         """Create the encoders of versions that are needed next, of many tables at once.
@@ -223,13 +223,13 @@ class RegisteredVersions:
 
     def _take_over(self, table: TableName) -> None:
         """Stop the background registration of a table: one thread at a time may register it."""
-        coming = self._coming.get(table)
+        coming = self._pending.get(table)
         if coming is not None and coming.cancel():
-            del self._coming[table]
+            del self._pending[table]
         elif coming is not None:
             coming.exception()  # an error is raised again by the next attempt
 
-    def _made(self, table: TableName, schema: TableSchema) -> EnvelopeEncoder:
+    def _encoder_of(self, table: TableName, schema: TableSchema) -> EnvelopeEncoder:
         """Return the encoder of a version; at most one thread may call this per table."""
         ready = self._known_encoder(schema)
         if ready is not None:
@@ -243,7 +243,7 @@ class RegisteredVersions:
         except RegistryError as error:
             if error.retryable:
                 raise
-            raise SchemaRefused(f"{error}{self._told_differences(table, schema)}") from error
+            raise SchemaRefused(f"{error}{self._describe_differences(table, schema)}") from error
         self._note(table, identity, table_schema_of(schemas.value))
         treatment = replace(
             Treatment.of(self._config, self._hashes, schema.table),
@@ -286,7 +286,7 @@ class RegisteredVersions:
             self._known.compatible.add(subject)
         return is_set
 
-    def _told_differences(self, table: TableName, schema: TableSchema) -> str:
+    def _describe_differences(self, table: TableName, schema: TableSchema) -> str:
         """Describe what a refused version changes against the newest one in the registry."""
         registered = self.of(table)
         if not registered:

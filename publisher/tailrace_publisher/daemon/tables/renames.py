@@ -52,7 +52,7 @@ class Renames:
         self._keeps_topic = runtime.config.tables.on_rename is OnRename.KEEP_TOPIC
         self._read = read
         self._others = others
-        self._told: set[TableName] = set()
+        self._logged: set[TableName] = set()
 
     def catalog(self) -> Catalog:
         """Read the catalog; with ``keep_topic``, renamed tables have their published names.
@@ -71,7 +71,7 @@ class Renames:
         )
         if self._others.published_as is not known and self._keeps_topic:
             catalog = self._read(self._names())
-        self._tell(catalog.instances)
+        self._log_renames(catalog.instances)
         return catalog
 
     def _names(self) -> dict[int, TableName]:
@@ -82,12 +82,12 @@ class Renames:
         """Return tables' published names, by object id; those of this shard win."""
         return {**self._others.published_as, **self._state.published_as()}
 
-    def _tell(self, instances: Iterable[CaptureInstance]) -> None:
+    def _log_renames(self, instances: Iterable[CaptureInstance]) -> None:
         """Log once for each table that continues under its old name."""
         for instance in instances:
             now = instance.renamed_to
-            if now is not None and now not in self._told and self._selects(instance.table):
-                self._told.add(now)
+            if now is not None and now not in self._logged and self._selects(instance.table):
+                self._logged.add(now)
                 _log.warning(
                     "table_renamed",
                     table=str(now),
@@ -125,7 +125,9 @@ class Renames:
         known = self._state.of(name).source_object_id
         return any(instance.source_object_id == known for instance in instances)
 
-    def whose(self, missing: TableName, captured: Iterable[CaptureInstance]) -> TableName | None:
+    def present_name(
+        self, missing: TableName, captured: Iterable[CaptureInstance]
+    ) -> TableName | None:
         """Return the present name of a table that is missing under its old one, if it exists."""
         known = self._state.of(missing).source_object_id
         for instance in captured:
@@ -133,14 +135,14 @@ class Renames:
                 return instance.table
         return None
 
-    def was_in_passing(self, record: TableRecord) -> bool:
+    def had_name_briefly(self, record: TableRecord) -> bool:
         """Return whether a record is of a name that a published table had only for a while."""
         is_renamed = StillStopped(record.stopped_reason).kind == TableRenamed.__name__
         return is_renamed and record.state is TableState.STOPPED and record.covers_from is None
 
-    def told_of(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:
+    def stored_reason(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:
         """Return the reason to store with the old name of a renamed table, if there is one."""
-        record, now = self._state.of(gone), self.whose(gone, captured)
+        record, now = self._state.of(gone), self.present_name(gone, captured)
         if now is not None:
             return reason_of(TableRenamed(gone, now))
         return record.stopped_reason if record.state is TableState.LOST else None
@@ -152,15 +154,15 @@ class Renames:
             False if there is nothing to keep: the table was dropped, or has started under its new
             name.
         """
-        now = self.whose(name, captured)
+        now = self.present_name(name, captured)
         record = self._state.of(name)
-        if now is None or self._is_begun(now, record.source_object_id):
+        if now is None or self._has_started(now, record.source_object_id):
             return False
         reason = reason_of(TableRenamed(name, now))
         self._state.happened(name, TableEvent.FAILED, replace(record, stopped_reason=reason))
         return True
 
-    def _is_begun(self, name: TableName, object_id: int | None) -> bool:
+    def _has_started(self, name: TableName, object_id: int | None) -> bool:
         """Return whether a table started under its new name, here or in its present shard."""
         if self._selects(name):
             return self._state.of(name).source_object_id == object_id

@@ -63,7 +63,7 @@ class ResumedVersions:
         before, self._resumed = self._resumed, {}
         asked: list[TableName] = []
         for table in tables:
-            version = self._going_on(table, state.of(table.name), ddl)
+            version = self._resumed_version(table, state.of(table.name), ddl)
             if version is None:
                 asked.append(table.name)
             else:
@@ -85,7 +85,7 @@ class ResumedVersions:
         known = record.schema_fingerprint if self._resumed.get(table.name) is version else None
         return known or fingerprint_of(version)
 
-    def _going_on(
+    def _resumed_version(
         self, table: PublishedTable, record: TableRecord, ddl: Mapping[int, Sequence[DdlRow]]
     ) -> TableSchema | None:
         if record.schema_fingerprint is None or self._registered.is_known(table.name):

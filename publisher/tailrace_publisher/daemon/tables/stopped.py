@@ -135,7 +135,7 @@ class StoppedTables:
         """Return whether an operator requested the table, whatever stopped it."""
         return table in self._asked
 
-    def check_may_begin(
+    def check_may_restart(
         self, table: TableName, reason: str | None, *, has_name_again: bool
     ) -> None:
         """Check that a table that was stopped before this start may restart.
@@ -152,7 +152,7 @@ class StoppedTables:
         if table not in self._asked and before.kind not in _LOOKED_AT and not is_renamed_back:
             raise before
 
-    def is_taken_up(self, error: Exception | None) -> bool:
+    def restarts_after(self, error: Exception | None) -> bool:
         """Return whether the configuration wants a new snapshot instead of a stop."""
         is_gap = error is not None and _kind(error) in _GAPS
         return is_gap and self._options.fills_gaps
@@ -161,7 +161,7 @@ class StoppedTables:
         """Return why a table is stopped, as its checkpoint stores it."""
         return reason_of(self._errors[table])
 
-    def tell(self, table: TableName) -> None:
+    def report(self, table: TableName) -> None:
         """Report that a table is stopped, and why."""
         error = self._errors[table]
         kind = _kind(error)
@@ -178,11 +178,11 @@ class StoppedTables:
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
 
-    def take_up(self, table: TableName, out: Lsn, state: TableState) -> None:
+    def report_restart(self, table: TableName, published: Lsn, state: TableState) -> None:
         """Report that a table restarts, and forget what stopped it.
 
         Args:
-            out: LSN up to which changes are published; what is missing is later.
+            published: LSN up to which changes are published; what is missing is later.
             state: the table's new state.
         """
         error = self._errors.pop(table, None)
@@ -191,7 +191,7 @@ class StoppedTables:
         _log.warning(
             "table_restarted",
             table=str(table),
-            gap_after=str(out),
+            gap_after=str(published),
             state=state.value,
             reason=None if error is None else str(error),
         )

@@ -97,7 +97,7 @@ class Switches:
             self._tables.lose({name: RowsSwitched(name) for name in lost})
             for name, now in lost.items():
                 waiting = replace(self._state.of(name), partitions=f"{WAITING}{now}")
-                self._state.keep(name, waiting)
+                self._state.store(name, waiting)
 
     def _compared(
         self, found: dict[int, Partitions], finish: Callable[[], None]
@@ -118,7 +118,7 @@ class Switches:
             elif not self._may_begin(name, record, now, finish):
                 continue
             self._seen[name] = now
-            self._state.keep(name, replace(self._state.of(name), partitions=str(now)))
+            self._state.store(name, replace(self._state.of(name), partitions=str(now)))
         return lost
 
     def _known(self, table: TableName, recorded: str) -> Partitions:

@@ -12,9 +12,9 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.tables.coverage import (
     PublishedTable,
-    begun,
     covers_from_start,
     covers_of,
+    fresh_record,
     oldest_of,
     reading_of,
     still_covered,
@@ -102,7 +102,7 @@ class TableIntake:
         """Return whether a table is stopped."""
         return self._state.of(table.name).state is TableState.STOPPED
 
-    def take_up(self, table: PublishedTable) -> PublishedTable:
+    def restart(self, table: PublishedTable) -> PublishedTable:
         """Restart a stopped table; create the topic of another one if it was deleted.
 
         Returns:
@@ -116,8 +116,8 @@ class TableIntake:
         if record.state in UNREAD - WHOLE:
             return table  # its snapshot continues, so its keys stay where they are
         if record.state is not TableState.STOPPED:
-            self._topics.make_again(table.name)
-            self._state.keep(table.name, self._with_source(table, record))
+            self._topics.recreate_topic(table.name)
+            self._state.store(table.name, self._with_source(table, record))
             return table
         self._stopped.forgive(table.name)
         del self.tables[table.name]
@@ -161,13 +161,13 @@ class TableIntake:
             table = self.tables.setdefault(name, PublishedTable(name, found[name]))
             table.instances = found[name]
             self._state.happened(name, TableEvent.CAPTURED)
-        going_on = [t for t in self.tables.values() if self._stopped.error_of(t.name) is None]
-        self._known_versions.look(going_on, self._state, catalog.ddl)
+        running = [t for t in self.tables.values() if self._stopped.error_of(t.name) is None]
+        self._known_versions.look(running, self._state, catalog.ddl)
         self._present = {i.name for table in self.tables.values() for i in table.instances}
         for name in names:
-            self._take_in_or_stop(self.tables[name], catalog)
+            self._update_or_stop(self.tables[name], catalog)
         self._register_or_stop()
-        self._forget_unread(catalog)
+        self._forget_absent(catalog)
         self.catalog_state = catalog.state
 
     def failure(self) -> PublisherError | None:
@@ -179,12 +179,12 @@ class TableIntake:
     def _notice_gone(self, found: Iterable[TableName], catalog: Catalog) -> None:
         captured = set(found)
         for name in [name for name in self.tables if name not in captured]:
-            now = self._renames.whose(name, catalog.instances)
+            now = self._renames.present_name(name, catalog.instances)
             self._stopped.miss(name, _NOT_CAPTURED if now is None else f"it is called {now} now")
             del self.tables[name]
         self._stopped.miss_all_but(captured)
 
-    def _forget_unread(self, catalog: Catalog) -> None:
+    def _forget_absent(self, catalog: Catalog) -> None:
         """Forget tables that are not read: not captured any more, or excluded now.
 
         The position moves past their changes, so a table that comes back later needs a new
@@ -199,10 +199,10 @@ class TableIntake:
             record, is_selected = self._state.of(name), self._selects(name)
             left += record.instances
             is_whole = record.state in WHOLE and not is_selected
-            if is_whole or self._renames.was_in_passing(record):
+            if is_whole or self._renames.had_name_briefly(record):
                 self._state.happened(name, TableEvent.GONE)
                 continue
-            renamed = self._renames.told_of(name, catalog.instances)
+            renamed = self._renames.stored_reason(name, catalog.instances)
             if is_selected and renamed is None:
                 self._stopped.miss(name, _NOT_CAPTURED)
             kept = TableRecord(
@@ -212,9 +212,9 @@ class TableIntake:
                 topic_partitions=record.topic_partitions,
             )
             self._state.happened(name, TableEvent.PLACE_LOST, kept)
-        self._tell_left_behind(left)
+        self._log_unused(left)
 
-    def _tell_left_behind(self, instances: Iterable[str]) -> None:
+    def _log_unused(self, instances: Iterable[str]) -> None:
         for name in instances:
             _log.warning(
                 "capture_instance_left_behind",
@@ -222,17 +222,17 @@ class TableIntake:
                 reason="it is gone, replaced by a newer one, or left out by tables.exclude",
             )
 
-    def _take_in_or_stop(self, table: PublishedTable, catalog: Catalog) -> None:
+    def _update_or_stop(self, table: PublishedTable, catalog: Catalog) -> None:
         """Refresh a table; an error stops it alone, or makes it restart."""
-        cause = self._stopped.error_of(table.name) or self._taken_in(table, catalog)
-        if cause is not None and self._stopped.is_taken_up(cause):
+        cause = self._stopped.error_of(table.name) or self._try_update(table, catalog)
+        if cause is not None and self._stopped.restarts_after(cause):
             known = replace(self._state.of(table.name), stopped_reason=None)
             self._state.happened(table.name, TableEvent.PLACE_LOST, known)
             if not table.recognised:
                 _log.info("capture_instance_not_ready", table=str(table.name))
                 table.versions.clear()
                 return
-            cause = self._taken_in(table, catalog)
+            cause = self._try_update(table, catalog)
         if cause is not None:
             self._stop(table)
 
@@ -266,7 +266,7 @@ class TableIntake:
         """
         if self._stopped.ends_all(error.cause) or not self._stopped.add(error.table, error.cause):
             raise error
-        return self._stopped.is_taken_up(error.cause)
+        return self._stopped.restarts_after(error.cause)
 
     def stop(self, table: PublishedTable, error: Exception) -> None:
         """Stop a table with an error."""
@@ -281,37 +281,37 @@ class TableIntake:
         known = replace(self._state.of(table.name), stopped_reason=reason)
         self._state.happened(table.name, TableEvent.FAILED, known)
         table.versions.clear()
-        if not table.is_told:
-            self._stopped.tell(table.name)
-            table.is_told = True
+        if not table.is_stop_reported:
+            self._stopped.report(table.name)
+            table.is_stop_reported = True
 
-    def _taken_in(self, table: PublishedTable, catalog: Catalog) -> Exception | None:
+    def _try_update(self, table: PublishedTable, catalog: Catalog) -> Exception | None:
         """Refresh a table; note and return its error."""
         try:
             with of_one_table(table.name, "reading its capture instances and schema versions"):
-                self._take_in(table, catalog)
+                self._update(table, catalog)
         except TableFailed as error:
             self._stopped.add(table.name, error.cause)
             return error.cause
         return None
 
-    def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
+    def _update(self, table: PublishedTable, catalog: Catalog) -> None:
         registered = self._known_versions.of(table)
         self._state.adopt(table.name, self._names_of(table, registered))
         record = self._state.of(table.name)
         if record.state is TableState.STOPPED:
             has_name_again = self._renames.is_same(table.name, table.instances)
-            self._stopped.check_may_begin(
+            self._stopped.check_may_restart(
                 table.name, record.stopped_reason, has_name_again=has_name_again
             )
         if any(instance.key for instance in table.instances):  # without one, it is partition 0
             self._topics.check_partitions(table.name, record.topic_partitions)
         covers = table.recognised
         if record.state in PUBLISHED:
-            covers = covers_of(table, record, self._state.out)
-            after = still_covered(table, record, covers, self._state.out)
-            self._tell_instances(table, record, after)
-            self._state.keep(table.name, self._with_source(table, after))
+            covers = covers_of(table, record, self._state.published_lsn)
+            after = still_covered(table, record, covers, self._state.published_lsn)
+            self._log_instances(table, record, after)
+            self._state.store(table.name, self._with_source(table, after))
         elif covers:
             covers = self._begin(table, record, covers)
         table.versions.clear()
@@ -352,22 +352,22 @@ class TableIntake:
         """
         is_new = record.state is TableState.FOUND
         start, options = self._state.start_lsn, self._config.snapshot
-        wanted = options.reads_first or not is_new or self._state.reads_all_anew
+        wanted = options.reads_first or not is_new or self._state.resnapshots_all
         if start is not None and is_new:
             held = covers_from_start(covers, start)
             if held is None and not options.fills_gaps:
                 raise PositionExpired(oldest_of(covers), start, min(covers.values()))
             wanted, covers = held is None, held or covers
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
-        known = self._with_source(table, begun(record, covers))
+        known = self._with_source(table, fresh_record(record, covers))
         known = replace(known, partitions=record.partitions_before)
         after = self._state.happened(table.name, event, known)
         if is_new:
-            self._tell_instances(table, record, after)
-            self._tell_keyless(table)
+            self._log_instances(table, record, after)
+            self._log_keyless(table)
         else:
-            self._stopped.take_up(table.name, self._state.position.commit_lsn, after.state)
-            table.is_told = False
+            self._stopped.report_restart(table.name, self._state.position.commit_lsn, after.state)
+            table.is_stop_reported = False
         return covers
 
     def _with_source(self, table: PublishedTable, record: TableRecord) -> TableRecord:
@@ -378,7 +378,7 @@ class TableIntake:
             topic_partitions=self._topics.partitions(table.name),
         )
 
-    def _tell_instances(
+    def _log_instances(
         self, table: PublishedTable, before: TableRecord, after: TableRecord
     ) -> None:
         for name in after.instances:
@@ -390,9 +390,9 @@ class TableIntake:
                     covers_from=str(table.recognised[name]),
                     state=after.state.value,
                 )
-        self._tell_left_behind(name for name in before.instances if name not in after.instances)
+        self._log_unused(name for name in before.instances if name not in after.instances)
 
-    def _tell_keyless(self, table: PublishedTable) -> None:
+    def _log_keyless(self, table: PublishedTable) -> None:
         if not all(instance.key for instance in table.instances):
             _log.warning(
                 "table_without_key",
@@ -424,7 +424,7 @@ class TableIntake:
                 schema_lsn=reading.schema.schema_lsn,
                 schema_fingerprint=self._known_versions.fingerprint(table, reading.schema, record),
             )
-            self._state.keep(table.name, known)
+            self._state.store(table.name, known)
 
     def _check_converted(self, table: PublishedTable, instance: str) -> None:
         """Check that no published rows were converted to other values since.

@@ -152,12 +152,12 @@ class OlderInstances:
         known = (self._records[name] for name in instances if name in self._records)
         return any(record.state is not TableState.STOPPED for record in known)
 
-    def take(self, instances: Iterable[str], out: Lsn) -> TableRecord | None:
+    def take(self, instances: Iterable[str], published: Lsn) -> TableRecord | None:
         """Remove and merge the records of a table's instances; None if there is none.
 
         Args:
             instances: names of the table's instances.
-            out: last LSN up to which all changes are published.
+            published: last LSN up to which all changes are published.
         """
         found = [self._records.pop(name) for name in instances if name in self._records]
         if not found:
@@ -166,10 +166,10 @@ class OlderInstances:
         newest = found[-1]
         names = tuple(name for record in found for name in record.instances)
         covers_from = found[0].covers_from or Lsn.ZERO
-        has_begun = newest.state in {TableState.SNAPSHOTTING, TableState.FOLLOWED}
-        if has_begun and newest.snapshot_fence is not None and covers_from > out:
+        has_started = newest.state in {TableState.SNAPSHOTTING, TableState.FOLLOWED}
+        if has_started and newest.snapshot_fence is not None and covers_from > published:
             # Its rows were current at a fence. Which instance held its changes there is unknown.
-            covers_from, names = out, ()
+            covers_from, names = published, ()
         is_stopped = any(record.state is TableState.STOPPED for record in found)
         return replace(
             newest,

@@ -48,9 +48,9 @@ class TableEvent(StrEnum):
     """It is new and starts with its changes from now on."""
     PART_WANTED = "part wanted"
     """An operator requested a partial snapshot."""
-    ROWS_OUT = "rows out"
+    ROWS_PUBLISHED = "rows published"
     """A part of its snapshot is published, and not the last one."""
-    SNAPSHOT_OUT = "snapshot out"
+    SNAPSHOT_PUBLISHED = "snapshot published"
     """The last part of its snapshot is published."""
     SNAPSHOT_STOPPED = "snapshot stopped"
     """An operator stopped its snapshot."""
@@ -74,15 +74,15 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
         (_S.FOUND, _E.FAILED): _S.STOPPED,
         (_S.PENDING, _E.CAPTURED): _S.PENDING,
         (_S.PENDING, _E.GONE): _S.MISSING,
-        (_S.PENDING, _E.ROWS_OUT): _S.SNAPSHOTTING,
-        (_S.PENDING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.PENDING, _E.ROWS_PUBLISHED): _S.SNAPSHOTTING,
+        (_S.PENDING, _E.SNAPSHOT_PUBLISHED): _S.FOLLOWED,
         (_S.PENDING, _E.SNAPSHOT_STOPPED): _S.HALTED,
         (_S.PENDING, _E.PLACE_LOST): _S.LOST,
         (_S.PENDING, _E.FAILED): _S.STOPPED,
         (_S.SNAPSHOTTING, _E.CAPTURED): _S.SNAPSHOTTING,
         (_S.SNAPSHOTTING, _E.GONE): _S.MISSING,
-        (_S.SNAPSHOTTING, _E.ROWS_OUT): _S.SNAPSHOTTING,
-        (_S.SNAPSHOTTING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.SNAPSHOTTING, _E.ROWS_PUBLISHED): _S.SNAPSHOTTING,
+        (_S.SNAPSHOTTING, _E.SNAPSHOT_PUBLISHED): _S.FOLLOWED,
         (_S.SNAPSHOTTING, _E.SNAPSHOT_STOPPED): _S.HALTED,
         (_S.SNAPSHOTTING, _E.PLACE_LOST): _S.LOST,
         (_S.SNAPSHOTTING, _E.FAILED): _S.STOPPED,
@@ -100,8 +100,8 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
         (_S.REREADING, _E.CAPTURED): _S.REREADING,
         (_S.REREADING, _E.GONE): _S.MISSING,
         (_S.REREADING, _E.SNAPSHOT_WANTED): _S.PENDING,
-        (_S.REREADING, _E.ROWS_OUT): _S.REREADING,
-        (_S.REREADING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.REREADING, _E.ROWS_PUBLISHED): _S.REREADING,
+        (_S.REREADING, _E.SNAPSHOT_PUBLISHED): _S.FOLLOWED,
         (_S.REREADING, _E.SNAPSHOT_STOPPED): _S.FOLLOWED,
         (_S.REREADING, _E.PLACE_LOST): _S.LOST,
         (_S.REREADING, _E.FAILED): _S.STOPPED,
@@ -128,10 +128,10 @@ UNREAD: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.REREADING})
 PUBLISHED: Final = WHOLE | UNREAD | {_S.HALTED}
 """States in which a table's changes are published."""
 
-KEPT: Final = PUBLISHED | {_S.LOST, _S.STOPPED}
+STORED: Final = PUBLISHED | {_S.LOST, _S.STOPPED}
 """States that have a checkpoint record."""
 
-OUT_OF_CUT: Final = KEPT - WHOLE
+OUT_OF_CUT: Final = STORED - WHOLE
 """States in which every progress record names the table, so that no reader takes it for whole."""
 
 

@@ -58,7 +58,7 @@ class TableTopics:
         holding = set(published)
         self._make({table: self._spec(table, holds_events=table in holding) for table in tables})
 
-    def make_again(self, table: TableName) -> None:
+    def recreate_topic(self, table: TableName) -> None:
         """Create a table's topic if it was deleted; a new snapshot will fill it.
 
         Raises:

@@ -87,7 +87,7 @@ class PublishedTables:
         self._intake.refresh()
         self._count()
 
-    def take_in_without(self, error: TableFailed) -> bool:
+    def refresh_after_failure(self, error: TableFailed) -> bool:
         """Refresh the tables after one of them failed.
 
         Returns:
@@ -97,9 +97,9 @@ class PublishedTables:
             TableFailed: the error, if it ends the publisher or came before.
             PublisherError, RegistryError: as :meth:`refresh`.
         """
-        is_taken_up = self._intake.note_failure(error)
+        is_restarted = self._intake.note_failure(error)
         self.refresh()
-        return is_taken_up
+        return is_restarted
 
     def failure(self) -> PublisherError | None:
         """Return the first table's error to end with if all tables are stopped; else None.
@@ -121,7 +121,7 @@ class PublishedTables:
         """Whether other shards publish everything that is captured and selected."""
         return not self._intake.tables and bool(self._intake.elsewhere)
 
-    def begin_again(self, table: PublishedTable) -> None:
+    def resnapshot(self, table: PublishedTable) -> None:
         """Take a new snapshot of a table, running or stopped.
 
         Its topic is created again if it was deleted: the snapshot then brings the whole table.
@@ -130,7 +130,7 @@ class PublishedTables:
             TableFailed: Kafka refuses its topic.
             PublisherError: as :meth:`refresh`.
         """
-        table = self._intake.take_up(table)
+        table = self._intake.restart(table)
         if self._intake.is_stopped(table):  # its cause persists, and the refresh has logged it
             self._count()
             return
@@ -140,21 +140,21 @@ class PublishedTables:
             self._count()
             return
         _log.info("snapshot_requested", table=str(table.name))
-        anew = SnapshotProgress(SnapshotState.PENDING)
-        self._change_snapshot(table.name, TableEvent.SNAPSHOT_WANTED, anew)
+        progress = SnapshotProgress(SnapshotState.PENDING)
+        self._change_snapshot(table.name, TableEvent.SNAPSHOT_WANTED, progress)
 
-    def begin_part(self, table: PublishedTable, where: str) -> None:
+    def start_partial_snapshot(self, table: PublishedTable, where: str) -> None:
         """Publish some rows of a followed table again, while it stays in the cut.
 
         Args:
             where: the condition of the rows, in the server's own T-SQL.
         """
         _log.info("partial_snapshot_requested", table=str(table.name), condition=shape_of(where))
-        self._state.keep(table.name, replace(self._state.of(table.name), snapshot_where=where))
-        anew = SnapshotProgress(SnapshotState.RUNNING)
-        self._change_snapshot(table.name, TableEvent.PART_WANTED, anew)
+        self._state.store(table.name, replace(self._state.of(table.name), snapshot_where=where))
+        progress = SnapshotProgress(SnapshotState.RUNNING)
+        self._change_snapshot(table.name, TableEvent.PART_WANTED, progress)
 
-    def end_part(self, table: TableName) -> bool:
+    def stop_partial_snapshot(self, table: TableName) -> bool:
         """End a partial snapshot; return whether there was one."""
         record = self._state.of(table)
         if record.state is not TableState.REREADING:
@@ -240,7 +240,7 @@ class PublishedTables:
             self._unfinished = made_of, [table for table in self if table.name in names]
         return self._unfinished[1]
 
-    def beside(self) -> list[PublishedTable]:
+    def in_snapshot(self) -> list[PublishedTable]:
         """Return tables that are being snapshotted while their changes stream.
 
         Partial snapshots count.
@@ -260,12 +260,12 @@ class PublishedTables:
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""
         is_out = progress.state is SnapshotState.DONE
-        event = TableEvent.SNAPSHOT_OUT if is_out else TableEvent.ROWS_OUT
+        event = TableEvent.SNAPSHOT_PUBLISHED if is_out else TableEvent.ROWS_PUBLISHED
         self._change_snapshot(table, event, progress)
 
     def unread(self) -> list[PublishedTable]:
         """Return tables whose snapshots are to be read further now, without the paused ones."""
-        records = ((table, self._state.of(table.name)) for table in self.beside())
+        records = ((table, self._state.of(table.name)) for table in self.in_snapshot())
         return [t for t, r in records if r.state in UNREAD and not r.snapshot_paused]
 
     def snapshot_of(self, table: PublishedTable) -> SnapshotProgress:

@@ -99,7 +99,7 @@ def publish(
     bytes_max: int = 1_000_000,
 ) -> tuple[Recorder, PublisherState]:
     recorder = Recorder()
-    state = PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
+    state = PublisherState.first_start("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
     committer = Committer(
         runtime(rows_max, Metrics(), bytes_max),
         cast(KafkaDelivery, recorder),
@@ -236,7 +236,7 @@ def test_a_transaction_gets_older_where_more_is_known_to_come(
     committer = Committer(
         replace(given, config=config, ports=replace(given.ports, clock=clock)),
         cast(KafkaDelivery, recorder),
-        PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+        PublisherState.first_start("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
         FencingCheck("db"),
     )
     committer.add_times({lsn(number).to_bytes(): 0 for number in range(9)}, is_last=is_last)
@@ -253,7 +253,7 @@ def test_age_ends_a_transaction_anywhere():
     committer = Committer(
         runtime(1000, Metrics()),
         cast(KafkaDelivery, recorder),
-        PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+        PublisherState.first_start("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
         FencingCheck("db"),
     )
     third_s = runtime(1, Metrics()).config.kafka.transaction_timeout_s / 3
@@ -284,7 +284,7 @@ def test_a_commit_before_the_first_block_of_a_window_knows_the_commit_at_its_pos
     committer = Committer(
         runtime(1000, Metrics()),
         cast(KafkaDelivery, recorder),
-        PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+        PublisherState.first_start("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
         FencingCheck("db"),
     )
     rows = table(0, [1])
@@ -332,7 +332,7 @@ def test_rows_are_counted_when_they_are_committed():
         return Committer(
             runtime(100, metrics),
             cast(KafkaDelivery, refuser),
-            PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+            PublisherState.first_start("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
             FencingCheck("db"),
         )
 

@@ -56,7 +56,7 @@ class Tables:
     def get(self, table: TableName) -> TableName | None:
         return None if table is LINES else table  # another shard's
 
-    def begin_again(self, table: TableName) -> None:
+    def resnapshot(self, table: TableName) -> None:
         self.begun.append(table)
 
 

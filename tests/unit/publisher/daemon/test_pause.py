@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 def pause() -> Pause:
     config = PublisherConfig.load({**LEAST, "pause_max_h": 2})
     runtime = Runtime(config, production_ports(), Metrics(), threading.Event(), lambda _: None)
-    state = PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
+    state = PublisherState.first_start("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
     return Pause(runtime, state)
 
 

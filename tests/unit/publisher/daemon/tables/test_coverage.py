@@ -10,8 +10,8 @@ import pytest
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.coverage import (
     PublishedTable,
-    begun,
     covers_of,
+    fresh_record,
     reading_of,
     still_covered,
 )
@@ -62,7 +62,7 @@ def test_the_first_instance_holds_from_where_the_table_is_covered_whatever_clean
 
 def test_what_it_began_with_is_told_by_the_watermarks_not_by_dates_of_a_clock_that_was_put_back():
     found = table(instance("newer", 50), instance("older", 10))
-    begins = begun(TableRecord(TableState.PENDING), covers_of(found, TableRecord(), at(5)))
+    begins = fresh_record(TableRecord(TableState.PENDING), covers_of(found, TableRecord(), at(5)))
 
     assert (begins.covers_from, begins.instances) == (at(10), ("older", "newer"))
     assert covers_of(found, begins, at(30)) == {"newer": at(50), "older": at(10)}
@@ -133,7 +133,7 @@ def test_a_table_of_which_nothing_is_out_is_covered_from_what_it_has_now():
 
 def test_it_begins_with_what_its_instances_hold_and_forgets_what_was():
     stopped = TableRecord(TableState.STOPPED, at(10), ("a",), resume_key='["1"]', snapshot_rows=5)
-    record = begun(stopped, {"b": at(50), "c": at(60)})
+    record = fresh_record(stopped, {"b": at(50), "c": at(60)})
     assert record == TableRecord(TableState.STOPPED, at(50), ("b", "c"))
 
 

@@ -110,7 +110,7 @@ COMMIT = CommitTime(
 
 def test_it_goes_on_from_its_own_records():
     before = state(commit=COMMIT, signals_offset=7)
-    before.keep(TABLE, RECORD)
+    before.store(TABLE, RECORD)
 
     found = written(before)
     again = restored(found)
@@ -141,7 +141,7 @@ def test_refused_signals_are_in_the_records_of_a_minute_a_restart_included():
 
 def test_a_partial_snapshot_goes_on_with_its_condition_and_leaves_none_behind():
     before = state()
-    before.keep(TABLE, replace(RECORD, state=TableState.FOLLOWED, snapshot_where="id > 7"))
+    before.store(TABLE, replace(RECORD, state=TableState.FOLLOWED, snapshot_where="id > 7"))
     before.happened(TABLE, TableEvent.PART_WANTED)
     assert (before.out_of_cut(), before.unread()) == ([], [TABLE])
 
@@ -149,25 +149,25 @@ def test_a_partial_snapshot_goes_on_with_its_condition_and_leaves_none_behind():
 
     assert again.of(TABLE) == replace(RECORD, state=TableState.REREADING, snapshot_where="id > 7")
     assert (again.out_of_cut(), again.unread()) == ([], [TABLE])
-    assert again.happened(TABLE, TableEvent.ROWS_OUT).snapshot_where == "id > 7"
-    for event in (TableEvent.SNAPSHOT_OUT, TableEvent.SNAPSHOT_WANTED):
+    assert again.happened(TABLE, TableEvent.ROWS_PUBLISHED).snapshot_where == "id > 7"
+    for event in (TableEvent.SNAPSHOT_PUBLISHED, TableEvent.SNAPSHOT_WANTED):
         ended = restored(written(before))
         assert ended.happened(TABLE, event).snapshot_where is None
 
 
 def test_only_what_changed_is_written():
     before = state()
-    before.keep(TABLE, RECORD)
+    before.store(TABLE, RECORD)
     before.written(CLOSED)
     assert written(before).tables == {}
 
-    before.happened(TABLE, TableEvent.SNAPSHOT_OUT)
+    before.happened(TABLE, TableEvent.SNAPSHOT_PUBLISHED)
     assert written(before).tables[TABLE].state == "done"
 
 
 def test_a_table_that_is_gone_has_no_record_any_more():
     before = state()
-    before.keep(TABLE, RECORD)
+    before.store(TABLE, RECORD)
     before.written(CLOSED)
     before.happened(TABLE, TableEvent.GONE)
 
@@ -288,13 +288,13 @@ def test_a_newer_instance_alone_does_not_hold_what_the_older_one_held():
 
     record = again.of(TABLE)
 
-    assert record.covers_from == again.out
+    assert record.covers_from == again.published_lsn
     assert record.instances == ()
 
 
 def test_what_operators_asked_for_outlives_the_process():
     before = state(paused_since_ms=5)
-    before.keep(TABLE, replace(RECORD, snapshot_paused=True, snapshot_bytes=4_100))
+    before.store(TABLE, replace(RECORD, snapshot_paused=True, snapshot_bytes=4_100))
 
     again = restored(written(before))
 
@@ -303,24 +303,24 @@ def test_what_operators_asked_for_outlives_the_process():
 
 
 @pytest.mark.parametrize(
-    "event", [TableEvent.SNAPSHOT_OUT, TableEvent.SNAPSHOT_STOPPED, TableEvent.PLACE_LOST]
+    "event", [TableEvent.SNAPSHOT_PUBLISHED, TableEvent.SNAPSHOT_STOPPED, TableEvent.PLACE_LOST]
 )
 def test_a_pause_is_of_one_snapshot(event: TableEvent):
     before = state()
-    before.keep(TABLE, replace(RECORD, snapshot_paused=True))
+    before.store(TABLE, replace(RECORD, snapshot_paused=True))
     assert before.happened(TABLE, TableEvent.CAPTURED).snapshot_paused
-    assert before.happened(TABLE, TableEvent.ROWS_OUT).snapshot_paused
+    assert before.happened(TABLE, TableEvent.ROWS_PUBLISHED).snapshot_paused
     before.happened(TABLE, event)
     assert not before.happened(TABLE, TableEvent.SNAPSHOT_WANTED).snapshot_paused
 
 
 def test_a_snapshot_that_was_stopped_begins_anew_behind_a_record_that_leaves_it_out():
     before = state()
-    before.keep(TABLE, RECORD)
+    before.store(TABLE, RECORD)
     before.written(CLOSED)
     before.happened(TABLE, TableEvent.SNAPSHOT_STOPPED)
     before.written(CLOSED)
     assert before.out_of_cut() == [TABLE]
-    assert before.begun_again() == set()
+    assert before.restarted_tables() == set()
     before.happened(TABLE, TableEvent.SNAPSHOT_WANTED)
-    assert before.begun_again() == {TABLE}
+    assert before.restarted_tables() == {TABLE}

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from tailrace_publisher.daemon.tables.table_state import (
-    KEPT,
     OUT_OF_CUT,
     PUBLISHED,
+    STORED,
     TRANSITIONS,
     UNREAD,
     WHOLE,
@@ -34,8 +34,8 @@ EXPECTED = {
     S.PENDING: {
         E.CAPTURED: S.PENDING,
         E.GONE: S.MISSING,
-        E.ROWS_OUT: S.SNAPSHOTTING,
-        E.SNAPSHOT_OUT: S.FOLLOWED,
+        E.ROWS_PUBLISHED: S.SNAPSHOTTING,
+        E.SNAPSHOT_PUBLISHED: S.FOLLOWED,
         E.SNAPSHOT_STOPPED: S.HALTED,
         E.PLACE_LOST: S.LOST,
         E.FAILED: S.STOPPED,
@@ -43,8 +43,8 @@ EXPECTED = {
     S.SNAPSHOTTING: {
         E.CAPTURED: S.SNAPSHOTTING,
         E.GONE: S.MISSING,
-        E.ROWS_OUT: S.SNAPSHOTTING,
-        E.SNAPSHOT_OUT: S.FOLLOWED,
+        E.ROWS_PUBLISHED: S.SNAPSHOTTING,
+        E.SNAPSHOT_PUBLISHED: S.FOLLOWED,
         E.SNAPSHOT_STOPPED: S.HALTED,
         E.PLACE_LOST: S.LOST,
         E.FAILED: S.STOPPED,
@@ -68,8 +68,8 @@ EXPECTED = {
         E.CAPTURED: S.REREADING,
         E.GONE: S.MISSING,
         E.SNAPSHOT_WANTED: S.PENDING,
-        E.ROWS_OUT: S.REREADING,
-        E.SNAPSHOT_OUT: S.FOLLOWED,
+        E.ROWS_PUBLISHED: S.REREADING,
+        E.SNAPSHOT_PUBLISHED: S.FOLLOWED,
         E.SNAPSHOT_STOPPED: S.FOLLOWED,
         E.PLACE_LOST: S.LOST,
         E.FAILED: S.STOPPED,
@@ -105,9 +105,9 @@ def test_every_event_in_every_state(state: TableState, event: TableEvent):
 
 
 def test_nobody_is_told_of_a_table_without_a_record_and_every_other_one_is_told_of():
-    assert set(S) - KEPT == {S.MISSING, S.FOUND}
-    assert KEPT - OUT_OF_CUT == WHOLE == {S.FOLLOWED, S.REREADING}
-    assert UNREAD < PUBLISHED < KEPT
+    assert set(S) - STORED == {S.MISSING, S.FOUND}
+    assert STORED - OUT_OF_CUT == WHOLE == {S.FOLLOWED, S.REREADING}
+    assert UNREAD < PUBLISHED < STORED
     assert set(S) - PUBLISHED == {S.MISSING, S.FOUND, S.LOST, S.STOPPED}
 
 

@@ -43,7 +43,8 @@ def status(configuration: Configuration, as_json: bool, check: bool) -> None:
     With --check, judges everything that tailrace web shows, for a monitoring system.
     """
     configuration.check()
-    from tailrace.lag.status import StageUnavailable, show
+    from tailrace.lag.stages import StageUnavailable
+    from tailrace.lag.status import show
 
     if check:
         _check(configuration.settings)

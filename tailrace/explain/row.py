@@ -31,7 +31,6 @@ from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 
 _DATA_EXCEPTION: Final = "22"
@@ -217,7 +216,7 @@ def add_lake(found: Explanation, lake: str, commits: str) -> None:
 
     add_cuts(found, commits)
     name = found.table
-    path = "/".join([lake, *map(topic_part, (name.database, name.schema, name.table))])
+    path = f"{lake}/{name.path}"
     key = _typed_key(found)
     try:
         table = DeltaTable(path)

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tailrace.lag.status import Stage, lag_s
-from tailrace_schemas.topics.escaped_names import topic_part
-from tailrace_schemas.topics.topic_names import TableName
+from tailrace.lag.stages import Stage, StageUnavailable, lag_s, published_stage, topic_of
 
 if TYPE_CHECKING:
     from tailrace.lag.source import SourceState
@@ -127,7 +125,7 @@ class FreshnessReader:
         if self._lake is not None:
             lake = _asked("lake", problems, self._lake.tables)
             log = _asked("log", problems, self._lake.log)
-        topics = _asked("topics", problems, lambda: _topics(self._config))
+        topics = _asked("topics", problems, lambda: published_stage(self._config))
         stages = {"topics": topics}
         if self._lake is not None:
             stages |= {"log": log, "lake": lake}
@@ -187,7 +185,6 @@ def _waits_s(
 
 
 def _asked(part: str, problems: dict[str, str], ask: Callable[[], _T]) -> _T | None:
-    from tailrace.lag.status import StageUnavailable
     from tailrace_publisher.errors import PublisherError
 
     try:
@@ -195,12 +192,6 @@ def _asked(part: str, problems: dict[str, str], ask: Callable[[], _T]) -> _T | N
     except (StageUnavailable, PublisherError) as error:
         problems[part] = str(error)
         return None
-
-
-def _topics(config: PublisherConfig) -> Stage | None:
-    from tailrace.lag.status import published_stage
-
-    return published_stage(config)
 
 
 def _source(config: PublisherConfig, lsns: Sequence[str]) -> SourceState:
@@ -219,11 +210,8 @@ def _tables(
     if source is None:
         return
     for name, newest in sorted(source.newest.items(), key=lambda item: str(item[0]).casefold()):
-        try:
-            topic = config.topics.data(name)
-        except ValueError:  # its name is too long for one
-            topic = ""
-        has_table = lake is None or lake.tables is None or lake_path(name) in lake.tables
+        topic = topic_of(config, name)
+        has_table = lake is None or lake.tables is None or name.path in lake.tables
         applied = lake if has_table else None
         yield TableFreshness(
             table=f"{name.schema}.{name.table}",
@@ -235,8 +223,3 @@ def _tables(
             in_cut=topics is None or topic not in topics.left_out,
             stopped=lake.stopped.get(topic) if lake else None,
         )
-
-
-def lake_path(table: TableName) -> str:
-    """Where the sink puts a table; the sink need not be installed here."""
-    return "/".join(map(topic_part, (table.database, table.schema, table.table)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.lag.status import Stage, StageUnavailable, tables_stage
+from tailrace.lag.stages import Stage, StageUnavailable, tables_stage
 from tailrace.reading.lake import CommitRows, newest_logged
 from tailrace_sink.options.config import SinkConfig
 

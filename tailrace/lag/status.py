@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,40 +14,16 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from tailrace.lag.stages import Stage, lag_s, lake_stage, published_stage, topic_of
 from tailrace.reading.terminal import shown
 from tailrace_schemas.position.lsn import lsn_text
-from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from tailrace.lag.stopped_tables import PublisherNotes
-    from tailrace.reading.lake import CommitRows
     from tailrace.settings.load import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Connection
-
-
-class StageUnavailable(Exception):
-    """Topics or lake cannot be asked; the text names the option to look at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """How far topics or lake are: a closed LSN and the source's commit time of it."""
-
-    closed_lsn: str
-    closed_commit_ms: int | None
-    left_out: frozenset[str] = frozenset()
-    """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
-    stopped: Mapping[str, str] = field(default_factory=dict)
-    """Of those, the ones that the sink stopped, and why."""
-    tables: frozenset[str] | None = None
-    """Paths below the lake of the tables that are in its newest cut; None of the topics."""
-    dead_letters: Mapping[str, int] = field(default_factory=dict)
-    """How many records of each topic the sink could not apply."""
-    published_ms: int | None = None
-    """Of the topics: when the newest progress record was written; of several shards, the oldest of
-    these times; None if a shard has no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +51,6 @@ class TableLag:
     publisher_paused: bool = False
 
 
-def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
-    """Return the lag of a stage behind a table's newest change, in seconds.
-
-    Args:
-        newest_lsn: commit LSN of the newest change in the change table, None while there is none.
-        stage: None while nothing was published or applied.
-    """
-    if stage is None:
-        return None
-    if newest_lsn is None or stage.closed_lsn >= newest_lsn:
-        return 0.0
-    if newest_ms is None or stage.closed_commit_ms is None:
-        return None
-    return max(0.0, (newest_ms - stage.closed_commit_ms) / 1000)
-
-
 def show(settings: Settings, *, as_json: bool) -> None:
     """Ask source, topics and lake, and print.
 
@@ -101,7 +61,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
     """
     config = settings.publisher()
     topics = published_stage(config)
-    lake = _lake(settings) if settings.has_sink else None
+    lake = lake_stage(settings) if settings.has_sink else None
     notes = _notes(config, topics)
     lags = [_noted(lag, notes) for lag in _lags(config, topics, lake)]
     if as_json:
@@ -187,84 +147,6 @@ def _seconds(lag: float | None) -> str:
     return "up to date" if lag == 0 else f"{lag:.1f} s"
 
 
-def published_stage(config: PublisherConfig) -> Stage | None:
-    """How far the topics are; None while nothing is published.
-
-    Raises:
-        StageUnavailable: no broker answers, or it refuses.
-    """
-    from confluent_kafka import KafkaException
-
-    from tailrace.reading.progress import last_published
-
-    kafka = config.kafka
-    try:
-        record = last_published(config)
-    except KafkaException as error:
-        raise StageUnavailable(
-            f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
-            f" {kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
-        ) from error
-    if record is None:
-        return None
-    left_out = frozenset(record.snapshotting)
-    return Stage(
-        record.closed_lsn,
-        record.closed_commit_ms,
-        left_out,
-        published_ms=record.published_ms or None,
-    )
-
-
-def tables_stage(commits: CommitRows, path: str) -> Stage | None:
-    """How far the lake's tables are; None while there is no cut.
-
-    Args:
-        commits: reads the commit table.
-
-    Raises:
-        StageUnavailable: it cannot be read.
-    """
-    from deltalake.exceptions import DeltaError
-
-    try:
-        rows = commits.read()
-    except (DeltaError, OSError) as error:
-        raise StageUnavailable(_unreadable("commit table", path, error)) from error
-    if not rows:
-        return None
-    committed = rows[-1].closed_commit_time
-    return Stage(
-        rows[-1].closed_lsn,
-        None if committed is None else round(committed.timestamp() * 1000),
-        stopped=rows[-1].stopped,
-        tables=frozenset(rows[-1].tables),
-    )
-
-
-def _lake(settings: Settings) -> Stage | None:
-    from deltalake.exceptions import DeltaError
-
-    from tailrace.reading.lake import CommitRows, dead_letters
-
-    config = settings.sink()
-    stage = tables_stage(CommitRows(config.commits_path), config.commits_path)
-    if stage is None:
-        return None
-    path = config.dead_letters_path
-    try:
-        return replace(stage, dead_letters=dead_letters(path))
-    except (DeltaError, OSError) as error:
-        raise StageUnavailable(_unreadable("dead letters", path, error)) from error
-
-
-def _unreadable(what: str, path: str, error: Exception) -> str:
-    return (
-        f"the lake's {what} {path} cannot be read ({error}): check sink.lake and the permissions"
-        " on it"
-    )
-
-
 def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
     from tailrace_publisher.source.catalog import capture_catalog as catalog
     from tailrace_publisher.source.connection.connection import OdbcConnection
@@ -279,8 +161,8 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
         for name, captured_by in instances.items():
             if not config.tables.selects(name):
                 continue
-            topic = _topic(config, name)
-            is_there = lake is None or lake.tables is None or _lake_path(name) in lake.tables
+            topic = topic_of(config, name)
+            is_there = lake is None or lake.tables is None or name.path in lake.tables
             applied = lake if is_there else None
             newest_lsn, committed = _newest_of(connection, captured_by)
             newest_ms = None
@@ -297,19 +179,6 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
                 lake_stopped=lake.stopped.get(topic) if lake else None,
                 dead_letters=lake.dead_letters.get(topic, 0) if lake else 0,
             )
-
-
-def _lake_path(table: TableName) -> str:
-    """Where the sink puts a table; the sink need not be installed here."""
-    return "/".join(map(topic_part, (table.database, table.schema, table.table)))
-
-
-def _topic(config: PublisherConfig, table: TableName) -> str:
-    """The table's topic; empty where its name is too long for one."""
-    try:
-        return config.topics.data(table)
-    except ValueError:
-        return ""
 
 
 def _newest_of(

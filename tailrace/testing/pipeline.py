@@ -14,20 +14,17 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
-import yaml
-
 from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics, in_commit_order, read_all
+from tailrace.testing.configuration import source_options, write_configuration
 from tailrace.testing.errors import PipelineFailed, PipelineTimeout
 from tailrace.testing.progress import Ledger, Reached
 from tailrace_compose.local.broker import KafkaBroker
-from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_compose.local.registry import SchemaRegistry as RegistryProcess
 from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_emulator.testing.source import CdcSource
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 
@@ -208,7 +205,7 @@ class TailracePipeline:
         from deltalake import DeltaTable
 
         name = self._table(table)
-        path = "/".join(topic_part(part) for part in (name.database, name.schema, name.table))
+        path = name.path
         row = self._last_cut()
         if row is None or path not in row.tables:
             raise NotStarted(f"table {name} is not in the lake yet: wait_until_caught_up() first")
@@ -235,7 +232,14 @@ class TailracePipeline:
             registry = RegistryProcess(self._folder / "registry")
             self._cleanup.callback(registry.stop)
             self._registry_url = registry.start()
-        config = self._write_config(self._folder)
+        addresses = {
+            "prefix": self.names.prefix,
+            "kafka": {"bootstrap": self.bootstrap_servers},
+            "registry": {"url": self.registry_url},
+            "publisher": {"source": source_options(self._source, self._database, self._folder)},
+            "sink": {"lake": str(self.lake)},
+        }
+        config = write_configuration(self._folder, addresses, self._publisher, self._sink)
         parts: tuple[Part, ...] = ("publisher", "sink") if self._has_lake else ("publisher",)
         for part in parts:
             command = [sys.executable, "-m", "tailrace", _COMMANDS[part], "--config", str(config)]
@@ -246,42 +250,6 @@ class TailracePipeline:
         self._commits = CommitRows(str(self.lake / "_tailrace" / "commits"))
         self._ledger = Ledger(self._bootstrap_servers, self.names)
         self._cleanup.callback(self._ledger.close)
-
-    def _write_config(self, folder: Path) -> Path:
-        password_file = folder / "password"
-        password_file.touch(mode=0o600)
-        password_file.write_text(self._source.password)
-        options = {
-            "prefix": self.names.prefix,
-            "kafka": {"bootstrap": self.bootstrap_servers},
-            "registry": {"url": self.registry_url},
-            "publisher": {
-                "source": {
-                    "host": self._source.host,
-                    "port": self._source.port,
-                    "database": self._database,
-                    "user": self._source.user,
-                    "password_file": str(password_file),
-                    "trust_server_certificate": True,
-                },
-                "poll_interval_ms": 50,
-                "heartbeat_s": 1,
-                **self._publisher,
-            },
-            "sink": {
-                "lake": str(folder / "lake"),
-                # Tables that every Delta reader can open: a test's lake is read without Spark.
-                "profile": "compatible",
-                "spark": {
-                    "spark.driver.memory": "1g",
-                    "spark.driver.extraJavaOptions": SPARK_QUICK_START,
-                },
-                **self._sink,
-            },
-        }
-        path = folder / "tailrace.yaml"
-        path.write_text(yaml.safe_dump(options, sort_keys=False))
-        return path
 
     def _child(self, part: Part) -> ChildProcess:
         return _started(self._children.get(part))
@@ -307,11 +275,7 @@ class TailracePipeline:
         if row is None or row.batch < reached.batch:
             return False
         tables = (self.names.table_of(topic) for topic in reached.topics)
-        return all(
-            "/".join(topic_part(part) for part in (t.database, t.schema, t.table)) in row.tables
-            for t in tables
-            if t is not None
-        )
+        return all(table.path in row.tables for table in tables if table is not None)
 
     def _last_cut(self) -> CommitRow | None:
         # While the table is being made its folder is there and its first version is not.

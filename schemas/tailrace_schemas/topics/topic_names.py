@@ -41,6 +41,11 @@ class TableName:
         """schema.table."""
         return f"{self.schema}.{self.table}"
 
+    @property
+    def path(self) -> str:
+        """Its path below the lake: database/schema/table, escaped as in topic names."""
+        return "/".join(map(topic_part, (self.database, self.schema, self.table)))
+
 
 def meant_by(name: str, tables: Iterable[TableName]) -> list[TableName]:
     """The tables that a name may mean, ``schema.table`` or with the database before.

@@ -13,7 +13,6 @@ from typing import Final
 
 from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.tables.column_identity import (
@@ -196,8 +195,7 @@ def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
 
     Escaped names have no dot, so ``.changes`` cannot clash with another table's path.
     """
-    path = "/".join(map(topic_part, (table.database, table.schema, table.table)))
-    return changes_path(path) if kind is Kind.CHANGES else path
+    return changes_path(table.path) if kind is Kind.CHANGES else table.path
 
 
 def changes_path(path: str) -> str:

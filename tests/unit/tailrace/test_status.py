@@ -5,7 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from tailrace.cli.root import cli
-from tailrace.lag.status import Stage, _lags, lag_s
+from tailrace.lag.stages import Stage, lag_s
+from tailrace.lag.status import _lags
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.lsn import Lsn
 

@@ -1,0 +1,144 @@
+"""How far topics and lake are, and how long a table's newest change has waited for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tailrace_schemas.topics.topic_names import TableName
+
+if TYPE_CHECKING:
+    from tailrace.reading.lake import CommitRows
+    from tailrace.settings.load import Settings
+    from tailrace_publisher.options.publisher_config import PublisherConfig
+
+
+class StageUnavailable(Exception):
+    """Topics or lake cannot be asked; the text names the option to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far topics or lake are: a closed LSN and the source's commit time of it."""
+
+    closed_lsn: str
+    closed_commit_ms: int | None
+    left_out: frozenset[str] = frozenset()
+    """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Of those, the ones that the sink stopped, and why."""
+    tables: frozenset[str] | None = None
+    """Paths below the lake of the tables that are in its newest cut; None of the topics."""
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    """How many records of each topic the sink could not apply."""
+    published_ms: int | None = None
+    """Of the topics: when the newest progress record was written; of several shards, the oldest of
+    these times; None if a shard has no record."""
+
+
+def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
+    """Return how long a table's newest change has waited for a stage, in seconds.
+
+    Args:
+        newest_lsn: commit LSN of the newest change in the change table, None while there is none.
+        stage: None while nothing was published or applied.
+    """
+    if stage is None:
+        return None
+    if newest_lsn is None or stage.closed_lsn >= newest_lsn:
+        return 0.0
+    if newest_ms is None or stage.closed_commit_ms is None:
+        return None
+    return max(0.0, (newest_ms - stage.closed_commit_ms) / 1000)
+
+
+def published_stage(config: PublisherConfig) -> Stage | None:
+    """How far the topics are; None while nothing is published.
+
+    Raises:
+        StageUnavailable: no broker answers, or it refuses.
+    """
+    from confluent_kafka import KafkaException
+
+    from tailrace.reading.progress import last_published
+
+    kafka = config.kafka
+    try:
+        record = last_published(config)
+    except KafkaException as error:
+        raise StageUnavailable(
+            f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
+            f" {kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
+        ) from error
+    if record is None:
+        return None
+    left_out = frozenset(record.snapshotting)
+    return Stage(
+        record.closed_lsn,
+        record.closed_commit_ms,
+        left_out,
+        published_ms=record.published_ms or None,
+    )
+
+
+def tables_stage(commits: CommitRows, path: str) -> Stage | None:
+    """How far the lake's tables are; None while there is no cut.
+
+    Args:
+        commits: reads the commit table.
+
+    Raises:
+        StageUnavailable: it cannot be read.
+    """
+    from deltalake.exceptions import DeltaError
+
+    try:
+        rows = commits.read()
+    except (DeltaError, OSError) as error:
+        raise StageUnavailable(_unreadable("commit table", path, error)) from error
+    if not rows:
+        return None
+    committed = rows[-1].closed_commit_time
+    return Stage(
+        rows[-1].closed_lsn,
+        None if committed is None else round(committed.timestamp() * 1000),
+        stopped=rows[-1].stopped,
+        tables=frozenset(rows[-1].tables),
+    )
+
+
+def lake_stage(settings: Settings) -> Stage | None:
+    """How far the lake's tables are, with the dead letters of each topic.
+
+    Raises:
+        StageUnavailable: the commit table or the dead letters cannot be read.
+    """
+    from deltalake.exceptions import DeltaError
+
+    from tailrace.reading.lake import CommitRows, dead_letters
+
+    config = settings.sink()
+    stage = tables_stage(CommitRows(config.commits_path), config.commits_path)
+    if stage is None:
+        return None
+    path = config.dead_letters_path
+    try:
+        return replace(stage, dead_letters=dead_letters(path))
+    except (DeltaError, OSError) as error:
+        raise StageUnavailable(_unreadable("dead letters", path, error)) from error
+
+
+def _unreadable(what: str, path: str, error: Exception) -> str:
+    return (
+        f"the lake's {what} {path} cannot be read ({error}): check sink.lake and the permissions"
+        " on it"
+    )
+
+
+def topic_of(config: PublisherConfig, table: TableName) -> str:
+    """The table's topic; empty if its name is too long for one."""
+    try:
+        return config.topics.data(table)
+    except ValueError:
+        return ""

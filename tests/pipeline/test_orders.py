@@ -1,9 +1,11 @@
-"""Pause, resume and stop of snapshots, tables and publisher, by signal, command and HTTP."""
+"""Orders by signal, command and HTTP, to a running publisher.
+
+What each order leads to is scripted: tests/simulation/scripted/test_orders.py.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from itertools import count
 from pathlib import Path
 
@@ -87,6 +89,8 @@ def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe
         client = Client(publisher)
         come_to_the_middle(shop, publisher, client)
         assert client.ask("/resume-snapshot", "dbo.orders") == 409
+        assert client.ask("/stop-snapshot", "dbo.Order Items") == 409
+        assert client.ask("/stop-table", "dbo.nosuch") == 404
         order(shop, TableOrder.PAUSE_SNAPSHOT, "dbo.orders")
         publisher.until(lambda: client.orders().snapshot_paused, "it is paused")
         assert client.ask("/pause-snapshot", "dbo.orders") == 409
@@ -112,6 +116,11 @@ def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe
         assert client.orders().snapshot_bytes
         assert client.ask("/resume-snapshot", "dbo.orders") == 202
         publisher.until(shop.is_caught_up, "the snapshot is out")
+        part = {"tables": ["dbo.Order Items"], "where": "id = 1"}
+        assert client.http.post("/snapshot", json=part).status_code == 202
+        assert client.ask("/stop-table", "DBO.orders") == 202
+        publisher.until(lambda: client.orders().state == "stopped", "it is stopped")
+        assert client.ask("/stop-table", "dbo.orders") == 409
     rows = shop.topics.state(shop.source.name, "orders", "id")
     assert {key: row["note"] for key, row in rows.items()} == {
         **dict.fromkeys(range(1, 7), 0),
@@ -119,116 +128,6 @@ def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe
     }
     assert len(shop.topics.snapshot(shop.source.name, "orders")) <= ROWS
     shop.assert_exactly_once("orders")
-
-
-def test_a_snapshot_that_is_stopped_leaves_its_table_out_of_the_cut_until_a_new_one(shop: Pipe):
-    with Running(shop.config(**SLOW)) as publisher:
-        client = Client(publisher)
-        come_to_the_middle(shop, publisher, client)
-        order(shop, TableOrder.STOP_SNAPSHOT)  # of all tables whose snapshot is not over
-        publisher.until(lambda: client.orders().state == "halted", "it is stopped")
-        assert "tailrace snapshot" in str(client.orders().reason)
-        assert client.ask("/stop-snapshot", "dbo.orders") == 409
-        assert client.ask("/resume-snapshot", "dbo.orders") == 409
-        shop.source.execute("DELETE dbo.orders WHERE id = 0")
-        shop.source.scan()
-        publisher.until(
-            lambda: len(shop.topics.changes(shop.source.name, "orders")) == 1, "changes go on"
-        )
-        publisher.until(lambda: is_named(shop), "it is out of the cut")
-    with Running(shop.config(**SLOW)) as publisher:
-        client = Client(publisher)
-        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs again")
-        publisher.until(lambda: is_named(shop), "it is out of the cut")
-        assert client.orders().state == "halted"
-        before = len(shop.topics.progress())
-        assert client.ask("/snapshot", "dbo.orders", "dbo.Order Items") == 202
-        publisher.until(shop.is_caught_up, "a new snapshot is out")
-    # No reader takes what came of the one that was stopped for a part of the new one.
-    topic = shop.topics.names.data(TableName(shop.source.name, "dbo", "orders"))
-    named = [topic in record["snapshotting"] for record in shop.topics.progress()[before:]]
-    assert named.index(False) < len(named) - 1 - named[::-1].index(True)
-    assert not named[-1]
-    assert set(shop.topics.state(shop.source.name, "orders", "id")) == set(range(1, ROWS))
-    shop.assert_exactly_once("orders")
-
-
-def test_a_partial_snapshot_leaves_its_table_in_the_cut_and_goes_on_behind_a_restart(shop: Pipe):
-    source, numbers = shop.source, count(100)
-    with Running(shop.config()) as publisher:
-        publisher.until(shop.is_caught_up, "the snapshots are out")
-    whole = len(shop.topics.progress())
-    with Running(shop.config(**SLOW)) as publisher:
-        client = Client(publisher)
-        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
-        asked = {"tables": ["dbo.orders"], "where": "id >= 3"}
-        assert client.http.post("/snapshot", json=asked).status_code == 202
-
-        def some_are_out() -> bool:
-            source.scan()
-            source.execute(f"INSERT dbo.[Order Items] VALUES ({next(numbers)}, 0)")
-            table = client.orders()
-            return table.state == "rereading" and 0 < (table.snapshot_rows or 0) < ROWS
-
-        publisher.until(some_are_out, "some rows are out")
-        assert client.http.post("/snapshot", json=asked).status_code == 409
-        assert client.ask("/pause-snapshot", "dbo.orders") == 202
-        publisher.until(lambda: client.orders().snapshot_paused, "it is paused")
-        out = client.orders().snapshot_rows or 0
-    source.execute(
-        "UPDATE dbo.orders SET note = 1 WHERE id IN (1, 7)", "DELETE dbo.orders WHERE id = 6"
-    )
-    with Running(shop.config(**SLOW)) as publisher:
-        client = Client(publisher)
-        publisher.until(lambda: client.orders().snapshot_rows == out, "it is where it was")
-        assert client.ask("/resume-snapshot", "dbo.orders") == 202
-        publisher.until(
-            lambda: shop.is_caught_up() and client.orders().state == "followed", "it is over"
-        )
-    assert not any(record["snapshotting"] for record in shop.topics.progress()[whole:])
-    read = Counter(
-        event.as_envelope["after"]["id"] for event in shop.topics.snapshot(source.name, "orders")
-    )
-    assert [read[number] for number in range(6)] == [1, 1, 1, 2, 2, 2]
-    assert {read[6], read[7]} <= {1, 2}  # those two may have come as changes alone
-    rows = shop.topics.state(source.name, "orders", "id")
-    assert {key: row["note"] for key, row in rows.items()} == {
-        **dict.fromkeys(range(6), 0),
-        1: 1,
-        7: 1,
-    }
-    shop.assert_exactly_once("orders")
-
-
-def test_a_table_is_stopped_and_comes_back_with_a_snapshot(shop: Pipe):
-    with Running(shop.config(metrics_port=0)) as publisher:
-        client = Client(publisher)
-        publisher.until(shop.is_caught_up, "the snapshots are out")
-        assert client.ask("/stop-table", "dbo.nosuch") == 404
-        assert client.ask("/stop-table", "DBO.orders") == 202
-        publisher.until(lambda: client.orders().state == "stopped", "it is stopped")
-        assert "an operator stopped it" in str(client.orders().reason)
-        assert client.ask("/stop-table", "dbo.orders") == 409
-        shop.source.execute(
-            "INSERT dbo.orders VALUES (77, 0)", "INSERT dbo.[Order Items] VALUES (77, 0)"
-        )
-        publisher.until(
-            lambda: (
-                shop.source.scan() or len(shop.topics.changes(shop.source.name, "Order Items")) == 1
-            ),
-            "the other table goes on",
-        )
-        publisher.until(lambda: is_named(shop), "it is out of the cut")
-        assert client.ask("/stop-table", "dbo.Order Items") == 202
-        publisher.until(lambda: bool(publisher.told("all_tables_stopped")), "it waits for a signal")
-    with Running(shop.config(metrics_port=0)) as publisher:
-        client = Client(publisher)
-        publisher.until(lambda: "heartbeat" in publisher.steps, "a start does not take it up")
-        assert client.orders().state == "stopped"
-        assert client.ask("/snapshot", "dbo.orders", "dbo.Order Items") == 202
-        publisher.until(shop.is_caught_up, "it is back")
-    assert shop.topics.changes(shop.source.name, "orders") == []
-    assert set(shop.topics.state(shop.source.name, "orders", "id")) == {*range(ROWS), 77}
 
 
 def file_of(shop: Pipe, folder: Path) -> str:

@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient
 from tailrace.cli.root import cli
 from tailrace.signals.request import SignalNotTaken, ask
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_schemas.topics.topic_names import TableName
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
@@ -109,19 +108,6 @@ def test_a_topic_that_was_deleted_is_made_anew(shop: Pipe, is_noticed: bool):
         ask(shop.config(), ["dbo.orders"], 30)
         publisher.until(lambda: snapshot_keys(shop, "orders") == [1, 2], "orders is read again")
         publisher.until(shop.is_caught_up, "it is over")
-
-
-def test_a_wrong_signal_is_told_and_passed_over(shop: Pipe):
-    with Running(shop.config()) as publisher:
-        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
-        write(shop, json.dumps({"type": "snapshot", "tables": ["dbo.nosuch"]}).encode())
-        write(shop, SnapshotSignal(("dbo.orders",)).to_bytes())
-        publisher.until(
-            lambda: snapshot_keys(shop, "orders") == [1, 1, 2, 2],
-            "the signal behind it is taken",
-        )
-        (told,) = publisher.told("signal_refused")
-        assert "no such table" in told["reason"]
 
 
 def test_debezium_s_conditions_are_taken_and_what_cannot_be_read_by_one_costs_nothing(

@@ -68,7 +68,8 @@ class Life:
         def tick() -> None:
             self.ticks += 1
             sim.world.tick()
-            per_call()
+            if not stop.is_set():  # a scan after the end would be one that nobody publishes
+                per_call()
             lane.run_next()
             if self.ticks > ticks_max or (self.is_out and is_over()):
                 stop.set()

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from tailrace_publisher.runtime import Step
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.records.signals import TableOrder
 from tests.simulation.judge.published import Event, event_of
 from tests.simulation.scenario import Scenario, Surroundings, draw
 from tests.simulation.scripted.lives import OPTIONS, Life
@@ -144,6 +145,7 @@ class Script:
         until: Callable[[], bool] = lambda: True,
         *,
         during: Callable[[], None] = lambda: None,
+        at: Step = Step.HEARTBEAT,
         scans: bool = True,
         **options: Any,
     ) -> Told:
@@ -151,14 +153,14 @@ class Script:
 
         Args:
             until: what else is waited for.
-            during: happens once, at the first heartbeat.
+            during: happens once, at the first step ``at``.
             scans: whether the capture process runs.
             options: further ones of the publisher.
         """
         happens = [during]
 
         def on_step(step: Step) -> None:
-            if step is Step.HEARTBEAT and happens:
+            if step is at and happens:
                 happens.pop()()
 
         def is_over() -> bool:
@@ -203,9 +205,13 @@ class Script:
             )
         assert is_dead, f"step {step} was not taken {number} times"
 
-    def ask_for(self, table: str) -> None:
-        """An operator asks for a new snapshot."""
-        self._sim.ask_for(table)
+    def ask_for(self, table: str, where: str | None = None) -> None:
+        """An operator asks for a new snapshot, of the whole table or of some rows."""
+        self._sim.ask_for(table, where)
+
+    def order(self, order: TableOrder, table: str | None = None) -> None:
+        """An operator gives an order for a table, or for all whose snapshot is not over."""
+        self._sim.order(order, table)
 
     def send(self, value: bytes | None) -> None:
         """A record into the signals topic, as it is."""

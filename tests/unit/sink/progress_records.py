@@ -1,12 +1,16 @@
-"""Progress records for tests that plan from them, without Kafka or Spark."""
+"""Progress records, and the cuts planned from them, without Kafka or Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.sink_state import BatchPlan, SinkState
 
 NAMES = TopicNames("p")
 TOPIC = "p.shop.dbo.flights"
@@ -49,3 +53,24 @@ def record(
         list(snapshotting),
     )
     return ProgressRecord(partition, offset, progress)
+
+
+def plan(
+    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
+) -> BatchPlan | None:
+    """The next batch, if there is one."""
+    return plan_batch(state, Backlog.of(state, records), NAMES, Bound(changes_max), shards=shards)
+
+
+def planned(
+    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
+) -> BatchPlan:
+    """The next batch, which there is."""
+    found = plan(state, records, changes_max, shards)
+    assert found is not None
+    return found
+
+
+def ranges(found: BatchPlan) -> dict[str, dict[int, tuple[int, int]]]:
+    """First and next offset of each partition that a batch reads, by topic."""
+    return {topic.topic: dict(topic.partitions) for topic in found.topics}

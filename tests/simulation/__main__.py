@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.checking import check, minimise, report
+from tests.simulation.drawing import draw
 from tests.simulation.kept import save
 from tests.simulation.mutants import MUTANTS, SIGNS, put_back
-from tests.simulation.scenario import draw
 
 
 def main() -> int:

@@ -10,7 +10,8 @@ from typing import Final
 
 import structlog
 
-from tests.simulation.judge.oracle import Wrong, judge
+from tests.simulation.judge.oracle import judge
+from tests.simulation.judge.reader import Wrong
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import build
 from tests.simulation.world import Finding

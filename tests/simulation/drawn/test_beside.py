@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.simulation.checking import check, report
+from tests.simulation.drawing import draw
 from tests.simulation.judge.published import decode
-from tests.simulation.scenario import Scenario, draw
+from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation, build
 
 _SEEDS = 10

@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.checking import check, report
-from tests.simulation.scenario import Scenario, draw
+from tests.simulation.drawing import draw
+from tests.simulation.scenario import Scenario
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.database import TIME_MARK, Database
 from tests.simulation.sqlserver.rows import MappingEntry

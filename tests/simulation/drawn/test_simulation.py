@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation import kept
 from tests.simulation.checking import check, report
-from tests.simulation.scenario import draw
+from tests.simulation.drawing import draw
 
 _SEEDS = 60
 _AT_ONCE = 10

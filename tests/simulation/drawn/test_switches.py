@@ -9,7 +9,8 @@ import pytest
 
 from tailrace_publisher.daemon.tables.switches import Switches
 from tests.simulation.checking import check, report
-from tests.simulation.scenario import Scenario, Step, draw
+from tests.simulation.drawing import draw
+from tests.simulation.scenario import Scenario, Step
 
 _SEEDS = 20
 

@@ -14,8 +14,9 @@ from tailrace_publisher.runtime import Step
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.signals import TableOrder
+from tests.simulation.drawing import draw
 from tests.simulation.judge.published import Event, event_of
-from tests.simulation.scenario import Scenario, Surroundings, draw
+from tests.simulation.scenario import Scenario, Surroundings
 from tests.simulation.scripted.lives import OPTIONS, Life
 from tests.simulation.simulation import build
 from tests.simulation.sqlserver import log as wal

@@ -1,0 +1,277 @@
+"""A scenario is drawn from one seed, before it runs.
+
+Each seed draws which kinds of steps it has and how often each comes (swarm testing: a run with few
+kinds reaches deeper than one with all of them). What came to be modelled later is drawn apart, so
+that the seeds before stay what they were.
+
+https://users.cs.utah.edu/~regehr/papers/swarm12.pdf
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, Final
+
+from tests.simulation.scenario import Scenario, Step, Surroundings
+
+_SEED_MAX: Final = 1 << 30
+_ROW_BY_ROW: Final = 0.2
+"""Share of the seeds that read row by row, as where there is no numpy."""
+_CALM: Final = 0.5
+"""Share of the others in which snapshots are mostly over before the first step: while a table has
+one, its changes are read row by row."""
+
+_ALWAYS: Final = {"transaction": 12.0, "capture": 8.0}
+_SOMETIMES: Final = {
+    "large_transaction": 2.0,
+    "reserve": 1.0,
+    "begin_capture": 2.0,
+    "fail_capture": 0.7,
+    "stop_capture": 0.7,
+    "cleanup": 2.0,
+    "late_cleanup": 0.5,
+    "delete_change_rows": 1.0,
+    "enable": 2.5,
+    "disable": 2.0,
+    "add_column": 1.5,
+    "drop_column": 0.7,
+    "alter_column": 1.0,
+    "drop_table": 0.2,
+    "update_server": 0.5,
+    "step_clock": 1.0,
+    "pass_time": 1.5,
+    "torn_read": 2.0,
+    "refuse_table": 0.6,
+    "refuse_state": 0.4,
+    "allow": 1.0,
+    "source_error": 1.0,
+    "login_error": 0.5,
+    "disconnect": 1.0,
+    "server_down": 0.5,
+    "kill": 2.0,
+    "commit_late": 1.0,
+    "commit_done": 1.0,
+    "commit_never": 0.3,
+    "stall": 0.7,
+    "no_coordinator": 0.5,
+    "no_leader": 0.7,
+    "no_broker": 0.5,
+    "no_registry": 0.5,
+    "hold_markers": 0.7,
+    "compact": 0.7,
+    "intruder": 0.3,
+    "second_publisher": 0.4,
+    "retention": 0.7,
+    "signal": 0.6,
+}
+_OF_GROUPS: Final = {
+    "lag": 3.0,
+    "catch_up": 2.0,
+    "ship": 3.0,
+    "redo": 3.0,
+    "fail_over": 1.0,
+    "force_fail_over": 0.4,
+}
+_OF_SINGLE_SERVERS: Final = {"restore": 0.3}
+
+
+_TROUBLE: Final = {
+    "slow_calls": 0.2,
+    "stray_record": 0.15,
+    "busy_statement": 0.2,
+}
+"""Actions, and the share of the seeds that have them."""
+_DIVIDED: Final = 0.08
+"""Share of the seeds in which the tables are divided among two shards."""
+_RENAMED: Final = 0.15
+"""Share of the seeds in which tables are renamed, and keep their topics."""
+_DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
+_NEIGHBOURS: Final = 0.1
+"""Share of the seeds in which other databases are published on the same brokers."""
+_SLOW: Final = 0.05
+"""Share of the seeds in which every call takes long."""
+
+
+_ORDERS: Final = (
+    ("signal", "pause_snapshot", "resume_snapshot"),
+    ("signal", "stop_snapshot", "signal"),
+    ("signal", "pause_snapshot", "stop_snapshot"),
+    ("pause_snapshot", "resume_snapshot"),
+    ("stop_snapshot", "signal"),
+    ("stop_table", "signal"),
+    ("signal_part",),
+    ("signal_part", "kill", "pause_snapshot", "resume_snapshot"),
+    ("signal_part", "stop_snapshot"),
+    ("signal_part", "signal"),
+    ("pause", "resume"),
+    ("pause",),
+)
+"""What operators ask for by signals; in some seeds only, whose other steps are as without."""
+
+
+def draw(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    rng = random.Random(seed)
+    around = _surroundings(rng)
+    weights = dict(_ALWAYS)
+    possible = {**_SOMETIMES, **(_OF_GROUPS if around.replicas > 1 else _OF_SINGLE_SERVERS)}
+    share = rng.choice((0.15, 0.35, 0.6, 1.0))
+    for kind, weight in possible.items():
+        if rng.random() < share:
+            weights[kind] = weight * rng.choice((0.3, 1.0, 3.0))
+    if around.command_ids == "updated":
+        weights.update(update_server=1.0, enable=2.5)
+    if around.command_ids == "mixed":
+        weights.update(large_transaction=4.0, kill=2.0, reserve=1.0)
+    if around.read_only:
+        weights.update(lag=3.0, redo=3.0)
+    if around.goes_by_time or around.zone_back or around.replicas > 1:
+        weights.pop("refuse_state", None)
+    if around.goes_by_time or "refuse_state" in weights:
+        weights.pop("step_clock", None)  # fences may be moments
+    kinds = list(weights)
+    count = rng.choice((20, 40, 60, 90))
+    drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)
+    spread = rng.choice((2, 6, 15, 40))
+    steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
+    steps = _with_orders(random.Random(seed ^ 0x0DE5), steps, spread)
+    options = _options(rng, around)
+    if seed % 4 == 3:
+        options["source"]["read_mode"] = "function"
+    if seed % 5 == 4:
+        around = replace(around, shards=2)
+    around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
+    around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
+    steps = _with_neighbours(random.Random(seed ^ 0x0E16), steps, spread)
+    if any(step.kind == "rename_table" for step in steps):
+        options["tables"] = {"on_rename": "keep_topic"}
+    return Scenario(seed, around, options, steps)
+
+
+def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    if rng.random() < 0.6:
+        return steps
+    mixed = list(steps)
+    for _ in range(rng.choice((1, 3, 6))):
+        place = rng.choice((rng.randrange(len(mixed) + 1), rng.randrange(6)))
+        for kind in rng.choice(_ORDERS):
+            step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
+            mixed.insert(place, step)
+            place += rng.choice((1, 1, 2))
+    return tuple(mixed)
+
+
+def _with_blocks(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """Rows are read in blocks in most seeds, and in some of those pages are declined."""
+    if rng.random() < _ROW_BY_ROW:
+        return around, steps
+    around = replace(around, blocks=True, few_rows=rng.choice((0, 1, 3)))
+    steps = _mixed(rng, steps, spread, "decline_block", rng.choice((0, 1, 3, 10)))
+    if rng.random() < _CALM:
+        steps = tuple(Step("capture", 30, rng.randrange(_SEED_MAX)) for _ in range(8)) + steps
+    return around, steps
+
+
+def _with_trouble(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """What came to be modelled later; drawn apart, so that the seeds before stay what they were."""
+    for kind, share in _TROUBLE.items():
+        if rng.random() < share:
+            steps = _mixed(rng, steps, spread, kind, rng.choice((1, 2, 5)))
+    if rng.random() < _DIVIDED and around.shards == 1:
+        steps = _dividing(rng, steps, spread)
+    if rng.random() < _RENAMED:
+        steps = _mixed(rng, steps, spread, "rename_table", rng.choice((2, 5)))
+    if rng.random() < _SLOW:
+        around = replace(around, call_s=rng.choice((0.05, 0.2, 0.5)))
+    return around, steps
+
+
+def _with_neighbours(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    """Publishers of other databases, of which two in a row take an id for good."""
+    if rng.random() < _NEIGHBOURS:
+        return _mixed(rng, steps, spread, "neighbour", rng.choice((1, 3, 6)))
+    return steps
+
+
+def _dividing(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    """Tables are divided among shards: that waits for their snapshots, so it comes late."""
+    calm = tuple(Step("capture", 30, rng.randrange(_SEED_MAX)) for _ in range(8))
+    mixed = list(steps)
+    place = rng.randrange(len(mixed) // 2 + 1)
+    for kind in rng.choice(_DIVIDING):
+        mixed.insert(place, Step(kind, rng.randrange(40), rng.randrange(_SEED_MAX)))
+        place += 1
+    later = _mixed(rng, tuple(mixed[place:]), spread, "next_shard", rng.choice((0, 3, 10)))
+    return (*calm, *mixed[:place], *later)
+
+
+def _mixed(
+    rng: random.Random, steps: tuple[Step, ...], spread: int, kind: str, count: int
+) -> tuple[Step, ...]:
+    """Steps, with some of a further kind among them."""
+    mixed = list(steps)
+    for _ in range(count):
+        step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
+        mixed.insert(rng.randrange(len(mixed) + 1), step)
+    return tuple(mixed)
+
+
+def _surroundings(rng: random.Random) -> Surroundings:
+    replicas = rng.choice((1, 1, 1, 2, 3, 3))
+    around = Surroundings(
+        replicas=replicas,
+        read_only=replicas > 1 and rng.random() < 0.6,
+        passes_async=rng.random() < 0.3,
+        maxtrans=rng.choice((1, 2, 5, 500)),
+        command_ids=rng.choice(("all", "all", "none", "updated", "updated", "mixed", "mixed")),
+        has_log_stats=rng.random() < 0.7,
+        has_time_zone=rng.random() < 0.5,
+        identity=rng.choice(("visible", "visible", "visible", "hidden", "missing")),
+        sees_state=rng.random() < 0.85,
+        sees_jobs=rng.random() < 0.4,
+        zone_change_h=rng.choice((None, None, None, 0.02, 0.5)),
+        zone_back=rng.random() < 0.6,
+        tables=rng.choice((1, 2, 2, 3, 4)),
+        allows_snapshot=rng.random() < 0.3,
+    )
+    if around.goes_by_time:
+        return replace(around, replicas=1, read_only=False, zone_back=False)
+    return around
+
+
+def _options(rng: random.Random, around: Surroundings) -> dict[str, Any]:
+    return {
+        "source": {
+            "host": "listener",
+            "database": "shop",
+            "user": "tailrace",
+            "password": "secret",
+            "application_intent": "ReadOnly" if around.read_only else "ReadWrite",
+        },
+        "kafka": {
+            "bootstrap": "broker:9092",
+            "partitions": rng.choice((1, 2, 3)),
+            "commit_timeout_s": rng.choice((1.0, 5.0, 60.0)),
+            "transaction_timeout_s": rng.choice((10.0, 300.0)),
+        },
+        "registry": {"url": "http://registry"},
+        "prefix": "sim",
+        "page_rows": rng.choice((1, 1, 2, 3, 7, 100)),
+        "window_transactions": rng.choice((1, 2, 5, 1000)),
+        "rows_per_transaction": rng.choice((1, 2, 5, 20, 1000)),
+        "linger_ms": rng.choice((0, 1, 150)),
+        "poll_interval_ms": rng.choice((10, 500)),
+        "heartbeat_s": rng.choice((0.5, 2.0, 10.0)),
+        "retry_backoff_max_s": rng.choice((0.5, 30.0)),
+        "tombstones": rng.random() < 0.5,
+        "snapshot": {
+            "mode": "no_data" if rng.random() < 0.1 else "initial",
+            "on_gap": rng.choice(("stop", "snapshot")),
+            "chunk_rows": rng.choice((1, 2, 5, 100)),
+        },
+    }

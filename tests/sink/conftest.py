@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
-from tests.fix_envelopes import Cut, Source
+from tests.envelopes.source import Source
+from tests.envelopes.tables import Cut, Key, Row, SourceTable
 from tests.sink.reading import Rows, query_delta, read_delta
+from tests.sink.stories import Failures, Stories
 
 
 class Lake:
@@ -79,10 +82,15 @@ class Lake:
         """All tables by key, at some versions or the newest."""
         cut: Cut = {}
         for name, table in self.source.tables.items():
-            rows = self.rows(name, versions.get(name))
-            cut[name] = {table.key_of(row): row for row in rows}
-            assert len(cut[name]) == len(rows), f"{name} holds a key twice"
+            cut[name] = self.by_key(table, versions.get(name))
         return cut
+
+    def by_key(self, table: SourceTable, version: int | None = None) -> dict[Key, Row]:
+        """The mirrored columns of one table by key, at a version or the newest."""
+        rows = self.rows(table.name.table, version)
+        found = {table.key_of(row): row for row in rows}
+        assert len(found) == len(rows), f"{table.name} holds a key twice"
+        return found
 
     def commits(self) -> Rows:
         rows = read_delta(self.spark, f"{self.path}/lake/_tailrace/commits")
@@ -107,3 +115,29 @@ class Lake:
 @pytest.fixture
 def lake(spark: SparkSession, source: Source, kafka: str, tmp_path: Path) -> Lake:
     return Lake(spark, source, kafka, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def told(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    kafka: str,
+    registry: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[Stories, str], Failures]]:
+    """Tells the stories of the selected tests, when the first of them asks for it."""
+    selected = {item.originalname for item in request.session.items if item.path == request.path}
+    known: dict[tuple[Stories, str], Failures] = {}
+    sources: list[Source] = []
+
+    def tell(stories: Stories, variant: str) -> Failures:
+        if (stories, variant) not in known:
+            prefix = f"shop_eu.t{uuid.uuid4().hex[:8]}"  # dots and underscores are escaped
+            sources.append(Source(kafka, registry, prefix=prefix))
+            lake = Lake(spark, sources[-1], kafka, tmp_path_factory.mktemp(variant))
+            known[stories, variant] = stories.tell(lake, variant, selected)
+        return known[stories, variant]
+
+    yield tell
+    for source in sources:
+        source.close()

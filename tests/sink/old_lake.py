@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 
 PREFIX = "lake01"
 OPTIONS = {"changelog": {"include": [r"dbo\.keyed"]}, "merge_pool": 1}

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.daemon.application import serve
 from tailrace_sink.errors import ApplyFailed
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -195,8 +196,8 @@ def test_the_only_table_stops_and_comes_back(source: Source, lake: Lake):
     source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(10)))
     source.publish()
     lake.catch_up()
-    source.delete_topic(table)
-    source.make_topic(table)
+    source.topics.delete(table.topic)
+    source.topics.create_again(table.topic)
     source.commit(lambda t: t.insert(table, id=10))
     source.publish()
     lake.catch_up()

@@ -17,7 +17,9 @@ from tailrace_sink.delta import classes as delta_classes
 from tailrace_sink.reading.cut import Cut, CutUnknown
 from tailrace_sink.reading.reader import LakeReader, read
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS, quote
-from tests.fix_envelopes import FIRST_COMMIT_MS, Source, SourceTable, column
+from tests.envelopes.messages import FIRST_COMMIT_MS
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

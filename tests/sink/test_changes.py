@@ -15,7 +15,9 @@ from tailrace_sink.reading.changes import ChangesUnknown
 from tailrace_sink.reading.cut import CutUnknown
 from tailrace_sink.reading.history import history
 from tailrace_sink.reading.reader import read
-from tests.fix_envelopes import FIRST_COMMIT_MS, Source, column
+from tests.envelopes.messages import FIRST_COMMIT_MS
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import log_only
 

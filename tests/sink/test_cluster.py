@@ -22,7 +22,8 @@ from deltalake import DeltaTable
 
 from tailrace_compose.local.jars import spark_jars
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.fix_spark import SPARK_JAVA
 
 pytestmark = [

@@ -19,7 +19,9 @@ from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.reading.cut import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CDC_COLUMNS
-from tests.fix_envelopes import Source, SourceTable, Transaction, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
+from tests.envelopes.transaction import Transaction
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

@@ -15,7 +15,9 @@ from tailrace_sink.errors import BadRecordRefused
 from tailrace_sink.reading.cut import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import DELETES_PROPERTY
-from tests.fix_envelopes import Message, Source, SourceTable, column
+from tests.envelopes.messages import Message
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import log_only, rows
 from tests.sink.test_lake_layout import properties

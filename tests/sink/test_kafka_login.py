@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.fix_kafka import SharedBroker
 from tests.sink.conftest import Lake
 

@@ -9,7 +9,9 @@ from itertools import count
 import pytest
 
 from tailrace_sink import read
-from tests.fix_envelopes import Source, Transaction, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
+from tests.envelopes.transaction import Transaction
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

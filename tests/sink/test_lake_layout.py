@@ -11,11 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, PENDING_PROPERTY
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
+from tests.sink.stories import Stories, Story
 
 KEY = column(1, "id", "int", key=1)
 PLAIN = {"appendOnly", "invariants"}
+shared = Stories(default={"changelog": {"include": [r"dbo\.keyed"]}})
 
 
 def features(lake: Lake, table: str) -> set[str]:
@@ -44,38 +47,43 @@ def insert(source: Source, table: SourceTable, **row: Any) -> None:
     source.publish()
 
 
-def test_a_table_is_plain_until_a_schema_change_first_needs_more(source: Source, lake: Lake):
-    table = source.table("t", KEY, column(2, "v", "int"))
+@shared
+def test_a_table_is_plain_until_a_schema_change_first_needs_more(
+    source: Source, lake: Lake
+) -> Story:
+    table = source.table("plain", KEY, column(2, "v", "int"))
     insert(source, table, id=1, v=1)
-    lake.catch_up()
-    assert features(lake, "t") == PLAIN | {"deletionVectors"}
+    yield
+    assert features(lake, "plain") == PLAIN | {"deletionVectors"}
 
     source.alter(table, KEY, column(2, "v", "int"), column(3, "at", "datetime2(3)"))
     insert(source, table, id=2, v=2, at=dt.datetime(2024, 1, 2))  # noqa: DTZ001 - no zone
-    lake.catch_up()
-    assert features(lake, "t") == PLAIN | {"deletionVectors", "timestampNtz"}
+    yield
+    assert features(lake, "plain") == PLAIN | {"deletionVectors", "timestampNtz"}
 
     source.alter(table, KEY, column(2, "v", "bigint"), column(3, "at", "datetime2(3)"))
     insert(source, table, id=3, v=2**40)
-    lake.catch_up()
-    assert "typeWidening" in features(lake, "t")
-    assert "columnMapping" not in features(lake, "t")
+    yield
+    assert "typeWidening" in features(lake, "plain")
+    assert "columnMapping" not in features(lake, "plain")
 
     source.alter(table, KEY, column(2, "value", "bigint"), column(3, "at", "datetime2(3)"))
     insert(source, table, id=4, value=4)
-    lake.catch_up()
-    assert "columnMapping" in features(lake, "t")
-    assert lake.cut() == source.cut()
-    assert properties(lake, "t")[PENDING_PROPERTY] == ""
+    yield
+    assert "columnMapping" in features(lake, "plain")
+    assert lake.by_key(table) == table.rows
+    assert properties(lake, "plain")[PENDING_PROPERTY] == ""
 
 
-def test_a_name_that_parquet_does_not_take_is_mapped_from_the_beginning(source: Source, lake: Lake):
-    table = source.table("t", KEY, column(2, "unit price (net)", "int"))
+@shared
+def test_a_name_that_parquet_does_not_take_is_mapped_from_the_beginning(
+    source: Source, lake: Lake
+) -> Story:
+    table = source.table("named", KEY, column(2, "unit price (net)", "int"))
     source.commit(lambda t: t.insert(table, id=1, **{"unit price (net)": 5}))
-    source.publish()
-    lake.catch_up()
-    assert "columnMapping" in features(lake, "t")
-    assert lake.cut() == source.cut()
+    yield
+    assert "columnMapping" in features(lake, "named")
+    assert lake.by_key(table) == table.rows
 
 
 def test_a_compatible_table_stays_plain_and_a_new_snapshot_takes_the_change_in(
@@ -105,28 +113,28 @@ def test_a_compatible_table_stays_plain_and_a_new_snapshot_takes_the_change_in(
     assert lake.commits()[-1]["stopped"] == "{}"
 
 
-def test_comments_and_columns_of_others_do_not_stop_the_sink(source: Source, lake: Lake):
-    table = source.table("t", KEY, column(2, "name", "varchar(10)"))
+@shared
+def test_comments_and_columns_of_others_do_not_stop_the_sink(source: Source, lake: Lake) -> Story:
+    table = source.table("commented", KEY, column(2, "name", "varchar(10)"))
     insert(source, table, id=1, name="a")
-    lake.catch_up()
-    assert comments(lake, "t")["name"] == "varchar(10)"
-    alter(lake, "t", "ALTER COLUMN name COMMENT 'What the customer goes by'")
-    alter(lake, "t", "ADD COLUMNS (segment STRING)")
-    lake.spark.sql(f"UPDATE delta.`{lake.location('t')}` SET segment = 'mine'")
+    yield
+    assert comments(lake, "commented")["name"] == "varchar(10)"
+    alter(lake, "commented", "ALTER COLUMN name COMMENT 'What the customer goes by'")
+    alter(lake, "commented", "ADD COLUMNS (segment STRING)")
+    lake.spark.sql(f"UPDATE delta.`{lake.location('commented')}` SET segment = 'mine'")
 
     source.alter(table, KEY, column(2, "label", "varchar(20)"), column(3, "added", "int"))
     source.commit(
         lambda t: t.insert(table, id=2, label="b", added=1),
         lambda t: t.update(table, (1,), added=7),
     )
-    source.publish()
-    assert lake.catch_up() == 1
-    found = sorted(lake.rows("t"), key=lambda row: row["id"])
+    yield
+    found = sorted(lake.rows("commented"), key=lambda row: row["id"])
     assert found == [
         {"id": 1, "label": "a", "segment": "mine", "added": 7},
         {"id": 2, "label": "b", "segment": None, "added": 1},
     ]
-    assert comments(lake, "t")["label"] == "What the customer goes by"
+    assert comments(lake, "commented")["label"] == "What the customer goes by"
 
 
 def test_columns_that_others_add_while_the_sink_runs_keep_their_values(
@@ -156,60 +164,61 @@ def test_columns_that_others_add_while_the_sink_runs_keep_their_values(
     assert found == {0: (0, "mine"), 1: (11, "mine"), 3: (3, "mine"), 4: (4, None)}
 
 
-def test_an_alter_that_breaks_the_sink_stops_that_table_alone(source: Source, lake: Lake):
-    table, other = source.table("t", KEY, column(2, "v", "int")), source.table("other", KEY)
+@shared
+def test_an_alter_that_breaks_the_sink_stops_that_table_alone(source: Source, lake: Lake) -> Story:
+    table, other = source.table("broken", KEY, column(2, "v", "int")), source.table("whole", KEY)
     source.commit(lambda t: t.insert(table, id=1, v=1), lambda t: t.insert(other, id=1))
-    source.publish()
-    lake.catch_up()
-    alter(lake, "t", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    alter(lake, "t", "RENAME COLUMN v TO mine")
+    yield
+    alter(lake, "broken", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    alter(lake, "broken", "RENAME COLUMN v TO mine")
 
     source.commit(lambda t: t.insert(table, id=2, v=2), lambda t: t.insert(other, id=2))
-    source.publish()
-    assert lake.catch_up() == 1
+    yield
     assert "column v of the lake was altered by" in lake.commits()[-1]["stopped"]
-    assert sorted(row["id"] for row in lake.rows("other")) == [1, 2]
+    assert sorted(row["id"] for row in lake.rows("whole")) == [1, 2]
 
     source.snapshot(table, list(table.rows.values()))
     source.publish(snapshotting=[table])
     source.commit(lambda t: t.insert(table, id=3, v=3))
-    source.publish()
-    lake.catch_up()
-    assert lake.cut() == source.cut()
+    yield
+    assert lake.by_key(table) == table.rows
     insert(source, table, id=4, v=4)
-    lake.catch_up()
-    assert lake.cut() == source.cut()
+    yield
+    assert lake.by_key(table) == table.rows
 
 
-def test_identities_in_comments_of_an_earlier_release_are_taken_over(source: Source, lake: Lake):
-    table = source.table("t", KEY, column(2, "v", "int"))
+@shared
+def test_identities_in_comments_of_an_earlier_release_are_taken_over(
+    source: Source, lake: Lake
+) -> Story:
+    table = source.table("older", KEY, column(2, "v", "int"))
     insert(source, table, id=1, v=1)
-    lake.catch_up()
-    alter(lake, "t", f"UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
-    alter(lake, "t", "ALTER COLUMN id COMMENT 'int; column_id=1; key=1'")
-    alter(lake, "t", "ALTER COLUMN v COMMENT 'int; column_id=2'")
+    yield
+    alter(lake, "older", f"UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
+    alter(lake, "older", "ALTER COLUMN id COMMENT 'int; column_id=1; key=1'")
+    alter(lake, "older", "ALTER COLUMN v COMMENT 'int; column_id=2'")
 
     insert(source, table, id=2, v=2)
-    lake.catch_up()
-    assert properties(lake, "t")[COLUMNS_PROPERTY] == '{"id":[1,"int",1],"v":[2,"int",0]}'
-    alter(lake, "t", "ALTER COLUMN v COMMENT 'mine'")
+    yield
+    assert properties(lake, "older")[COLUMNS_PROPERTY] == '{"id":[1,"int",1],"v":[2,"int",0]}'
+    alter(lake, "older", "ALTER COLUMN v COMMENT 'mine'")
     source.alter(table, KEY, column(2, "w", "int"))
     insert(source, table, id=3, w=3)
-    lake.catch_up()
-    assert lake.cut() == source.cut()
+    yield
+    assert lake.by_key(table) == table.rows
 
 
+@shared
 def test_an_empty_source_table_has_its_columns_when_its_snapshot_is_over(
     source: Source, lake: Lake
-):
+) -> Story:
     keyed = source.table("keyed", KEY, column(2, "at", "datetime2(3)"))
-    source.table("keyless", column(1, "line", "varchar(20)"))
+    keyless = source.table("keyless", column(1, "line", "varchar(20)"))
     other = source.table("other", KEY)
     source.commit(lambda t: t.insert(other, id=1))
-    tables = list(source.tables.values())
-    source.publish(snapshotting=tables[:2])
+    source.publish(snapshotting=[keyed, keyless])
     source.publish(through=str(source.next_lsn()))
-    lake.catch_up(changelog={"include": [r"dbo\.keyed"]})
+    yield
     for name, columns in (
         ("keyed", ["id", "at"]),
         ("keyless", ["line"]),
@@ -221,8 +230,8 @@ def test_an_empty_source_table_has_its_columns_when_its_snapshot_is_over(
     assert set(lake.commits()[-1]["tables"]) >= {"shop/dbo/keyed", "shop/dbo/keyless"}
 
     insert(source, keyed, id=1, at=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - no zone
-    lake.catch_up(changelog={"include": [r"dbo\.keyed"]})
-    assert lake.cut()["keyed"] == source.cut()["keyed"]
+    yield
+    assert lake.by_key(keyed) == keyed.rows
 
 
 def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, lake: Lake):

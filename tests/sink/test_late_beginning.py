@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.records.signals import SnapshotSignal
 from tailrace_sink.reading.reader import read
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import rows
 
@@ -21,13 +21,11 @@ KEY = column(1, "id", "int", key=1)
 
 def forget_progress(source: Source, before: int) -> None:
     """Retention took the progress records below an offset."""
-    doomed = [TopicPartition(source.names.progress, 0, before)]
-    for future in source.admin.delete_records(doomed).values():
-        future.result(30)
+    source.topics.delete_records(source.names.progress, {0: before})
 
 
 def progress_end(source: Source) -> int:
-    found = source.offsets_end(source.names.progress)
+    found = source.topics.end_offset(source.names.progress)
     assert found
     return found
 
@@ -50,7 +48,7 @@ def test_an_empty_lake_begins_at_the_newest_closed_record(
     busy, quiet, torn, left_out = (
         source.table(name, KEY) for name in ("busy", "quiet", "torn", "left_out")
     )
-    source.make(source.names.signals)
+    source.topics.create(source.names.signals)
     fill(source, quiet, 1, 2)
     fill(source, left_out, 1)
     fill(source, busy, 1)

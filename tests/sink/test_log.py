@@ -24,7 +24,8 @@ from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.sink_state import SinkState
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.reading import query_delta
 
@@ -273,7 +274,7 @@ def test_what_configuration_left_out_comes_back_whole(source: Source, lake: Lake
     assert json.loads(excluded["stopped"]) == {keyed.topic: EXCLUDED}
 
     change(source, keyed, lines, 2)
-    source.make(source.names.signals)
+    source.topics.create(source.names.signals)
     lake.catch_up(request_snapshots=True)
     assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/lines"}, "it lacks what was left out"
     assert source.signals() == [SnapshotSignal(("dbo.keyed",))]

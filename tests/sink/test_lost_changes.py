@@ -6,7 +6,6 @@ import json
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.position.change_position import ChangePosition
@@ -15,7 +14,8 @@ from tailrace_sink.errors import TopicUnknown
 from tailrace_sink.fold.ledger import counted_by_spark, counted_in
 from tailrace_sink.plan.topic_ranges import Counted
 from tailrace_sink.rows.decode import writer_schema
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -68,8 +68,8 @@ def test_the_same_in_a_batch_that_is_read_table_by_table(source: Source, lake: L
 def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: Lake):
     keeps, loses = two_tables(source)
     lake.catch_up()
-    source.delete_topic(loses)
-    source.make_topic(loses)
+    source.topics.delete(loses.topic)
+    source.topics.create_again(loses.topic)
     source.commit(lambda t: t.insert(keeps, id=10), lambda t: t.insert(loses, id=10))
     source.publish()
 
@@ -83,7 +83,7 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):
     _, loses = two_tables(source)
-    source.delete_topic(loses)
+    source.topics.delete(loses.topic)
 
     with pytest.raises(TopicUnknown, match="loses"):  # perhaps a broker has just started
         lake.catch_up()
@@ -92,7 +92,7 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     lake.catch_up()
 
     stopped_alone(lake, loses, "was deleted")
-    source.make_topic(loses)
+    source.topics.create_again(loses.topic)
     brought_back(source, lake, loses)
 
 
@@ -193,9 +193,7 @@ def stopped_alone(lake: Lake, table: SourceTable, reason: str) -> None:
 
 def delete_records(source: Source, table: SourceTable) -> None:
     """The oldest records of both partitions are gone, as after their retention."""
-    doomed = [TopicPartition(table.topic, partition, 3) for partition in range(2)]
-    for future in source.admin.delete_records(doomed).values():
-        future.result(30)
+    source.topics.delete_records(table.topic, {0: 3, 1: 3})
 
 
 def brought_back(source: Source, lake: Lake, table: SourceTable) -> None:

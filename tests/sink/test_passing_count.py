@@ -17,7 +17,8 @@ from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold import table_fold
 from tailrace_sink.fold.passing_count import NotAsCounted, counted_in_passing
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 from tests.sink.reading import read_delta
 

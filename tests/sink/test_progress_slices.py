@@ -14,7 +14,8 @@ from tailrace_sink.kafka.progress_topic import ProgressTopic
 from tailrace_sink.log import progress_feed as feed
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 from tests.sink.test_late_beginning import fill, forget_progress, progress_end
 

@@ -19,7 +19,8 @@ from tailrace.reading.lake import CommitRows
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
 Reader = Callable[[str], list[int]]

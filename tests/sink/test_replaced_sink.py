@@ -14,7 +14,8 @@ from tailrace_sink import read
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import LakeTaken
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

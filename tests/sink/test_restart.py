@@ -30,8 +30,9 @@ from tailrace_sink.daemon.application import serve
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import LakeTaken
 from tailrace_sink.watch.metrics import SinkMetrics
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.fix_certificates import Chain
-from tests.fix_envelopes import Source, SourceTable, column
 from tests.fix_kafka import SharedBroker
 from tests.sink.conftest import Lake
 

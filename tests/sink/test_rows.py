@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fix_envelopes import Key, Row, Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import Key, Row, SourceTable, column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

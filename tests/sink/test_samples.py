@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

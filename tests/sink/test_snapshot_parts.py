@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.reading.reader import CutUnknown, read
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.test_as_of import log_only, rows
 from tests.sink.test_dead_letters import cut_short

@@ -12,7 +12,8 @@ from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.reading.history import history
 from tailrace_sink.rows.decode import POSITION_SQL
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_sink.reading.reader import read
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 from tests.sink.old_lake import OPTIONS, PREFIX, publish_first_half
 

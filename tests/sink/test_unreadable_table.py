@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_sink.daemon.application import serve
-from tests.fix_envelopes import Source, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

@@ -12,12 +12,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tailrace_sink.spark.session import small_batch_session
-from tests.fix_envelopes import Source, SourceTable, column
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
+from tests.sink.stories import Stories, Story
 
 KEY = column(1, "id", "int", key=1)
 LARGE: dict[str, Any] = {"local_changes_max": 0}
-SIZES = pytest.mark.parametrize("options", [{}, LARGE], ids=["small", "large"])
+shared = Stories(small={}, large=LARGE)
 
 
 def ways(lake: Lake, table: str) -> list[str]:
@@ -30,58 +32,53 @@ def insert(source: Source, table: SourceTable, *numbers: int) -> None:
     source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in numbers))
 
 
-@SIZES
+@shared
 def test_creates_alone_are_appended_and_everything_else_is_merged(
-    source: Source, lake: Lake, options: dict[str, Any]
-):
-    table = source.table("t", KEY, column(2, "v", "int"))
+    source: Source, lake: Lake
+) -> Story:
+    table = source.table("created", KEY, column(2, "v", "int"))
     insert(source, table, 1, 2)
     source.commit(lambda t: t.update(table, (1,), v=10), lambda t: t.delete(table, (2,)))
-    source.publish()
-    lake.catch_up(**options)
+    yield
     insert(source, table, *range(2, 30))
-    source.publish()
-    lake.catch_up(**options)
-    assert ways(lake, "t") == ["WRITE", "WRITE"]
+    yield
+    assert ways(lake, "created") == ["WRITE", "WRITE"]
     source.commit(lambda t: t.update(table, (5,), v=0), lambda t: t.delete(table, (6,)))
     insert(source, table, 100)
-    source.publish()
-    lake.catch_up(**options)
-    assert ways(lake, "t") == ["WRITE", "WRITE", "MERGE"]
-    assert lake.cut() == source.cut()
+    yield
+    assert ways(lake, "created") == ["WRITE", "WRITE", "MERGE"]
+    assert lake.by_key(table) == table.rows
 
 
-def test_a_partial_snapshot_takes_no_row_away(source: Source, lake: Lake):
-    table = source.table("t", KEY, column(2, "v", "int"))
+@shared
+def test_a_partial_snapshot_takes_no_row_away(source: Source, lake: Lake) -> Story:
+    table = source.table("partial", KEY, column(2, "v", "int"))
     insert(source, table, *range(6))
-    source.publish()
-    lake.catch_up()
+    yield
     source.commit(lambda t: t.update(table, (5,), v=50))
     # No record names the table: 7 was left out by the first snapshot, 3 is as it was.
     source.snapshot(table, [{"id": 3, "v": 3}, {"id": 7, "v": 7}])
-    source.publish()
-    lake.catch_up()
-    assert lake.cut() == source.cut()
-    assert {row["id"]: row["v"] for row in lake.rows("t")} == {
+    yield
+    assert lake.by_key(table) == table.rows
+    assert {row["id"]: row["v"] for row in lake.rows("partial")} == {
         **{n: n for n in range(5)},
         5: 50,
         7: 7,
     }
 
 
-@SIZES
+@shared
 def test_a_snapshot_into_a_new_table_is_appended_though_rows_may_have_come_twice(
-    source: Source, lake: Lake, options: dict[str, Any]
-):
+    source: Source, lake: Lake
+) -> Story:
     once, twice = (source.table(name, KEY, column(2, "v", "int")) for name in ("once", "twice"))
     rows = [{"id": n, "v": n} for n in range(40)]
     source.snapshot(once, rows)
     source.snapshot(twice, rows[:20])
     source.snapshot(twice, rows)  # it began again
     source.publish(snapshotting=[once, twice])
-    source.publish()
-    lake.catch_up(**options)
-    assert lake.cut() == source.cut()
+    yield
+    assert (lake.by_key(once), lake.by_key(twice)) == (once.rows, twice.rows)
     assert (ways(lake, "once"), ways(lake, "twice")) == (["WRITE"], ["WRITE"])
     assert len(lake.rows("twice")) == 40
 
@@ -124,11 +121,13 @@ def test_keys_of_soft_deletes_are_merged_also_when_deletes_are_hard_again(
     assert sorted(row["id"] for row in lake.rows("t")) == [1, 2]
 
 
-@SIZES
+@shared
 def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
-    source: Source, lake: Lake, options: dict[str, Any]
-):
-    table = source.table("t", KEY, column(2, "name", "varchar(20)", key=2), column(3, "v", "int"))
+    source: Source, lake: Lake
+) -> Story:
+    table = source.table(
+        "ranged", KEY, column(2, "name", "varchar(20)", key=2), column(3, "v", "int")
+    )
     for first in (0, 100, 200, 300):
         source.commit(
             *(
@@ -136,22 +135,20 @@ def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
                 for n in range(first, first + 5)
             )
         )
-        source.publish()
-        lake.catch_up(**options)
+        yield
     source.commit(
         lambda t: t.update(table, (101, "n101"), v=0), lambda t: t.delete(table, (103, "n103"))
     )
-    source.publish()
-    frame = lake.spark.read.format("delta").load(lake.location("t"))
+    frame = lake.spark.read.format("delta").load(lake.location("ranged"))
     others = {Path(urlparse(file).path) for file in frame.where("id >= 200").inputFiles()}
     assert others
     for file in others:
         file.rename(f"{file}.away")
-    lake.catch_up(**options)
+    yield
     for file in others:
         Path(f"{file}.away").rename(file)
-    assert lake.cut() == source.cut()
-    assert ways(lake, "t")[-1] == "MERGE"
+    assert lake.by_key(table) == table.rows
+    assert ways(lake, "ranged")[-1] == "MERGE"
 
 
 @pytest.mark.slow("five large batches, whose generated code is compiled")

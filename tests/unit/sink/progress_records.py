@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_sink.options.batch_options import Bound
+from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord

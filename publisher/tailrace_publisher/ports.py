@@ -1,11 +1,12 @@
-"""The ports behind which the outside world stands: SQL Server, Kafka, the registry, time, threads.
+"""The ports to the outside world: SQL Server, Kafka, the registry, time, threads.
 
-Everything that the publisher does outside its own memory goes through an object of these shapes,
-so a model of the world can stand in their place. What production puts there is gathered in
-``daemon/production.py``. The shapes hold no more than what the publisher uses.
+Everything that the publisher does outside its own memory goes through an object of these shapes. So
+a model of the world can replace the real one. ``daemon/production.py`` gathers the objects of
+production. The shapes hold no more than what the publisher uses.
 
-Errors are part of a port: a connection raises our typed ``SourceError``, the Kafka clients raise
-``confluent_kafka.KafkaException``, a registry ``tailrace_service.registry.client.RegistryError``.
+Errors are part of a port. A connection raises our typed ``SourceError``, the Kafka clients raise
+``confluent_kafka.KafkaException``. A registry raises
+``tailrace_service.registry.client.RegistryError``.
 """
 
 from __future__ import annotations
@@ -29,26 +30,25 @@ class Connection(Closing, Protocol):
         """Number of statements sent so far."""
 
     def query(self, sql: str, *parameters: Any) -> list[Any]:
-        """Rows of the one result set of a statement; columns by place and by name.
+        """Return the rows of a statement's only result set; columns by place and by name.
 
         Raises:
             SourceError: the typed reason of the failure.
         """
 
     def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
-        """Rows of every result set of a batch.
+        """Return the rows of every result set of a batch.
 
         Raises:
             SourceError: the typed reason of the failure.
         """
 
     def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
-        """Rows of each of some statements, in one round trip.
+        """Return the rows of each of several statements, from one round trip.
 
         Args:
-            statements: each has one result set and begins by declaring its parameters, which are
-                the same for all.
-            parameters: the values.
+            statements: each has one result set, and first declares its parameters. They are the
+                same for all.
 
         Raises:
             SourceError: the typed reason of the failure.
@@ -57,42 +57,42 @@ class Connection(Closing, Protocol):
     def query_within(
         self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
     ) -> tuple[list[list[Any]], bool]:
-        """Rows of the result sets of a batch, up to so many bytes.
+        """Return the rows of a batch's result sets, up to a number of bytes.
 
-        The row that reaches the bound is the last one.
+        The row that reaches the limit is the last one.
 
         Returns:
-            The result sets, and whether there may be more than these.
+            The result sets, and whether more rows may follow.
 
         Raises:
             SourceError: the typed reason of the failure.
         """
 
     def cancel(self) -> None:
-        """End the statement that runs now, if one does; for another thread."""
+        """Cancel the running statement, if any; called by another thread."""
 
 
 class Registry(Closing, Protocol):
-    """A schema registry, as :class:`tailrace_service.registry.client.SchemaRegistry` is one."""
+    """A schema registry, like :class:`tailrace_service.registry.client.SchemaRegistry`."""
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
-        """Register a schema under a subject; gives its id."""
+        """Register a schema under a subject; return its id."""
 
     def set_compatibility(self, subject: str, mode: str) -> bool:
-        """Say what new versions of a subject must be; False where it is not known yet."""
+        """Set the compatibility of a subject's new versions; return False if it is unknown."""
 
     def schema_by_id(self, schema_id: int) -> dict[str, Any]:
-        """The schema with that id."""
+        """Return the schema with that id."""
 
     def versions(self, subject: str) -> list[RegisteredSchema]:
-        """All versions of a subject, oldest first; empty when there is no such subject."""
+        """Return all versions of a subject, oldest first; empty if the subject does not exist."""
 
     def subjects(self) -> list[str]:
-        """All subjects."""
+        """Return all subjects."""
 
 
 class KafkaProducer(Protocol):
-    """What is used of a ``confluent_kafka.Producer`` with a transactional id."""
+    """The used part of a ``confluent_kafka.Producer`` with a transactional id."""
 
     def init_transactions(self, timeout: float, /) -> None: ...  # noqa: D102 - the client's own
     def begin_transaction(self) -> None: ...  # noqa: D102
@@ -116,7 +116,7 @@ class KafkaProducer(Protocol):
 
 
 class KafkaConsumer(Protocol):
-    """What is used of a ``confluent_kafka.Consumer``: partitions are assigned, no group joined."""
+    """The used part of a ``confluent_kafka.Consumer`` with assigned partitions, without a group."""
 
     def assign(self, partitions: list[Any], /) -> None: ...  # noqa: D102 - the client's own
     def consume(self, num_messages: int, timeout: float, /) -> list[Any]: ...  # noqa: D102
@@ -127,7 +127,7 @@ class KafkaConsumer(Protocol):
 
 
 class KafkaAdmin(Protocol):
-    """What is used of a ``confluent_kafka.admin.AdminClient``; futures, as the client's."""
+    """The used part of a ``confluent_kafka.admin.AdminClient``, with the client's futures."""
 
     def list_topics(self, *, timeout: float) -> Any: ...  # noqa: D102 - the client's own
     def describe_topics(self, topics: Any, /, *, request_timeout: float) -> Any: ...  # noqa: D102
@@ -143,23 +143,23 @@ class KafkaAdmin(Protocol):
 
 
 class KafkaClients(Protocol):
-    """Makes clients of Kafka from librdkafka options."""
+    """Creates clients of Kafka from librdkafka options."""
 
     def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
-        """A producer."""
+        """Create a producer."""
 
     def consumer(self, options: Mapping[str, Any]) -> KafkaConsumer:
-        """A consumer."""
+        """Create a consumer."""
 
     def admin(self, options: Mapping[str, Any]) -> KafkaAdmin:
-        """An admin client."""
+        """Create an admin client."""
 
 
 class Stop(Protocol):
-    """Set by whoever wants the publisher to end between two steps; ``threading.Event`` is one."""
+    """Set to end the publisher between two steps, like a ``threading.Event``."""
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """Return whether it is set."""
 
     def wait(self, timeout: float) -> bool:
         """Wait until it is set, at most that many seconds."""
@@ -169,17 +169,17 @@ class Clock(Protocol):
     """Time, and waiting for it."""
 
     def now_ms(self) -> int:
-        """Milliseconds UTC since 1970."""
+        """Return milliseconds UTC since 1970."""
 
     def monotonic(self) -> float:
-        """Seconds of a clock that only goes forward, of any beginning."""
+        """Return seconds of a clock that is never set back, from any start."""
 
     def wait(self, seconds: float, stop: Stop | None = None) -> None:
-        """Let time pass; less when the stop is set before."""
+        """Let time pass, at most until the stop is set."""
 
 
 class GroupMember(Protocol):
-    """What is used of a ``confluent_kafka.Consumer`` that joins a group."""
+    """The used part of a ``confluent_kafka.Consumer`` that joins a group."""
 
     def subscribe(  # noqa: D102 - the client's own
         self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any
@@ -191,11 +191,11 @@ class GroupMember(Protocol):
 
 
 def _no_group(_: Mapping[str, Any]) -> GroupMember:
-    raise NotImplementedError("these ports join no consumer group: set shards.count to 1")
+    raise NotImplementedError("these ports join no consumer group. Fix: set shards.count to 1")
 
 
 def _no_blocks(_: SourceConfig) -> None:
-    """Everything is read row by row."""
+    """Have everything read row by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +204,11 @@ class Ports:
 
     Attributes:
         connect: opens a connection to the source; raises SourceError.
-        kafka: makes clients of Kafka.
-        registry: opens a client of the schema registry.
-        clock: time.
-        executor: an executor for a purpose, by name: with one thread, but for
-            "registry" and "registry-beside".
-        connect_blocks: makes a reader of blocks (``source.page_readers``), or None where there can
-            be none.
-        join: makes a client that joins a consumer group, from librdkafka options.
+        executor: returns an executor for a purpose, by name. It has one thread, except for
+            `registry` and `registry-beside`.
+        connect_blocks: opens a reader of blocks (``source.page_readers``). None if blocks cannot be
+            read.
+        join: creates a client that joins a consumer group, from librdkafka options.
     """
 
     connect: Callable[[SourceConfig], Connection]
@@ -225,12 +222,11 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class KafkaAccess:
-    """Some brokers and how to be let in.
+    """The brokers, and how to connect to them.
 
     Attributes:
-        clients: makes the clients.
-        options: where the brokers are, security, and the user's further librdkafka options.
-        clock: time, for deadlines and pauses.
+        options: addresses of the brokers, security, and the user's further librdkafka options.
+        clock: for deadlines and pauses.
     """
 
     clients: KafkaClients
@@ -238,5 +234,5 @@ class KafkaAccess:
     clock: Clock
 
     def admin(self) -> KafkaAdmin:
-        """A new admin client of these brokers."""
+        """Create an admin client of these brokers."""
         return self.clients.admin(self.options)

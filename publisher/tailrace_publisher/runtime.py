@@ -1,4 +1,4 @@
-"""What travels everywhere: the options, the outside world, the counts, the stop, the hooks."""
+"""What every part may need: options, outside world, metrics, stop, hooks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Step(StrEnum):
     SENT = "sent"
     """Rows were sent; nothing of them is committed yet."""
     BEFORE_COMMIT = "before_commit"
-    """The state that a Kafka transaction makes true is written down, and will be committed."""
+    """The state after a Kafka transaction is prepared; its commit follows."""
     COMMITTED = "committed"
     """A Kafka transaction with rows is committed."""
     HEARTBEAT = "heartbeat"
     """A Kafka transaction without rows is committed."""
     SNAPSHOT_READ = "snapshot_read"
-    """Chunks of snapshots were read since the last look."""
+    """Chunks of snapshots were read since the last check."""
 
 
 OnStep = Callable[[Step], None]
@@ -41,13 +41,9 @@ class Runtime:
     """What every part of a publisher may need.
 
     Attributes:
-        config: the options.
-        ports: the outside world.
-        metrics: counts.
         stop: set to end it between two steps.
-        on_step: called at each step, for tests that stop the process there.
-        shard: which of the database's tables are published.
-        traces: takes spans; None where none are wanted.
+        on_step: called at each step, for tests.
+        traces: records spans; None without tracing.
     """
 
     config: PublisherConfig
@@ -60,11 +56,11 @@ class Runtime:
 
     @property
     def clock(self) -> Clock:
-        """Time."""
+        """The clock of the ports."""
         return self.ports.clock
 
     def has(self, table: TableName) -> bool:
-        """Whether a table is of this shard; one that can have no topic is of the first."""
+        """Return whether a table is of this shard; one that cannot have a topic is of the first."""
         if self.shard.is_whole:
             return True
         try:
@@ -73,7 +69,7 @@ class Runtime:
             return self.shard.number == 0
 
     def selects(self, table: TableName) -> bool:
-        """Whether a table is published here: the options select it, and it is of this shard."""
+        """Return whether the options select a table and it is of this shard."""
         return self.config.tables.selects(table) and self.has(table)
 
 
@@ -82,12 +78,9 @@ class DatabaseTopics:
     """The topics of a prefix, as they are read and written for one database.
 
     Attributes:
-        kafka: the brokers.
-        registry: knows the schemas of the records.
-        names: of the topics under the prefix.
+        registry: has the schemas of the records.
         server: logical name of the source server.
-        database: the source database.
-        shard: whose checkpoint and progress are meant.
+        shard: its checkpoint and progress are used.
     """
 
     kafka: KafkaAccess
@@ -99,19 +92,19 @@ class DatabaseTopics:
 
     @property
     def partition(self) -> int:
-        """That of the shard in the checkpoint and progress topics."""
+        """The shard's partition in the checkpoint and progress topics."""
         return self.shard.number
 
 
 def kafka_access(config: PublisherConfig, ports: Ports) -> KafkaAccess:
-    """The brokers of a configuration."""
+    """Return the brokers of a configuration."""
     return KafkaAccess(ports.kafka, config.kafka.connection(), ports.clock)
 
 
 def database_topics(
     config: PublisherConfig, ports: Ports, registry: Registry, shard: Shard | None = None
 ) -> DatabaseTopics:
-    """The topics of a configuration; of all tables, or of a shard."""
+    """Return the topics of a configuration, for all tables or for a shard."""
     return DatabaseTopics(
         kafka_access(config, ports),
         registry,

@@ -1,1 +1,1 @@
-"""What a change is inside the publisher: capture instances, versions, ranges, rows."""
+"""The publisher's model of a change: capture instances, versions, ranges, rows."""

@@ -1,4 +1,4 @@
-"""The options of columns, applied to what a capture instance has (pure)."""
+"""The options of columns, applied to the columns of a capture instance (pure)."""
 
 from __future__ import annotations
 
@@ -27,52 +27,51 @@ _HASHED: Final[Mapping[str, int]] = {
     "uniqueidentifier": 36,
     "sysname": 128,
 }
-"""Characters of the text of a value; text has as many as it declares."""
+"""Characters of a value as text; text types have their declared length."""
 _PLAIN: Final = re.compile(r"[\w$#@ -]+\\?\.[\w$#@ -]+\\?\.[\w$#@ -]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRules:
-    """What the options say of columns.
+    """The rules of the options for columns.
 
     Attributes:
-        options: the options.
-        salt_id: what tells the salt of hashes from another one.
+        salt_id: distinguishes the salt of hashes from another one.
     """
 
     options: ColumnsConfig = field(default_factory=ColumnsConfig)
     salt_id: str = ""
 
     def publishes(self, instance: CaptureInstance, column: CapturedColumn) -> bool:
-        """Whether a column is published."""
+        """Return whether a column is published."""
         name = _full_name(instance, column)
         return matches(self.options.include, name) and not matches(self.options.exclude, name)
 
     def reads(self, instance: CaptureInstance, column: CapturedColumn) -> bool:
-        """Whether a column's values are read: it is published, and not masked."""
+        """Return whether a column's values are read: it is published, and not masked."""
         made = self.transform_of(instance, column)
         is_masked = made is not None and made.kind is TransformKind.MASK
         return self.publishes(instance, column) and not is_masked
 
     def changes(self, instance: CaptureInstance, column: CapturedColumn) -> bool:
-        """Whether a column's values are not published as they are."""
+        """Return whether a column's values are changed or left out."""
         made = self.transform_of(instance, column)
         return made is not None or not self.publishes(instance, column)
 
     def leaves_out(self, instance: CaptureInstance) -> bool:
-        """Whether any captured column is not published."""
+        """Return whether any captured column is not published."""
         return not all(self.publishes(instance, column) for column in instance.columns)
 
     def transform_of(
         self, instance: CaptureInstance, column: CapturedColumn
     ) -> ColumnTransform | None:
-        """What is made of a column's values: the first rule that is for it."""
+        """Return the transform of a column's values: that of the first matching rule."""
         return next((made for _, made in self._rules_of(instance, column)), None)
 
     def _rules_of(
         self, instance: CaptureInstance, column: CapturedColumn
     ) -> Iterator[tuple[str, ColumnTransform]]:
-        """All rules for a column: the option with its pattern, and what it makes."""
+        """Yield all rules for a column: the option with its pattern, and its transform."""
         name = _full_name(instance, column)
         for pattern, text in self.options.mask.items():
             if matches([pattern], name):
@@ -88,7 +87,7 @@ class ColumnRules:
                 yield f"columns.hash {pattern!r}", made
 
     def problems(self, instance: CaptureInstance) -> list[str]:
-        """What the options cannot mean for a capture instance, one sentence each."""
+        """Return why the options do not fit a capture instance, one sentence each."""
         if self.options.is_everything:
             return []
         found: list[str] = []
@@ -96,8 +95,8 @@ class ColumnRules:
             found += self._problems_of(instance, column)
         if not any(self.publishes(instance, column) for column in instance.columns):
             found.append(
-                f"table {instance.table}: columns.include and columns.exclude leave no column: take"
-                " the table out with tables.exclude"
+                f"table {instance.table}: columns.include and columns.exclude leave no column. Fix:"
+                " exclude the table with tables.exclude"
             )
         return found
 
@@ -116,22 +115,22 @@ class ColumnRules:
             yield f"{where}: {rules[0][0]} is for a column of the key, {_KEY_FIX}"
         elif len(rules) > 1:
             names = " and ".join(name for name, _ in rules)
-            yield f"{where}: {names} are both for it: let one of them match"
+            yield f"{where}: {names} are both for it. Fix: let only one of them match"
         elif rules:
             name, made = rules[0]
             if made.kind is TransformKind.TRUNCATE and column.type.name not in _TEXT:
                 yield (
                     f"{where}: {name} is for a column of type {column.type}, and only text can be"
-                    " cut: mask or exclude it"
+                    " cut. Fix: mask or exclude the column"
                 )
             if made.kind is TransformKind.HASH and _characters(column.type) is None:
                 yield (
                     f"{where}: {name} is for a column of type {column.type}, whose values have no"
-                    " one text: mask or exclude it"
+                    " single text form. Fix: mask or exclude the column"
                 )
 
     def unmatched(self, instances: list[CaptureInstance]) -> list[tuple[str, str]]:
-        """Plain names that are of no captured column: the option, and the name."""
+        """Return plain names that match no captured column: the option, and the name."""
         known = {
             _full_name(instance, column).casefold()
             for instance in instances
@@ -154,8 +153,9 @@ class ColumnRules:
 
 
 _KEY_FIX: Final = (
-    "which events and the lake are told apart by: leave it as it is, or the table out with"
-    " tables.exclude (a key of other columns: message_keys, where it is not the primary key)"
+    "which identifies events and rows of the lake. Fix: publish the column unchanged, or exclude"
+    " the table with tables.exclude; if the column is not in the primary key, choose other key"
+    " columns with message_keys"
 )
 
 
@@ -164,7 +164,7 @@ def _full_name(instance: CaptureInstance, column: CapturedColumn) -> str:
 
 
 def _characters(declared: ColumnType) -> int | None:
-    """Characters of a value's text, 0 where they are not bounded; None where it has no one text."""
+    """Return the characters of a value's text, 0 if unlimited; None if there is no single text."""
     if declared.name in _HASHED:
         return _HASHED[declared.name]
     if declared.name not in _TEXT:

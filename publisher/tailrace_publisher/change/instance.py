@@ -15,14 +15,13 @@ class CapturedColumn:
     """A column of a change table, as ``cdc.captured_columns`` and ``sys.columns`` describe it.
 
     Attributes:
-        column_id: ``column_id`` of the source table; it survives renames.
-        name: as the change table spells it.
+        column_id: of the source table; it survives renames.
         ordinal: 1-based place in the change table, which is its bit in the update mask.
-        type: the type that the change table's values have now.
-        nullable: whether the source column allows NULL; True when it was dropped.
-        is_computed: whether its values are always NULL in the change table.
+        type: the present type of the change table's values.
+        nullable: whether the source column allows NULL; True if it was dropped.
+        is_computed: whether the change table always has NULL.
         in_source: whether the source table still has the column.
-        collation: the column's collation where it is not the database's own, else None.
+        collation: None if it is the database's own.
     """
 
     column_id: int
@@ -37,29 +36,23 @@ class CapturedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CaptureInstance:
-    """One row of ``cdc.change_tables`` with its columns.
+    """One row of ``cdc.change_tables`` with its columns; its change table is ``cdc.[<name>_CT]``.
 
     Attributes:
-        name: ``capture_instance``; its change table is ``cdc.[<name>_CT]``.
-        table: the source table, by the name under which it is published.
-        low_watermark: lowest LSN that the change table holds; the cleanup job moves it. None until
-            the capture process has recognised the instance.
-        create_date: when it was made, in the server's local time.
-        object_id: of the change table.
-        source_object_id: of the source table.
-        supports_net_changes: whether net changes can be asked for.
-        ordered_by_command_id: whether ``__$command_id`` (added by cumulative updates to SQL Server
-            2012 to 2016) is part of the order of the change table's rows, its clustered index.
-            Where it is not, the command id of all rows is taken for 0.
-        columns: captured columns by ordinal.
-        key: names of the columns of the event key, in key order; empty for a keyless table.
-        identity: names of the columns that tell its rows apart, in the order of their index: the
-            primary key, else a unique index over non-null columns; empty where there is none.
-            Whatever the event key is, a snapshot is cut into chunks by it.
-        renamed_to: what the source table is called now, where it is published under the name that
-            it had before.
-        by_function: whether its changes are read through its query function, whose rows have no
-            command id.
+        table: the source table, by its published name.
+        low_watermark: lowest LSN of the change table; the cleanup job moves it. None until the
+            capture process has recognised the instance.
+        create_date: creation time, in the server's local time.
+        ordered_by_command_id: whether ``__$command_id`` is part of the change table's clustered
+            index. Cumulative updates to SQL Server 2012 to 2016 added the column. If it is not, the
+            command id of all rows counts as 0.
+        key: columns of the event key, in order.
+        identity: columns that distinguish rows, in order. It is the primary key, else a unique
+            index over non-null columns, else empty. A snapshot is divided into chunks by it,
+            whatever the event key is.
+        renamed_to: the source table's present name. None if it is the published one.
+        by_function: whether changes are read through the query function. Its rows have no command
+            id.
     """
 
     name: str
@@ -78,7 +71,7 @@ class CaptureInstance:
 
     @property
     def source_table(self) -> TableName:
-        """The source table, by the name that it has."""
+        """The source table, by its present name."""
         return self.renamed_to or self.table
 
     @property

@@ -22,8 +22,7 @@ class ChangePage:
     An operation 3 row is always followed by its operation 4 row.
 
     Attributes:
-        schema: version in force for all of its rows.
-        rows: the rows.
+        schema: the version in force for all rows.
     """
 
     schema: TableSchema
@@ -31,10 +30,10 @@ class ChangePage:
 
 
 def position_of(row: ChangeRow) -> ChangePosition:
-    """The position of a change row.
+    """Return the position of a change row.
 
     Raises:
-        ValueError: a position column is NULL or of another shape: no change row.
+        ValueError: a position column is NULL or malformed: no change row.
     """
     commit_lsn, command_id, seqval, operation = row[:4]
     if commit_lsn is None or seqval is None or operation is None:
@@ -47,14 +46,14 @@ def position_of(row: ChangeRow) -> ChangePosition:
 def join_carried(
     carried: ChangeRow | None, rows: list[ChangeRow]
 ) -> tuple[list[ChangeRow], ChangeRow | None]:
-    """Put a carried operation 3 row before a page and take the page's own last one out.
+    """Prepend a carried operation 3 row to a page, and remove the page's own unpaired last row.
 
     Args:
-        carried: the unpaired operation 3 row of the page before.
+        carried: the unpaired operation 3 row of the previous page.
         rows: rows of this page as they were read.
 
     Returns:
-        The rows whose updates are whole, and the operation 3 row to carry to the next page.
+        The rows whose updates are complete, and the operation 3 row to carry to the next page.
 
     Raises:
         ValueError: the carried row's other half does not follow: the change table is damaged.

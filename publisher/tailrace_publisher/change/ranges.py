@@ -10,10 +10,10 @@ from tailrace_schemas.position.lsn import Lsn
 
 @dataclass(frozen=True, slots=True)
 class LsnRange:
-    """The changes behind a position, up to and including a commit LSN: (after, up_to].
+    """The changes after a position, up to and including a commit LSN: (after, up_to].
 
     Attributes:
-        after: everything at or before it was read already; it may lie inside a transaction.
+        after: everything at or before it was read already; it may be inside a transaction.
         up_to: last commit LSN of the range.
 
     Raises:
@@ -35,12 +35,12 @@ class LsnRange:
 
 
 def is_closed(position: ChangePosition) -> bool:
-    """Whether the position is behind the last change of its transaction."""
+    """Return whether the position is after the last change of its transaction."""
     return position == ChangePosition.end_of(position.commit_lsn)
 
 
 def first_lsn_after(position: ChangePosition) -> Lsn:
-    """Lowest commit LSN of changes behind a position.
+    """Return the lowest commit LSN of changes after a position.
 
     It is the position's own while its transaction is not finished, else the next one.
     """

@@ -34,8 +34,8 @@ class Stored:
     """The newest committed checkpoint of one database.
 
     Attributes:
-        older_instances: records of releases that wrote one per capture instance, by its name.
-        others: when the server's other databases under the prefix were written, milliseconds UTC.
+        older_instances: records by capture instance, of releases that wrote such.
+        others: when other databases were written, milliseconds UTC. They are under the same prefix.
         older_keys: keys of records in forms of earlier releases, as in the topic. The records are
             deleted once they are written in the present form.
     """

@@ -1,7 +1,7 @@
-"""Encoding around events that do not fit: they become dead letters (``on_bad_event``).
+"""Encoding around events that do not fit, which become dead letters (``on_bad_event``).
 
-A page that is refused is halved until what is refused is one event, so one bad value of two
-thousand rows costs some twenty encodings of ever smaller parts, and a page that fits costs nothing.
+A refused page is halved until the refused part is one event. So one bad value in two thousand rows
+costs some twenty encodings of ever smaller parts, and a page that fits costs nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter, row_of
 
 _VALUES: Final = 5
-"""Fields of a change row before its values."""
+"""Index of the first column value in a change row."""
 
 
 def encoding_of(policy: OnBadEvent) -> Callable[..., EncodedRows]:
-    """How change rows are encoded: :func:`encode_around`, or without exceptions."""
+    """Return the function that encodes change rows: :func:`encode_around`, or the plain encoder."""
     return encode_around if policy is OnBadEvent.DEAD_LETTER else EnvelopeEncoder.encode
 
 
@@ -35,14 +35,11 @@ def encode_around(
     *,
     is_whole: bool = True,
 ) -> EncodedRows:
-    """Encode change rows; events that do not fit are dead letters among them.
+    """Encode change rows; events that do not fit become dead letters among them.
 
     Args:
-        encoder: of their version.
-        rows: see :meth:`EnvelopeEncoder.encode`, also for what follows.
-        commit_ms: commit times.
-        processed_ms: the events' ``ts_ms``.
-        is_whole: whether the snapshot of the table is out.
+        encoder: of the rows' version.
+        rows: see :meth:`EnvelopeEncoder.encode`, which also describes the other arguments.
 
     Raises:
         EncodeError: the change table is damaged.
@@ -65,7 +62,7 @@ def encode_around(
 
 
 def _middle(rows: Sequence[RawRow]) -> int:
-    """Where to halve rows without tearing an update; 0 where they are one event's."""
+    """Return where to halve rows without splitting an update; 0 if they are one event's."""
     middle = len(rows) // 2
     if middle and rows[middle][3] == Operation.UPDATE_AFTER:
         middle += 1 if middle + 1 < len(rows) else -1
@@ -73,7 +70,7 @@ def _middle(rows: Sequence[RawRow]) -> int:
 
 
 def _letter(encoder: EnvelopeEncoder, rows: Sequence[RawRow], error: EncodeError) -> EncodedRows:
-    """One event as a dead letter, at the position of its last row."""
+    """Return one event as a dead letter, at the position of its last row."""
     last = rows[-1]
     is_before = last[3] == Operation.DELETE
     before = rows[0] if is_before or len(rows) > 1 else None
@@ -97,12 +94,12 @@ def _letter(encoder: EnvelopeEncoder, rows: Sequence[RawRow], error: EncodeError
 def encode_images_around(
     encoder: EnvelopeEncoder, rows: Sequence[Sequence[Any]], read_at: Lsn
 ) -> tuple[list[bytes], list[bytes | None], dict[int, DeadLetter]]:
-    """Row images and keys of snapshot rows; those that do not fit have none, but a dead letter.
+    """Encode snapshot rows as images and keys; a row that does not fit gets a dead letter instead.
 
     Args:
-        encoder: of their version.
+        encoder: of the rows' version.
         rows: values in the schema's order.
-        read_at: see :meth:`EnvelopeEncoder.encode_images`.
+        read_at: for errors, as in :meth:`EnvelopeEncoder.encode_images`.
     """
     try:
         return *encoder.encode_images(rows, read_at), {}

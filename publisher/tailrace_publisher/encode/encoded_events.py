@@ -1,4 +1,4 @@
-"""What the encoder hands to delivery."""
+"""What the encoder passes to the delivery."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 class Serializer(Protocol):
-    """Writes what is encoded as framed Avro in another way; for one schema version.
+    """Rewrites framed Avro in another serialization, for one schema version.
 
     Attributes:
-        headers: of records with a value; None where they have none.
+        headers: of records with a value; None if they have none.
     """
 
     headers: Headers | None
 
     def keys(self, framed: Sequence[bytes | None]) -> list[bytes | None]:
-        """The keys of events."""
+        """Return the serialized keys of events."""
 
     def values(self, framed: Sequence[bytes]) -> list[bytes]:
-        """The values of events; an empty one stays, which is a dead letter's."""
+        """Return the serialized values; an empty value, which is a dead letter's, stays empty."""
 
 
 @dataclass(slots=True)
@@ -34,19 +34,15 @@ class EncodedRows:
     """Events of one capture instance in position order, ready to be produced.
 
     Attributes:
-        topic: where they go.
         schema_id: registry id of the values' schema, for the ledger.
-        positions: 25 bytes each, see ``tailrace_schemas.position.change_position``; ascending.
-        keys: framed Avro keys, None for a keyless table.
-        values: framed Avro envelopes.
-        deletes: ascending indexes of the events that want a tombstone behind them.
-        table: the source table, database.schema.table.
+        positions: 25 bytes each, ascending. See ``tailrace_schemas.position.change_position``.
+        keys: framed Avro keys; None for a keyless table.
+        deletes: ascending indexes of events that need a tombstone after them.
         skipped: how many events of the rows the options leave out.
-        lacks_operations: whether the options leave out whole operations, so that what is counted by
-            operation says nothing of the table.
-        serializer: writes keys and values in another way than Avro, when they are sent; None: they
-            are sent as they are.
-        letters: by index what goes out as a dead letter instead of an event; its value is empty.
+        lacks_operations: whether the options leave out whole operations. Then counts per operation
+            do not describe the table.
+        serializer: rewrites keys and values at sending. None sends them unchanged.
+        letters: by index, the dead letters sent instead of an event. The event's value is empty.
     """
 
     topic: str
@@ -71,7 +67,7 @@ class EncodedRows:
         return sum(map(len, self.values))
 
     def slice(self, start: int, stop: int) -> EncodedRows:
-        """The events with indexes in [start, stop), for merging and for cutting transactions."""
+        """Return the events with indexes in [start, stop), to merge and to cut transactions."""
         low = bisect_left(self.deletes, start)
         high = bisect_left(self.deletes, stop)
         return EncodedRows(
@@ -88,13 +84,13 @@ class EncodedRows:
         )
 
     def written(self) -> tuple[list[bytes | None], list[bytes]]:
-        """Keys and values with the bytes that are sent."""
+        """Return keys and values with the bytes that are sent."""
         if self.serializer is None:
             return self.keys, self.values
         return self.serializer.keys(self.keys), self.serializer.values(self.values)
 
     def with_letters(self, letters: dict[int, DeadLetter]) -> EncodedRows:
-        """The same with more events put aside."""
+        """Return the same rows with more events turned into dead letters."""
         values = list(self.values)
         for index in letters:
             values[index] = b""
@@ -106,7 +102,7 @@ class EncodedRows:
         )
 
     def events(self) -> EncodedRows:
-        """Those that go to their topic."""
+        """Return only the events that go to their topic."""
         if not self.letters:
             return self
         kept = [index for index in range(len(self.values)) if index not in self.letters]
@@ -122,10 +118,10 @@ class EncodedRows:
 
 
 def joined_rows(parts: list[EncodedRows]) -> EncodedRows:
-    """Consecutive events of one version in one.
+    """Join consecutive events of one version.
 
     Args:
-        parts: at least one.
+        parts: at least one part.
     """
     whole = replace(parts[0], positions=[], keys=[], values=[], deletes=[], skipped=0, letters={})
     for part in parts:

@@ -1,4 +1,4 @@
-"""What becomes of a change row: the kinds of events and what each carries."""
+"""The kinds of events, and the images that each carries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RawRow = Sequence[Any]
 
 
 class Kind(IntEnum):
-    """What becomes of a row: by its operation, except where an update changes the event key."""
+    """The event of a row: by its operation, except if an update changes the event key."""
 
     READ = 0
     DELETE = 1
@@ -24,7 +24,7 @@ class Kind(IntEnum):
 
     @property
     def operation(self) -> Operation:
-        """Operation of the row it was made from."""
+        """Operation of the row that the event comes from."""
         if self is Kind.KEY_DELETE:
             return Operation.UPDATE_BEFORE
         return Operation.UPDATE_AFTER if self is Kind.KEY_INSERT else Operation(self)
@@ -44,10 +44,10 @@ HAS_AFTER: Final = frozenset({Kind.READ, Kind.INSERT, Kind.UPDATE, Kind.KEY_INSE
 
 
 class UnpairedUpdate(ValueError):
-    """An operation 3 row is not directly followed by the operation 4 row of the same change.
+    """The operation 4 row of a change does not directly follow its operation 3 row.
 
     Attributes:
-        row: index of the row.
+        row: the index of the row.
     """
 
     def __init__(self, row: int) -> None:
@@ -60,15 +60,15 @@ class UnpairedUpdate(ValueError):
 def events_of(
     rows: Sequence[RawRow], operations: Sequence[int], keys: Sequence[bytes | None]
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Row index and kind of every event of a page.
+    """Return row index and kind of every event of a page.
 
     Args:
-        rows: the page.
-        operations: its operations, 1 to 4.
-        keys: the encoded event key of every row; an update whose two differ becomes two events.
+        operations: the operation of each row, 1 to 4.
+        keys: the encoded event key of every row. An update whose two keys differ becomes two
+            events.
 
     Raises:
-        UnpairedUpdate: half an update.
+        UnpairedUpdate: the page has only half of an update.
     """
     if Operation.UPDATE_BEFORE not in operations and Operation.UPDATE_AFTER not in operations:
         return range(len(rows)), operations

@@ -1,4 +1,4 @@
-"""What the options say of the events of one table."""
+"""The options for the events of one table."""
 
 from __future__ import annotations
 
@@ -25,17 +25,15 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """How events are made, and which are not.
+    """How events are encoded, and which are left out.
 
     Attributes:
-        surrogates: what becomes of half a surrogate pair.
-        hashes: makes the hashes of hashed columns.
-        skipped: kinds of events that are not made.
-        skips_unchanged: whether updates are left out whose images are the same.
-        form: what the value of an event is.
-        around: whether events that do not fit are passed over, as dead letters.
-        placeholder: text in the place of values that change tables do not hold; None for NULL.
-        serializer: writes the events of this version in another way than Avro.
+        surrogates: how to treat half a surrogate pair.
+        hashes: the hash function of hashed columns.
+        skips_unchanged: whether to leave out updates whose two images are equal.
+        around: whether events that do not fit become dead letters.
+        placeholder: text for values that change tables do not hold. None for NULL.
+        serializer: rewrites the version's events. None leaves them as Avro.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -49,12 +47,10 @@ class Treatment:
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:
-        """What the options say of a table.
+        """Return the options for a table, given by its published name.
 
         Args:
-            config: the options.
-            hashes: made of them.
-            table: by the name under which it is published.
+            hashes: created from the options.
         """
         kinds = [_KINDS[operation] for operation in config.skip.operations_of(table)]
         return cls(
@@ -70,10 +66,10 @@ class Treatment:
         )
 
     def placeholder_of(self, schema: TableSchema) -> Placeholder | None:
-        """What fills the images of a version; None where nothing does."""
+        """Return what fills the images of a version; None without a placeholder."""
         return None if self.placeholder is None else Placeholder(schema, self.placeholder)
 
     @property
     def skips(self) -> bool:
-        """Whether anything is left out."""
+        """Whether any event is left out."""
         return self.skips_unchanged or bool(self.skipped)

@@ -1,9 +1,9 @@
-"""Key moves whose order within a transaction cannot be told, where rows have no command id.
+"""Key moves of unknown order within a transaction, if rows have no command id.
 
-A statement that changes the keys of several rows is logged as deletes first, then inserts, and each
-insert has the seqval of its delete (ADR 0002). By seqval alone a key's create can stand before the
-delete that made room for it; or the two may be changes of one row one after the other, which is as
-it stands. Nothing in the rows tells which, so it is not guessed.
+A statement that changes the keys of several rows is logged as deletes first, then inserts. Each
+insert has the seqval of its delete (ADR 0002). In seqval order, a key's create can come before the
+delete that made room for it. But the two may also be successive changes of one row, whose order is
+then right. Nothing in the rows distinguishes the two cases, so the order is not guessed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ _INSERT: Final = bytes([Operation.INSERT])
 
 
 class KeyMoves:
-    """Watches the events of one table, in their order; costs nothing where nothing is deleted.
+    """Watches the events of one table, in order; costs nothing if nothing is deleted.
 
     Args:
-        within: commit LSN of a transaction whose first events are not seen; None where there is
-            none such.
+        within: commit LSN of a transaction whose first events are not seen; None if there is none.
     """
 
     def __init__(self, within: bytes | None = None) -> None:
@@ -34,11 +33,11 @@ class KeyMoves:
         self._last: tuple[bytes, bytes | None] | None = None
 
     def check(self, rows: EncodedRows) -> None:
-        """Look at the next events.
+        """Check the next events.
 
         Raises:
-            OrderUnknown: a key was deleted that a key move in the same transaction had made, or
-                might have.
+            OrderUnknown: a deleted key was created, or may have been, by a key move of the same
+                transaction.
         """
         positions, keys = rows.positions, rows.keys
         if not positions:
@@ -65,7 +64,7 @@ class KeyMoves:
             self._made.clear()
 
     def _pair(self, rows: EncodedRows, position: bytes, key: bytes | None, index: int) -> None:
-        """A delete and what is behind it: one row's move if they share all but the operation."""
+        """Record a key move: a delete and its next event that differ only in the operation."""
         following, made = rows.positions[index], rows.keys[index]
         if following[:-1] != position[:-1] or following[-1:] != _INSERT:
             return

@@ -26,11 +26,11 @@ class _Dataclass(Protocol):
 
 
 class RecordEncoder:
-    """Writes one dataclass, or the fields of one, as one Avro record.
+    """Writes a dataclass, or its fields, as one Avro record.
 
     Args:
-        schema: its record schema, field names as in the dataclass.
-        schema_id: the registry's id of it.
+        schema: record schema with the dataclass's field names.
+        schema_id: the schema's id in the registry.
     """
 
     def __init__(self, schema: dict[str, Any], schema_id: int) -> None:
@@ -38,10 +38,10 @@ class RecordEncoder:
         self._frame = frame_header(schema_id)
 
     def encode(self, record: _Dataclass | Mapping[str, Any]) -> bytes:
-        """The framed record.
+        """Return the framed record.
 
         Raises:
-            ValueError, TypeError: a field does not fit the schema: our own mistake.
+            ValueError, TypeError: a field does not fit the schema, which is a fault of Tailrace.
         """
         out = io.BytesIO()
         out.write(self._frame)
@@ -51,15 +51,10 @@ class RecordEncoder:
 
 
 def registered(registry: Registry, subject: str, schema: dict[str, Any]) -> RecordEncoder:
-    """What writes records of a subject; its schema is registered where it is not yet.
-
-    Args:
-        registry: gives the schema its id.
-        subject: of the topic's keys or values.
-        schema: of the records.
+    """Return the encoder of a subject's records; register its schema if needed.
 
     Raises:
-        RegistryError: it does not answer, or refuses.
+        RegistryError: the registry does not answer, or refuses the schema.
     """
     return RecordEncoder(schema, registry.register(subject, schema))
 
@@ -67,12 +62,8 @@ def registered(registry: Registry, subject: str, schema: dict[str, Any]) -> Reco
 class CheckpointEncoder:
     """Writes the records of a checkpoint topic.
 
-    Args:
-        registry: gives their schemas ids.
-        topic: the checkpoint topic.
-
     Raises:
-        RegistryError: it does not answer, or refuses.
+        RegistryError: the registry does not answer, or refuses a schema.
     """
 
     def __init__(self, registry: Registry, topic: str) -> None:
@@ -80,20 +71,19 @@ class CheckpointEncoder:
         self._values = registered(registry, value_subject(topic), CHECKPOINT_SCHEMA)
 
     def key(self, key: CheckpointKey) -> bytes:
-        """The key of a record: whose it is."""
+        """Return the key of a record, which identifies the table or database."""
         return self._keys.encode(key.to_record())
 
     def value(self, record: DatabaseCheckpoint | TableCheckpoint | None) -> bytes | None:
-        """The value: what is kept; none of nothing, so that compaction takes the key away."""
+        """Return the value of a record; None deletes its key at compaction."""
         return None if record is None else self._values.encode(record.to_record())
 
 
 class RecordDecoder:
-    """Reads framed records, whatever earlier version of the schema wrote them.
+    """Reads framed records of any earlier version of the schema.
 
     Args:
-        schema: the record schema that is wanted; None for the one that each was written with.
-        registry: knows the schemas that wrote them.
+        schema: the record schema to return; None for the one that wrote each record.
     """
 
     def __init__(self, schema: dict[str, Any] | None, registry: Registry) -> None:
@@ -102,11 +92,11 @@ class RecordDecoder:
         self._writers: dict[int, Any] = {}
 
     def decode(self, raw: bytes) -> dict[str, Any]:
-        """The record's fields.
+        """Return the record's fields.
 
         Raises:
-            ValueError: not framed, or not readable with the wanted schema.
-            RegistryError: the schema cannot be had.
+            ValueError: not framed, or not readable with the requested schema.
+            RegistryError: the schema is not available.
         """
         schema_id, payload = split_frame(raw)
         writer = self._writers.get(schema_id)

@@ -1,4 +1,4 @@
-"""By what bytes a row of a snapshot and a change row are known to be the same table row."""
+"""The bytes that identify a table row, in snapshot rows and in change rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tailrace_schemas.events.envelope import TableSchema
 
 
 class RowIdentity:
-    """Writes the columns that tell a table's rows apart as one byte string.
+    """Writes the columns that distinguish a table's rows as one byte string.
 
-    Without such columns all rows have the same one: any change is a change of any row.
+    Without such columns all rows have the same identity: any change counts for every row.
 
     Args:
         schema: the version of the rows.
-        names: the columns, see ``CaptureInstance.identity``.
+        names: the columns of ``CaptureInstance.identity``.
     """
 
     def __init__(self, schema: TableSchema, names: Sequence[str]) -> None:
@@ -30,14 +30,14 @@ class RowIdentity:
         ]
 
     def of(self, rows: Sequence[Sequence[Any]], offset: int = 0) -> list[bytes] | None:
-        """The identities of rows.
+        """Return the identities of rows.
 
         Args:
-            rows: with the values in the schema's order.
+            rows: values in the schema's order.
             offset: columns before the first value.
 
         Returns:
-            None where the version does not have the columns.
+            None if the version does not have the columns.
         """
         if not self._is_known:
             return None
@@ -49,7 +49,7 @@ class RowIdentity:
 
 
 def _encoded(encode: ColumnEncoder, values: Sequence[Any]) -> list[bytes]:
-    """The Avro bytes of values; of text with half a surrogate pair, which has none, its own."""
+    """Return the Avro bytes of values; own bytes for text with half a surrogate pair."""
     try:
         return encode(values)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What ``__$update_mask`` says: one bit per captured column.
+"""The meaning of ``__$update_mask``: one bit per captured column.
 
 The bit of ordinal 1 is the lowest bit of the last byte (reference: cdc-walkthrough; observed with
 sys.fn_cdc_is_bit_set). Inserts and deletes have all bits set.
@@ -24,12 +24,12 @@ class _LargeColumn:
 
 
 class UpdateMask:
-    """Names of the columns that changed, and of large ones whose value the row does not hold.
+    """Finds the columns that changed, and large ones whose value the row does not hold.
 
     Names are the Avro field names, so that a reader finds them in the record.
 
     Args:
-        schema: the published columns in the change table's order, which is the order of ordinals.
+        schema: the published columns in the change table's order, which is that of ordinals.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -55,22 +55,22 @@ class UpdateMask:
         return bool(self._large)
 
     def changed(self, mask: bytes | None) -> tuple[str, ...]:
-        """Names of the columns whose bit is set; empty without a mask."""
+        """Return the names of the columns whose bit is set; empty without a mask."""
         bits = int.from_bytes(mask or b"", "big")
         return tuple(name for bit, name in self._names if bits >> bit & 1)
 
     def has_changed_large(self, mask: bytes | None) -> bool:
-        """Whether the bit of a large column is set."""
+        """Return whether the bit of a large column is set."""
         bits = int.from_bytes(mask or b"", "big")
         return any(bits >> large.bit & 1 for large in self._large)
 
     @property
     def large_places(self) -> tuple[int, ...]:
-        """Places of the columns that can be unavailable, from 0 on."""
+        """Indexes of the columns that can be unavailable."""
         return tuple(large.index for large in self._large)
 
     def is_untold(self, place: int, operation: int, mask: bytes | None) -> bool:
-        """Whether NULL in a large column's place means that its value was not logged."""
+        """Return whether NULL in a large column means that its value was not logged."""
         large = self._by_place[place]
         if operation == Operation.DELETE:
             return large.null_on_delete
@@ -79,7 +79,7 @@ class UpdateMask:
         return not int.from_bytes(mask or b"", "big") >> large.bit & 1
 
     def left_alone(self, values: Sequence[Any], mask: bytes | None) -> tuple[int, ...]:
-        """Places of the large columns that an update left as they were, by its after image."""
+        """Return the indexes of large columns that an update did not change, by its after image."""
         bits = int.from_bytes(mask or b"", "big")
         return tuple(
             large.index
@@ -94,17 +94,14 @@ class UpdateMask:
         operations: Sequence[int],
         masks: Sequence[bytes | None],
     ) -> list[tuple[str, ...]]:
-        """Names of large columns that are NULL because CDC did not log them, per event.
+        """Return the names of large columns that are NULL because CDC did not log them, per event.
 
-        Updates log a large value only when it changed: NULL with the bit off is "not known", NULL
-        with the bit on is NULL. Deletes never hold text, ntext and image (reference:
+        Updates log a large value only if it changed. NULL with the bit off means "not known", NULL
+        with the bit on means NULL. Deletes never hold text, ntext and image (reference:
         capture-instance-ct-table, Large Object Data Types).
 
         Args:
-            columns: values by column.
-            rows: index of each event's row.
-            operations: operation of each event's row.
-            masks: update mask of each event's row.
+            rows: the row index of each event. The operations and masks are those of these rows.
         """
         found: list[tuple[str, ...]] = []
         for row, operation, mask in zip(rows, operations, masks, strict=True):

@@ -1,1 +1,1 @@
-"""What the publisher counts, for Prometheus; also under the names of Debezium's connector."""
+"""The publisher's metrics for Prometheus, also under the names of Debezium's connector."""

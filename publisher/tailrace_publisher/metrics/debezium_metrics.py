@@ -1,7 +1,7 @@
-"""Figures under the names that users of Debezium know, beside ours: its JMX names in snake case.
+"""Figures under the names that users of Debezium know: its JMX names in snake case.
 
 https://debezium.io/documentation/reference/stable/connectors/sqlserver.html#sqlserver-monitoring
-They are made of ours when somebody asks, so they cost the publisher nothing.
+They are computed from ours at the scrape, so they cost the publisher nothing.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from tailrace_service.status import UNREAD_STATES, TableStatus
 
 @dataclass(frozen=True, slots=True)
 class StreamFigures:
-    """What is known of the stream.
+    """The figures of the stream.
 
     Attributes:
-        lag_s: seconds that the topics are behind; None while that is not known.
+        lag_s: lag of the topics, seconds; None while unknown.
         since_event_s: seconds since an event was last committed; None before the first.
         events: committed since the start.
-        filtered: left out by options since the start.
-        transactions: of the source, since the start.
-        is_connected: whether changes are being published.
+        filtered: left out by options, since the start.
     """
 
     lag_s: float | None
@@ -37,16 +35,11 @@ class StreamFigures:
 
 
 class DebeziumMetrics:
-    """The gauges.
-
-    Args:
-        registry: holds them.
-    """
+    """Debezium's gauges in a registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            told = f"Debezium's {text}"
-            return Gauge(f"tailrace_{name}", told, labels, registry=registry)
+            return Gauge(f"tailrace_{name}", f"Debezium's {text}", labels, registry=registry)
 
         self._behind = gauge(
             "milliseconds_behind_source",
@@ -54,7 +47,7 @@ class DebeziumMetrics:
         )
         self._since_event = gauge(
             "milliseconds_since_last_event",
-            "MilliSecondsSinceLastEvent: since an event was last committed.",
+            "MilliSecondsSinceLastEvent: milliseconds since an event was last committed.",
         )
         self.last_event = gauge(
             "last_event",
@@ -80,23 +73,22 @@ class DebeziumMetrics:
             "total_table_count", "TotalTableCount: tables with or without a snapshot."
         )
         self._remaining = gauge(
-            "remaining_table_count", "RemainingTableCount: tables whose snapshot is not over."
+            "remaining_table_count", "RemainingTableCount: tables whose snapshot is not finished."
         )
-        self._running = gauge("snapshot_running", "SnapshotRunning: 1 while one is read.")
-        self._paused = gauge("snapshot_paused", "SnapshotPaused: 1 while one is paused.")
+        self._running = gauge("snapshot_running", "SnapshotRunning: 1 while a snapshot is read.")
+        self._paused = gauge("snapshot_paused", "SnapshotPaused: 1 while a snapshot is paused.")
         self._aborted = gauge(
-            "snapshot_aborted", "SnapshotAborted: 1 while one is stopped and none is asked for."
+            "snapshot_aborted", "SnapshotAborted: 1 while a snapshot is halted by an operator."
         )
-        self._completed = gauge("snapshot_completed", "SnapshotCompleted: 1 when all are out.")
-        self._scanned = gauge("rows_scanned", "RowsScanned: of snapshots that are read.", "table")
+        self._completed = gauge(
+            "snapshot_completed", "SnapshotCompleted: 1 once all snapshots are published."
+        )
+        self._scanned = gauge(
+            "rows_scanned", "RowsScanned: rows published of unfinished snapshots.", "table"
+        )
 
     def show(self, stream: StreamFigures, tables: Iterable[TableStatus]) -> None:
-        """Set them.
-
-        Args:
-            stream: what is known of the stream.
-            tables: as the status has them.
-        """
+        """Set the gauges from the stream's figures and the tables' status."""
         self._behind.set(_milliseconds(stream.lag_s))
         self._since_event.set(_milliseconds(stream.since_event_s))
         self._seen.set(stream.events + stream.filtered)

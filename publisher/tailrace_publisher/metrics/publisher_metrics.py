@@ -1,4 +1,4 @@
-"""What the publisher counts, for Prometheus."""
+"""The publisher's metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ class Metrics:
         clock: seconds since the epoch.
 
     Attributes:
-        registry: holds all of them.
-        failures: the last errors that were told.
-        pace: of snapshots.
+        failures: the last logged errors.
+        pace: how fast snapshots progress.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -47,25 +46,25 @@ class Metrics:
         )
         self.snapshot_estimate = Gauge(
             "tailrace_snapshot_estimated_rows",
-            "Rows that a snapshot which is read will have, as the server estimates them.",
+            "Rows of a running snapshot, as the server estimates them.",
             ["topic"],
             registry=self.registry,
         )
         self.snapshot_left = Gauge(
             "tailrace_snapshot_left_seconds",
-            "How long a snapshot that is read will still take, by the rows of its last chunks.",
+            "Remaining seconds of a running snapshot, by the pace of its last chunks.",
             ["topic"],
             registry=self.registry,
         )
         self.skipped = Counter(
             "tailrace_skipped",
-            "Events that the options of skip left out; again after a restart that reads again.",
+            "Events left out by the options of skip; a restart counts those that it rereads again.",
             ["topic"],
             registry=self.registry,
         )
         self.dead_letters = Counter(
             "tailrace_dead_letters",
-            "Events that went to the dead letters instead of their topic (on_bad_event).",
+            "Events published as dead letters instead of to their topic (on_bad_event).",
             ["table"],
             registry=self.registry,
         )
@@ -86,7 +85,7 @@ class Metrics:
         )
         self.retries = Counter(
             "tailrace_retries",
-            "Restarts after an error that waiting may cure.",
+            "Restarts after an error that may pass by waiting.",
             ["error"],
             registry=self.registry,
         )
@@ -95,7 +94,7 @@ class Metrics:
         )
         self.paused = Gauge(
             "tailrace_paused",
-            "1 while an operator has the publisher paused: it lives, and publishes nothing.",
+            "1 while an operator has paused the publisher: it runs, but publishes nothing.",
             registry=self.registry,
         )
         self.last_commit = Gauge(
@@ -105,34 +104,34 @@ class Metrics:
         )
         self.closed_commit_time = Gauge(
             "tailrace_through_commit_timestamp_seconds",
-            "Source commit time up to which everything is out.",
+            "Source commit time up to which everything is published.",
             registry=self.registry,
         )
         self._closed_commit_s = math.nan
         self.lag_seconds = Gauge(
             "tailrace_lag_seconds",
-            "Now less the source commit time up to which everything is out, the capture job's"
-            " latency included; NaN while that is not known.",
+            "Now minus the source commit time up to which everything is published, including the"
+            " capture job's latency; NaN while unknown.",
             registry=self.registry,
         )
-        # Asked for at the scrape: a publisher that hangs falls behind, too.
+        # Computed at the scrape, so that the lag of a publisher that hangs also grows.
         self.lag_seconds.set_function(self._lag_s)
         self.capture_scan_age_seconds = Gauge(
             "tailrace_capture_scan_age_seconds",
-            "Age of the newest log scan session of the capture job, 0 while one runs; NaN when it"
-            " cannot be seen.",
+            "Age of the newest log scan session of the capture job, 0 while one runs; NaN if the"
+            " login may not see it.",
             registry=self.registry,
         )
         self.capture_latency_seconds = Gauge(
             "tailrace_capture_latency_seconds",
-            "Seconds by which the capture job is behind the log, as its newest scan sessions tell;"
-            " NaN when they cannot be seen.",
+            "Seconds by which the capture job lags the log, by its newest scan sessions; NaN if the"
+            " login may not see them.",
             registry=self.registry,
         )
         self.log_backlog_bytes = Gauge(
             "tailrace_log_backlog_bytes",
-            "Transaction log that the capture job has not read, estimated; NaN when it cannot be"
-            " seen.",
+            "Estimated bytes of transaction log that the capture job has not read; NaN if the login"
+            " may not see them.",
             registry=self.registry,
         )
         self.snapshotting = Gauge(
@@ -142,7 +141,7 @@ class Metrics:
         )
         self.stopped_tables = Gauge(
             "tailrace_stopped_tables",
-            "1 for a table that cannot be published any more.",
+            "1 for a stopped table, which is not published any more.",
             ["table"],
             registry=self.registry,
         )
@@ -150,14 +149,14 @@ class Metrics:
         self._event_s = math.nan
 
     def event_committed(self, topic: str, operation: str) -> None:
-        """Note the last event of a committed Kafka transaction."""
+        """Record the last event of a committed Kafka transaction."""
         self._event_s = self._clock()
         last = self._debezium.last_event
         last.clear()
         last.labels(topic=topic, operation=operation).set(1)
 
     def show(self, tables: Iterable[TableStatus]) -> None:
-        """Set what is made of other figures; to be called before they are read."""
+        """Set what is computed from other figures; call it before they are read."""
         found = tuple(tables)
         self.snapshot_estimate.clear()
         self.snapshot_left.clear()
@@ -180,7 +179,7 @@ class Metrics:
         self._debezium.show(stream, found)
 
     def committed(self, closed_commit_ms: int | None) -> None:
-        """Note a committed Kafka transaction."""
+        """Record a committed Kafka transaction."""
         self.commits.inc()
         self.last_commit.set(self._clock())
         if closed_commit_ms is not None:
@@ -188,27 +187,27 @@ class Metrics:
             self.closed_commit_time.set(self._closed_commit_s)
 
     def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
-        """Keep an error that was told, with the time.
+        """Store a logged error, with the time.
 
         Args:
-            error: it, or its class.
-            reason: its text.
-            table: the one table that it is of.
+            error: the error, or its class.
+            reason: the text of the error.
+            table: None if it affects all tables.
         """
         self.failures.add(round(self._clock() * 1000), error, reason, table)
 
     @property
     def closed_commit_ms(self) -> int | None:
-        """Source commit time up to which everything is out, milliseconds UTC."""
+        """Source commit time up to which everything is published, milliseconds UTC."""
         known = math.isfinite(self._closed_commit_s)
         return round(self._closed_commit_s * 1000) if known else None
 
     def value(self, name: str) -> float | None:
-        """A figure without labels; None where it is not known."""
+        """Return a figure without labels; None if it is unknown."""
         return finite(self.registry.get_sample_value(name))
 
     def rows_by_topic(self) -> dict[str, int]:
-        """Events committed since the start."""
+        """Return the events committed since the start."""
         return _by_topic(self.rows)
 
     def _lag_s(self) -> float:

@@ -8,14 +8,14 @@ from typing import Final
 from tailrace_schemas.topics.topic_names import TableName
 
 _POINTS_MAX: Final = 32
-"""Of which the pace is made: the last chunks, not how fast it began."""
+"""Points that determine the pace: the last chunks, not the start."""
 
 
 class SnapshotPace:
     """The last points of each snapshot; written by one thread, read by any.
 
     Args:
-        clock: seconds, of any beginning.
+        clock: seconds, from any start.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -23,18 +23,18 @@ class SnapshotPace:
         self._points: dict[TableName, tuple[tuple[float, int], ...]] = {}
 
     def note(self, table: TableName, rows: int) -> None:
-        """So many rows of a snapshot are out by now; fewer than before are of another one."""
+        """Record the published rows of a snapshot; fewer than before mean another snapshot."""
         points = self._points.get(table, ())
         if points and rows < points[-1][1]:
             points = ()
         self._points[table] = (*points[1 - _POINTS_MAX :], (self._clock(), rows))
 
     def forget(self, table: TableName) -> None:
-        """A snapshot is over, or stands still: what comes behind has a pace of its own."""
+        """Drop the points of a snapshot that ended or paused; its next pace is another one."""
         self._points.pop(table, None)
 
     def left_s(self, table: TableName, rows: int) -> float | None:
-        """Seconds until a snapshot has so many rows; None where that cannot be said."""
+        """Return the seconds until a snapshot has so many rows; None if unknown."""
         points = self._points.get(table, ())
         if len(points) < 2:
             return None

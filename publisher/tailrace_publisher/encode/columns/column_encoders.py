@@ -1,12 +1,12 @@
 """One encoder per column: a sequence of values in, a list of Avro bytes out.
 
-The Avro type decides, not the SQL Server type: the dispatch goes through
+The Avro type decides, not the SQL Server type. The dispatch goes through
 ``tailrace_schemas.events.column_types``, so the bytes always fit the registered schema. Each
-encoder is one list comprehension; what looks repeated is unrolled on purpose (a call per value
-costs more than the encoding).
+encoder is one list comprehension. Apparent repetition is unrolled on purpose, because a call per
+value costs more than the encoding.
 
-A value that does not fit raises one of ``VALUE_ERRORS``: never NULL, never a rounded number. The
-caller finds the row and names table, column and position.
+A value that does not fit raises one of ``VALUE_ERRORS``; it never becomes NULL or a rounded number.
+The caller finds the row and names table, column and position.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ VALUE_ERRORS: Final = (
     ValueError,
     struct.error,
 )
-"""All that the encoders raise for a value of the wrong type or size."""
+"""Every error that the encoders raise for a value of the wrong type or size."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - local-timestamp-micros has no zone
 _EPOCH_DATE: Final = dt.date(1970, 1, 1)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
-# The default context rounds at 28 digits without a word; decimal(38) needs more, and an inexact
-# result must be an error.
+# The default context silently rounds at 28 digits; decimal(38) needs more, and an inexact result
+# must be an error.
 _EXACT: Final = Context(prec=60, traps=[Inexact, InvalidOperation])
 _UUID_DIGITS: Final = struct.Struct("4sx24sx4sx4sx")
 _DATES_MAX: Final = 16_384  # 45 years
@@ -56,15 +56,14 @@ _LENGTHS: Final = 8192  # lengths whose zigzag form is one look-up
 
 
 def column_encoder(column: SchemaColumn, hashes: ValueHash | None = None) -> ColumnEncoder:
-    """The encoder of a column's values in its Avro type.
+    """Return the encoder of a column's values in its Avro type.
 
     Args:
-        column: of the version.
-        hashes: makes the hashes of a hashed column.
+        hashes: the hash function of hashed columns.
 
     Raises:
         UnsupportedType: the type has no Avro form.
-        ValueError: the column is hashed, and nothing to do it with was given, or another salt.
+        ValueError: the column is hashed, and ``hashes`` is missing or has another salt.
     """
     optional = not column.is_required
     encode = _of_schema(avro_type(column.type, lossless=column.lossless), optional)
@@ -76,7 +75,7 @@ def column_encoder(column: SchemaColumn, hashes: ValueHash | None = None) -> Col
 def _transformed(
     transform: ColumnTransform, encode: ColumnEncoder, hashes: ValueHash | None
 ) -> ColumnEncoder:
-    """Of values that the server has masked, cut, or given as text (``source.pages``)."""
+    """Return the encoder of values that the server masked, cut, or returned as text."""
     if transform.kind is TransformKind.MASK:
         return encode
     if transform.kind is TransformKind.TRUNCATE:
@@ -88,10 +87,10 @@ def _transformed(
 def hash_of_column(
     transform: ColumnTransform, hashes: ValueHash | None
 ) -> Callable[[Any], str | None]:
-    """What hashes a column's values.
+    """Return the function that hashes a column's values.
 
     Raises:
-        ValueError: nothing to do it with was given, or another salt.
+        ValueError: ``hashes`` is missing or has another salt.
     """
     if hashes is None or hashes.salt_id != transform.detail:
         raise ValueError("a hashed column needs the salt of its version")
@@ -99,7 +98,7 @@ def hash_of_column(
 
 
 def _without_cut_pair(text: str | None) -> str | None:
-    """A text that was cut, without the half of a surrogate pair that may be left at its end."""
+    """Return a cut text without the half of a surrogate pair that may be left at its end."""
     if text and "\ud800" <= text[-1] <= "\udbff":
         return text[:-1]
     return text
@@ -117,7 +116,7 @@ def _of_schema(schema: AvroSchema, optional: bool) -> ColumnEncoder:
 
 
 def _required(encode: ColumnEncoder) -> ColumnEncoder:
-    """For key columns, whose Avro type has no null branch."""
+    """Return an encoder for key columns, whose Avro type has no null branch."""
 
     def refuse_null(column: Sequence[Any]) -> list[bytes]:
         if None in column:
@@ -258,7 +257,7 @@ class _Dates(dict[dt.date | None, bytes]):
 
 
 _DATES: Final = {optional: _Dates(optional) for optional in (False, True)}
-"""One for all columns: a table of a column's own would be a megabyte of each."""
+"""Shared by all columns, because a table per column would take a megabyte each."""
 
 
 def _dates(optional: bool) -> ColumnEncoder:
@@ -276,7 +275,7 @@ def _datetimes(optional: bool) -> ColumnEncoder:
 
     def encode(column: Sequence[Any]) -> list[bytes]:
         # A datetime with a zone is a TypeError: SQL Server's have none. From February 1970 to the
-        # year 3111 there are four digits; of a positive number the zigzag form is its double.
+        # year 3111 there are four digits; the zigzag form of a positive number is its double.
         return [
             NULL
             if value is None
@@ -331,7 +330,7 @@ def _decimals(precision: int, scale: int, optional: bool) -> ColumnEncoder:
 
 
 def _with_nulls(column: Sequence[Any], encoded: list[bytes]) -> list[bytes]:
-    """Put NULL where the column has it; ``encoded`` is of the other values."""
+    """Insert NULL at its places in the column; ``encoded`` has the other values."""
     if len(encoded) == len(column):
         return encoded
     following = iter(encoded)

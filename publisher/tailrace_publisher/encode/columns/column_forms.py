@@ -1,9 +1,9 @@
-"""In what form a value of each type is taken from the driver as part of a block of rows.
+"""The form in which the driver returns a value of each type as part of a block of rows.
 
-A block holds the values of one column side by side, each in a cell of the same width, beside the
-length of each. The forms are the C types of ODBC, whose layouts are fixed
-(https://learn.microsoft.com/sql/odbc/reference/appendixes/c-data-types and, for time and
-datetimeoffset, the Microsoft driver's own structures).
+A block holds the values of one column in cells of the same width, and the length of each value. The
+forms are the C types of ODBC, whose layouts are fixed. For time and datetimeoffset they are the
+Microsoft driver's own structures.
+https://learn.microsoft.com/sql/odbc/reference/appendixes/c-data-types
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tailrace_schemas.events.transforms import TransformKind
 
 
 class Declined(Exception):
-    """A type or a value that only the reference knows how to treat: it is to read and encode it."""
+    """A block reader cannot handle a type or a value, so the reference must read and encode it."""
 
 
 class NotAscii(Declined):
-    """Texts that were taken as ASCII are not: in wider cells the page may be read in blocks."""
+    """Texts that were read as ASCII are not: the page may be read in blocks with wider cells."""
 
 
 class Form(Enum):
@@ -49,20 +49,18 @@ class Form(Enum):
     GUID = auto()
     """SQLGUID: its first three fields are little-endian."""
     TEXT = auto()
-    """UTF-16 code units and a zero unit behind them."""
+    """UTF-16 code units and a zero unit after them."""
     ASCII = auto()
-    """Bytes of a char or varchar as the server has them, in whatever code page: below 0x80 they are
-    the same in all."""
+    """Bytes of a char or varchar in the server's code page; below 0x80 all code pages agree."""
     BYTES = auto()
     """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How one column is taken.
+    """How one column is read.
 
     Attributes:
-        form: the layout.
         width: bytes of a cell.
         precision: digits of a NUMERIC, else 0.
         scale: digits after the point of a NUMERIC, else 0.
@@ -103,14 +101,14 @@ def _text(characters: int) -> Cell:
 
 
 TEXT_OF_TIME: Final = _text(_LOSSLESS_CHARACTERS)
-"""A moment as the server writes it with all its digits."""
+"""A moment as the server writes it, with all digits."""
 
 
 def cell_of(column: SchemaColumn) -> Cell | None:
-    """How the values of a column are taken; None where a block cannot hold them.
+    """Return how the values of a column are read; None if a block cannot hold them.
 
-    That is every type without a declared width, (max) and the large old ones among them, and the
-    CLR types.
+    That is so for every type without a declared width, which includes (max) and the old large
+    types, and for CLR types.
     """
     declared = column.type
     transform = column.transform
@@ -129,9 +127,9 @@ def cell_of(column: SchemaColumn) -> Cell | None:
 
 
 def ascii_cell_of(column: SchemaColumn) -> Cell | None:
-    """How a column is taken whose values may all be ASCII; None where that would tell nothing.
+    """Return how a column is read whose values may all be ASCII; None if that saves nothing.
 
-    The driver then gives the bytes as they came, half of what they are as code units.
+    The driver then returns the bytes as they came, half as many as in code units.
     """
     declared = column.type
     if column.transform is not None or column.lossless or declared.name not in {"char", "varchar"}:

@@ -1,6 +1,6 @@
-"""Halves of surrogate pairs in text: what becomes of them where they may not stop the table.
+"""Halves of surrogate pairs in text, if they may not stop the table.
 
-SQL Server stores any UTF-16 code units: LEFT of an emoji, or a text that an application cut, ends
+SQL Server stores any UTF-16 code units. LEFT of an emoji, or a text that an application cut, ends
 in half a pair. That is no character, and UTF-8, hence Avro, has no form for it.
 """
 
@@ -18,16 +18,13 @@ _log = structlog.get_logger(__name__)
 
 
 class HalfPairs:
-    """Takes half pairs out of the values of one table's columns; tells it once per column.
+    """Removes half pairs from the values of one table's columns; logs it once per column.
 
-    Not of a key's: two rows would become one.
+    Key columns are excluded, because two rows would become one.
 
     Args:
-        policy: what becomes of them.
+        policy: replace them, publish NULL, or fail.
         table: name of the table, for the log.
-
-    Attributes:
-        policy: as it was given.
     """
 
     def __init__(self, policy: Surrogates, table: str) -> None:
@@ -36,7 +33,7 @@ class HalfPairs:
         self._told: set[str] = set()
 
     def without(self, column: SchemaColumn, values: Sequence[Any]) -> list[Any] | None:
-        """The values of a column of text without half pairs; None where they are refused."""
+        """Return the values of a text column without half pairs; None if they are refused."""
         if self.policy is Surrogates.FAIL or column.key_ordinal:
             return None
         if column.name not in self._told:
@@ -45,10 +42,10 @@ class HalfPairs:
                 "half_surrogate_pairs",
                 table=self._table,
                 column=column.name,
-                effect="U+FFFD stands in their place"
+                effect="these characters are published as U+FFFD"
                 if self.policy is Surrogates.REPLACE
                 else "these values are published as NULL",
-                fix="mend them at the source, or set surrogates to fail to have the table stop",
+                fix="correct them at the source, or set surrogates to fail to stop the table",
             )
         if self.policy is Surrogates.NULL:
             return [None if value is not None and _is_broken(value) else value for value in values]

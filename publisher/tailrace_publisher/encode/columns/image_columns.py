@@ -1,4 +1,4 @@
-"""Encoded row images, column by column: two of one version can be put together (pure)."""
+"""Encoded row images, column by column: combines two of one version (pure)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 
 
 class ImageColumns:
-    """Takes row images apart, as :meth:`EnvelopeEncoder.encode_images` has made them.
+    """Divides row images of :meth:`EnvelopeEncoder.encode_images` into columns.
 
-    It is for the few rows of a snapshot that changed while they were read: each column is read to
-    find its end.
+    It serves the few rows of a snapshot that changed while they were read, because it must read
+    each column to find its end.
 
     Args:
         schema: the version of the images.
@@ -26,12 +26,12 @@ class ImageColumns:
         self._columns = [fastavro.parse_schema(_plain(column)) for column in schema.columns]
 
     def put_together(self, image: bytes, other: bytes, places: Collection[int]) -> bytes:
-        """A row image with some of its columns taken from another one of the same version.
+        """Return a row image with some columns replaced by those of another image of the version.
 
         Args:
-            image: of the row.
-            other: has the values of these columns.
-            places: of the columns, from 0 on.
+            image: the image that is changed.
+            other: the image with the new values.
+            places: indexes of the columns to replace.
         """
         columns, others = self._apart(image), self._apart(other)
         for place in places:
@@ -49,7 +49,7 @@ class ImageColumns:
 
 
 def _plain(column: SchemaColumn) -> Any:
-    """The column's type without what it means: years and decimals need not be made of it."""
+    """Return the column's type without its logical type, so that dates are not decoded."""
     schema: Any = avro_type(column.type, lossless=column.lossless)
     if isinstance(schema, dict):
         schema = {name: value for name, value in schema.items() if name != "logicalType"}

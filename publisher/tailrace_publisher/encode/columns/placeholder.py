@@ -1,4 +1,4 @@
-"""A text in the place of values that a change table does not hold (``unavailable_values``)."""
+"""A text instead of values that a change table does not hold (``unavailable_values``)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ _BYTES: Final = frozenset({"varbinary", "image"})
 
 
 class Placeholder:
-    """Fills the columns of a page; events still name what is not there.
+    """Fills the columns of a page; events still name the unavailable columns.
 
-    Args:
-        schema: the version's columns. Text columns get the text, binary ones its UTF-8 bytes, those
-            of CLR types nothing: their bytes have a form of their own.
-        text: the placeholder.
+    Text columns get the text, and binary ones its UTF-8 bytes. Columns of CLR types stay NULL,
+    because their bytes have a form of their own.
     """
 
     def __init__(self, schema: TableSchema, text: str) -> None:
@@ -36,12 +34,9 @@ class Placeholder:
         operations: Sequence[int],
         masks: Sequence[bytes | None],
     ) -> list[Sequence[Any]]:
-        """The columns with the placeholder in each image that lacks a value.
+        """Return the columns with the placeholder in each image that lacks a value.
 
-        Args:
-            columns: values by column.
-            operations: of the rows.
-            masks: their update masks.
+        Operations and masks are those of the rows.
         """
         filled = list(columns)
         for place, filling in self._fillings.items():

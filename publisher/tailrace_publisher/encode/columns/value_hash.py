@@ -1,7 +1,7 @@
-"""Salted hashes of values: SHA-256 of the salt's bytes and the value's, in hexadecimal digits.
+"""Salted hashes of values: SHA-256 of the salt's and the value's bytes, in hexadecimal digits.
 
-It is what Debezium writes with ``column.mask.hash.v2.SHA-256.with.salt...``, but not cut to the
-column's length.
+Debezium writes the same with ``column.mask.hash.v2.SHA-256.with.salt...``, but cut to the column's
+length.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ _ID_OF: Final = b"tailrace salt\0"
 
 
 class ValueHash:
-    """Hashes values with one salt, which it shows to nobody.
-
-    Args:
-        salt: the salt.
-    """
+    """Hashes values with one salt, which it never exposes."""
 
     def __init__(self, salt: str) -> None:
         self._begun = sha256(salt.encode())
@@ -29,7 +25,7 @@ class ValueHash:
 
     @classmethod
     def of_options(cls, options: ColumnsConfig) -> ValueHash | None:
-        """With the salt of the options; None where nothing is hashed.
+        """Create with the salt of the options; None if nothing is hashed.
 
         Raises:
             ConfigError: the salt's file cannot be read.
@@ -39,11 +35,11 @@ class ValueHash:
 
     @property
     def salt_id(self) -> str:
-        """What tells one salt from another: a few digits of a hash of it."""
+        """A few digits of a hash of the salt, which distinguish salts."""
         return self._id
 
     def of(self, value: Any) -> str | None:
-        """The hash of a text, None of NULL. Half a surrogate pair is three bytes, as in WTF-8."""
+        """Return the hash of a text, None for NULL; half a surrogate pair is hashed as in WTF-8."""
         if value is None:
             return None
         state = self._begun.copy()
@@ -52,7 +48,7 @@ class ValueHash:
 
 
 def rules_of(options: ColumnsConfig) -> ColumnRules:
-    """What the options say of columns.
+    """Return the rules of the options for columns.
 
     Raises:
         ConfigError: the salt's file cannot be read.

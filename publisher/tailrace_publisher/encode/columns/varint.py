@@ -1,8 +1,8 @@
 """Avro's variable-length integers by table.
 
-A zigzag number is cut into digits of 14 bits, two bytes each, so that any long takes one to five
-look-ups: ``CONTINUED`` holds the two bytes of a digit that more digits follow, ``FINAL`` the one or
-two bytes of the last. The ``OPTIONAL`` tables put the branch index of ``["null", type]`` in front.
+A zigzag number is cut into digits of 14 bits, two bytes each, so any long takes one to five
+look-ups. ``CONTINUED`` holds the two bytes of a digit that more digits follow, ``FINAL`` the one or
+two bytes of the last. The ``OPTIONAL`` tables prefix the branch index of ``["null", type]``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPTIONAL_FINAL: Final = [PRESENT + digit for digit in FINAL]
 
 
 def encode_long(value: int, bits: int = 64) -> bytes:
-    """One int or long of any size.
+    """Encode one int or long of any size.
 
     Raises:
         OverflowError: the value does not fit that many bits.
@@ -44,7 +44,7 @@ def encode_long(value: int, bits: int = 64) -> bytes:
 
 
 def encode_string(text: str) -> bytes:
-    """One string: its length in bytes, then UTF-8.
+    """Encode one string: its length in bytes, then UTF-8.
 
     Raises:
         UnicodeEncodeError: a surrogate without its other half.
@@ -54,7 +54,7 @@ def encode_string(text: str) -> bytes:
 
 
 def encode_strings(texts: tuple[str, ...]) -> bytes:
-    """An array of strings: one block and the end mark, as fastavro and Java write it."""
+    """Encode an array of strings: one block and the end mark, as fastavro and Java write it."""
     if not texts:
         return b"\x00"
     return b"".join((encode_long(len(texts)), *map(encode_string, texts), b"\x00"))

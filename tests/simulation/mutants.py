@@ -25,7 +25,7 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source.connection import tries
-from tailrace_publisher.source.pages import pages
+from tailrace_publisher.source.pages import pages, proven_rows
 from tailrace_schemas.records import shards
 from tests.simulation.ports import replaced
 
@@ -64,13 +64,13 @@ def _database_guid_counts() -> AbstractContextManager[None]:
 
 def _any_replica_will_do() -> AbstractContextManager[None]:
     """4: a page does not ask what its connection sees."""
-    begin = pages.ChangePages.__init__
+    begin = proven_rows.ProvenRows.__init__
 
     def begun(self: Any, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
         self._sees_range = True
 
-    return replaced(pages.ChangePages, "__init__", begun)
+    return replaced(proven_rows.ProvenRows, "__init__", begun)
 
 
 def _fence_by_clock() -> AbstractContextManager[None]:
@@ -125,7 +125,7 @@ def _command_ids_are_there() -> AbstractContextManager[None]:
 
 def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
     """9b: a table without command ids goes on by seqval behind a position that has one."""
-    begin = pages.ChangePages.__init__
+    begin = proven_rows.ProvenRows.__init__
 
     def begun(
         self: Any, connection: Any, instance: Any, schema: Any, span: Any, *rest: Any
@@ -133,7 +133,7 @@ def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
         begin(self, connection, instance, schema, span, *rest)
         self._after = span.after
 
-    return replaced(pages.ChangePages, "__init__", begun)
+    return replaced(proven_rows.ProvenRows, "__init__", begun)
 
 
 def _stops_are_not_written() -> AbstractContextManager[None]:
@@ -185,7 +185,7 @@ def _old_transactions_wait() -> AbstractContextManager[None]:
 
 def _declined_pages_are_passed_over() -> AbstractContextManager[None]:
     """Of blocks: a page that is declined once it is encoded is not read again."""
-    return replaced(pages.ChangePages, "read_again", lambda self, *_: self.fetch())
+    return replaced(proven_rows.ProvenRows, "read_again", lambda self, *_: self.fetch())
 
 
 def _one_stray_counts() -> AbstractContextManager[None]:

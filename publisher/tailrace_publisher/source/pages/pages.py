@@ -4,12 +4,6 @@ A page is found by the whole position (keyset), which is the change table's clus
 cursor stays open, and a page of any size, down to one row, can be the last one read before a
 restart.
 
-After each page, in the same round trip, comes the instance's low watermark. It proves that no row
-of the page was cleaned up before it was read. Before the first page, in its round trip, comes the
-newest LSN that the connection sees. On a replica that lags the one where the range was planned, a
-short page is not the last one. A connection stays at its server, and what that server shows only
-grows, so this proof holds for the following pages.
-
 Threads of their own read (``page_lanes``). While a page is encoded and sent, the next page of each
 instance is already being read.
 
@@ -37,29 +31,21 @@ import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
-from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
+from tailrace_publisher.change.ranges import LsnRange, is_closed
 from tailrace_publisher.encode.columns.column_forms import Declined, NotAscii
 from tailrace_publisher.encode.encoded_events import EncodedRows
-from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
+from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.log.loss import check_not_expired
-from tailrace_publisher.source.log.queries import (
-    INVALID_COLUMN,
-    INVALID_OBJECT,
-    OUT_OF_INTERVAL,
-    has_command_id,
-    lsn_or_none,
-    max_lsn,
-)
+from tailrace_publisher.source.log.queries import INVALID_COLUMN, OUT_OF_INTERVAL
 from tailrace_publisher.source.pages.page_readers import (
-    LOW_WATERMARK,
     EncodingReader,
     PageReader,
     RowReader,
     Rows,
 )
 from tailrace_publisher.source.pages.page_size import FEW_ROWS, PageLimit, RowSize
-from tailrace_publisher.source.pages.page_statements import Bound, PageStatements
+from tailrace_publisher.source.pages.page_statements import PageStatements
+from tailrace_publisher.source.pages.proven_rows import ProvenRows
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
@@ -133,7 +119,7 @@ class ChangePages:
         row_size: RowSize,
         blocks: Callable[[], EncodingReader | None] | None = None,
     ) -> None:
-        self._connection = connection
+        self._proven = ProvenRows(connection, instance, span.up_to, covers_from)
         self._reader = RowReader(connection, instance.name, limit, row_size)
         self._make_blocks = self._blocks_of = blocks if limit.rows >= _PAIR else None
         self._blocks: EncodingReader | None = None
@@ -149,7 +135,6 @@ class ChangePages:
             # Earlier rows may be half deleted: cleanup raises the low watermark, then deletes.
             self._after = ChangePosition.end_of(covers_from.decrement())
         self._limit = limit
-        self._covers_from = covers_from
         self._row_size = row_size
         self._statements = PageStatements.of(instance, schema)
         self._carried: ChangeRow | None = None
@@ -157,7 +142,6 @@ class ChangePages:
         self._rows = 0
         self._is_in_large_transaction = False
         self._is_finished = self._after.commit_lsn >= span.up_to and is_closed(self._after)
-        self._sees_range = False
 
     def read(self) -> ChangePage | EncodedRows | None:
         """Return the next page, or None at the end; it is empty if only a before image was read.
@@ -194,7 +178,7 @@ class ChangePages:
         may_be = self._blocks is not None or self._make_blocks is not None
         if may_be and self._rows >= FEW_ROWS and self._carried is None:
             self._is_for_blocks = True
-            self._sees_range = False
+            self._proven.change_server()
         return page
 
     def read_again(self, page: ComingPage, reason: Declined) -> ChangePage | ComingPage | None:
@@ -220,7 +204,7 @@ class ChangePages:
         self._carried = None
         self._blocks = None
         self._make_blocks = self._blocks_of if isinstance(reason, NotAscii) else None
-        self._sees_range = False  # another connection, perhaps another server
+        self._proven.change_server()
 
     def _read_by_row(self) -> ChangePage:
         rows, ends = self._read_rows(self._reader)
@@ -259,13 +243,13 @@ class ChangePages:
     def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
         """Read the rows after the position; return them and what ends with them."""
         asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
-        statements = self._statements
+        statements, fetch = self._statements, self._proven.fetch
         if is_closed(self._after):
-            rows, is_all = self._fetch(
-                reader, [statements.later_of(self._after, self._up_to, asked)], asked
+            rows, is_all = fetch(
+                reader, [statements.later_of(self._after, self._up_to, asked)], asked, self._after
             )
         elif self._is_in_large_transaction or self._after.commit_lsn == self._up_to:
-            rows, is_all = self._fetch(reader, statements.rest_of(self._after, asked), asked)
+            rows, is_all = fetch(reader, statements.rest_of(self._after, asked), asked, self._after)
             ends = _Ends.RANGE if self._after.commit_lsn == self._up_to else _Ends.TRANSACTION
             return rows, ends if is_all else _Ends.NOTHING
         else:
@@ -274,7 +258,7 @@ class ChangePages:
                 *statements.rest_of(self._after, asked),
                 statements.later_of(self._after, self._up_to, asked),
             ]
-            rows, is_all = self._fetch(reader, both, asked)
+            rows, is_all = fetch(reader, both, asked, self._after)
         return rows, _Ends.RANGE if is_all else _Ends.NOTHING
 
     def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
@@ -289,57 +273,3 @@ class ChangePages:
         elif rows:
             self._is_in_large_transaction = rows[0][0] == rows[-1][0]
             self._after = position_of(rows[-1])
-
-    def _has_command_id(self) -> bool:
-        """Return whether the connection sees the command id column, if the catalog does."""
-        instance = self._instance
-        return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
-
-    def _check_interval(self) -> None:
-        """Explain why a query function refused a range that is outside the validity interval.
-
-        Raises:
-            SourceBehind, PositionExpired: the range is outside.
-        """
-        newest = max_lsn(self._connection)
-        if newest is None or newest < self._up_to:
-            raise SourceBehind(self._instance.name, newest, self._up_to)
-        minimum = lsn_or_none(self._connection.query(LOW_WATERMARK, self._instance.name)[0][0])
-        self._check_held(minimum)
-
-    def _check_held(self, low_watermark: Lsn | None) -> None:
-        needed = max(first_lsn_after(self._after), self._covers_from)
-        check_not_expired(self._instance.name, needed, low_watermark)
-
-    def _fetch(
-        self, reader: PageReader[Rows], statements: Sequence[Bound], asked: int
-    ) -> tuple[Rows, bool]:
-        """Return the rows of consecutive statements, and whether no row follows them.
-
-        The values read before and after the rows prove that they are complete.
-        """
-        name = self._instance.name
-        batch = " ".join(statement for statement, _ in statements)
-        parameters = [value for _, values in statements for value in values]
-        try:
-            fetched = reader.read(
-                batch, parameters, len(statements), with_newest=not self._sees_range
-            )
-        except SourceError as error:
-            if error.number == INVALID_OBJECT:
-                raise CaptureInstanceGone(name) from error
-            if error.number == OUT_OF_INTERVAL and self._instance.by_function:
-                self._check_interval()
-            if error.number == INVALID_COLUMN and not self._has_command_id():
-                # The server was updated, and this replica has not redone it yet.
-                raise SourceBehind(name, max_lsn(self._connection), self._up_to) from error
-            raise
-        if not self._sees_range:
-            if fetched.newest is None or fetched.newest < self._up_to:
-                raise SourceBehind(name, fetched.newest, self._up_to)
-            self._sees_range = True
-        self._check_held(fetched.low_watermark)
-        for number, part in enumerate(fetched.sets, 1):
-            if len(part) >= asked:
-                return reader.together(fetched.sets[:number]), False
-        return reader.together(fetched.sets), not fetched.is_cut

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.source.catalog.instances import choose_instance, choose_keys
+from tailrace_publisher.source.catalog.instances import choose_instance
+from tailrace_publisher.source.catalog.keys import choose_keys
 from tailrace_publisher.source.catalog.versions import (
     current_columns,
     registered_form,

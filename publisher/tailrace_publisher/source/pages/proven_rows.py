@@ -1,0 +1,114 @@
+"""Rows of a capture instance's range, with the proof that they are complete.
+
+After the rows of a page, in the same round trip, comes the instance's low watermark. It proves
+that no row of the page was cleaned up before it was read. Before the first page, in its round trip,
+comes the newest LSN that the connection sees. On a replica that lags the one where the range was
+planned, a short page is not the last one. A connection stays at its server, and what that server
+shows only grows, so this proof holds for the following pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.change.ranges import first_lsn_after
+from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log.loss import check_not_expired
+from tailrace_publisher.source.log.queries import (
+    INVALID_COLUMN,
+    INVALID_OBJECT,
+    OUT_OF_INTERVAL,
+    has_command_id,
+    lsn_or_none,
+    max_lsn,
+)
+from tailrace_publisher.source.pages.page_readers import LOW_WATERMARK, PageReader, Rows
+from tailrace_publisher.source.pages.page_statements import Bound
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+
+
+class ProvenRows:
+    """Fetches the rows of one capture instance up to an LSN.
+
+    Args:
+        connection: used by the reading thread alone.
+        covers_from: LSN from which the instance holds the table's changes.
+    """
+
+    def __init__(
+        self, connection: Connection, instance: CaptureInstance, up_to: Lsn, covers_from: Lsn
+    ) -> None:
+        self._connection = connection
+        self._instance = instance
+        self._up_to = up_to
+        self._covers_from = covers_from
+        self._sees_range = False
+
+    def change_server(self) -> None:
+        """Prove again that the range is seen: the next rows may come from another server."""
+        self._sees_range = False
+
+    def fetch(
+        self,
+        reader: PageReader[Rows],
+        statements: Sequence[Bound],
+        asked: int,
+        after: ChangePosition,
+    ) -> tuple[Rows, bool]:
+        """Return the rows of consecutive statements, and whether no row follows them.
+
+        The values read before and after the rows prove that they are complete.
+
+        Args:
+            asked: limit of the rows of each statement.
+            after: the position after which they read.
+        """
+        name = self._instance.name
+        batch = " ".join(statement for statement, _ in statements)
+        parameters = [value for _, values in statements for value in values]
+        try:
+            fetched = reader.read(
+                batch, parameters, len(statements), with_newest=not self._sees_range
+            )
+        except SourceError as error:
+            if error.number == INVALID_OBJECT:
+                raise CaptureInstanceGone(name) from error
+            if error.number == OUT_OF_INTERVAL and self._instance.by_function:
+                self._check_interval(after)
+            if error.number == INVALID_COLUMN and not self._has_command_id():
+                # The server was updated, and this replica has not redone it yet.
+                raise SourceBehind(name, max_lsn(self._connection), self._up_to) from error
+            raise
+        if not self._sees_range:
+            if fetched.newest is None or fetched.newest < self._up_to:
+                raise SourceBehind(name, fetched.newest, self._up_to)
+            self._sees_range = True
+        self._check_held(fetched.low_watermark, after)
+        for number, part in enumerate(fetched.sets, 1):
+            if len(part) >= asked:
+                return reader.together(fetched.sets[:number]), False
+        return reader.together(fetched.sets), not fetched.is_cut
+
+    def _has_command_id(self) -> bool:
+        """Return whether the connection sees the command id column, if the catalog does."""
+        instance = self._instance
+        return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
+
+    def _check_interval(self, after: ChangePosition) -> None:
+        """Explain why a query function refused a range that is outside the validity interval.
+
+        Raises:
+            SourceBehind, PositionExpired: the range is outside.
+        """
+        newest = max_lsn(self._connection)
+        if newest is None or newest < self._up_to:
+            raise SourceBehind(self._instance.name, newest, self._up_to)
+        minimum = lsn_or_none(self._connection.query(LOW_WATERMARK, self._instance.name)[0][0])
+        self._check_held(minimum, after)
+
+    def _check_held(self, low_watermark: Lsn | None, after: ChangePosition) -> None:
+        needed = max(first_lsn_after(after), self._covers_from)
+        check_not_expired(self._instance.name, needed, low_watermark)

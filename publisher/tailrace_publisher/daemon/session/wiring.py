@@ -85,7 +85,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         topics = database_topics(config, ports, registry, runtime.shard)
         if problems:
             _refuse_first_start(problems, topics)
-        if carried.fencing.is_in_doubt:
+        if carried.fencing.is_fenced:
             before = read_checkpoints(topics)
             carried.fencing.check(before.database, before.stopped)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))

@@ -25,6 +25,7 @@ class FencingCheck:
         self._last: DatabaseCheckpoint | None = None
         self._tried: DatabaseCheckpoint | None = None
         self._doubts = 0
+        self._is_fenced = False
         self._is_replaced = False
 
     @property
@@ -33,9 +34,13 @@ class FencingCheck:
         return self._last is not None
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether this publisher was fenced, and does not know by whom."""
-        return self._doubts > 0
+    def is_fenced(self) -> bool:
+        """Whether this publisher was fenced and has not taken its transactional id again.
+
+        Only then does it check first and fence later: no transaction of its own is open. After any
+        other failure one may be, and hide the checkpoint until the id is taken.
+        """
+        return self._is_fenced
 
     def check(
         self, current: DatabaseCheckpoint | None, stopped: Mapping[TableName, str] | None = None
@@ -49,7 +54,7 @@ class FencingCheck:
         Raises:
             PublisherReplaced: this publisher was fenced, and another one has committed since.
         """
-        if self.is_in_doubt and current not in (self._last, self._tried):
+        if self._doubts and current not in (self._last, self._tried):
             self._is_replaced = True
             raise PublisherReplaced(
                 f"another publisher of database {self._database} with the same prefix has"
@@ -76,6 +81,7 @@ class FencingCheck:
         is_ours = current is not None and current == self._last
         self._last = current
         self._tried = None
+        self._is_fenced = False
         return is_ours
 
     def writing(self, record: DatabaseCheckpoint) -> None:
@@ -103,6 +109,7 @@ class FencingCheck:
         if self._is_replaced:
             raise error
         self._doubts += 1
+        self._is_fenced = True
         return float(heartbeat_s * 2 ** min(self._doubts - 1, 30))
 
 

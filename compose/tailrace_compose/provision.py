@@ -1,7 +1,7 @@
-"""Makes the sample database of compose.yaml and keeps a small workload going.
+"""Creates the sample database of compose.yaml and runs a small workload.
 
-Everything is made only where it is missing, so a restart goes on. The statements are those that an
-administrator would type for a database of their own: docs/real-sqlserver.md explains them.
+It only creates what is missing, so a restart continues. The statements are those that an
+administrator would type for their own database: docs/real-sqlserver.md explains them.
 """
 
 from __future__ import annotations
@@ -51,20 +51,15 @@ TABLES: Final = {
 
 
 class ProvisionFailed(Exception):
-    """A step cannot be done; the message says what to do about it."""
+    """A step cannot be done; the message names the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to make.
+    """What to create, in the source at host and TDS port, as sa.
 
     Attributes:
-        host: name or address of the source.
-        port: its TDS port.
-        password: that of sa.
-        database: the sample database.
-        login: the publisher's login; it gets the least it needs.
-        login_password: that of the login.
+        login: the publisher's login, with the fewest permissions that it needs.
     """
 
     host: str
@@ -75,7 +70,7 @@ class Plan:
     login_password: str
 
     def __post_init__(self) -> None:
-        """Names go into statements, so they must be plain."""
+        """Check that names are plain, because they go into statements."""
         for variable, name in (
             ("TAILRACE_DATABASE", self.database),
             ("TAILRACE_LOGIN", self.login),
@@ -84,7 +79,7 @@ class Plan:
                 raise ProvisionFailed(f"{variable}={name!r}: letters, digits and underscores only")
 
     def connect(self, database: str, *, autocommit: bool = True) -> pyodbc.Connection:
-        """A connection as sa."""
+        """Open a connection as sa."""
         import pyodbc
 
         secret = self.password.replace("}", "}}")
@@ -97,7 +92,7 @@ class Plan:
 
 
 def wait_for_source(plan: Plan, stop: threading.Event) -> None:
-    """Waits until the source lets sa in.
+    """Wait until the source accepts sa.
 
     Raises:
         ProvisionFailed: it does not within three minutes, or refuses the password.
@@ -112,14 +107,15 @@ def wait_for_source(plan: Plan, stop: threading.Event) -> None:
             text = str(error.args[-1])
             if f"({_LOGIN_REFUSED})" in text:
                 raise ProvisionFailed(
-                    f"{plan.host},{plan.port} refuses the password of sa. A volume keeps the"
-                    " password it was first started with: put that one back into"
+                    f"{plan.host},{plan.port} refuses the password of sa. A volume retains the"
+                    " password of its first start. Fix: restore that one in"
                     " secrets/sa_password, or remove the volume (docker compose down --volumes)."
                 ) from error
             if time.monotonic() > deadline:
                 raise ProvisionFailed(
-                    f"{plan.host},{plan.port} does not answer: {text}. See that its container is"
-                    " healthy (docker compose ps): SQL Server needs 2 GB and ACCEPT_EULA=Y."
+                    f"{plan.host},{plan.port} does not answer: {text}. Fix: check that its"
+                    " container is healthy (docker compose ps): SQL Server needs 2 GB and"
+                    " ACCEPT_EULA=Y."
                 ) from error
             stop.wait(_RETRY_S)
         else:
@@ -127,10 +123,10 @@ def wait_for_source(plan: Plan, stop: threading.Event) -> None:
 
 
 def provision(plan: Plan) -> None:
-    """Makes database, tables, rows, change data capture and login, whatever of it is missing.
+    """Create database, tables, rows, change data capture and login, as far as they are missing.
 
     Raises:
-        pyodbc.Error: as the server says it.
+        pyodbc.Error: the server refused a statement.
     """
     with closing(plan.connect("master")) as connection:
         if connection.execute("SELECT DB_ID(?)", plan.database).fetchval() is None:
@@ -164,14 +160,14 @@ def _enable_cdc(connection: pyodbc.Connection) -> None:
 
 
 def create_login(connection: pyodbc.Connection, login: str, password: str) -> None:
-    """Makes a login where it is missing."""
+    """Create a login if it is missing."""
     if connection.execute("SELECT SUSER_ID(?)", login).fetchval() is None:
         secret = password.replace("'", "''")
         connection.execute(f"CREATE LOGIN [{login}] WITH PASSWORD = N'{secret}'")
 
 
 def grant_publisher(connection: pyodbc.Connection, login: str) -> None:
-    """Lets the publisher read the tables, the change tables, and how far the capture job is."""
+    """Let the publisher read the tables, the change tables, and the capture job's progress."""
     if connection.execute("SELECT DATABASE_PRINCIPAL_ID(?)", login).fetchval() is None:
         connection.execute(f"CREATE USER [{login}] FOR LOGIN [{login}]")
     for permission in ("SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo", "VIEW DATABASE STATE"):
@@ -179,12 +175,10 @@ def grant_publisher(connection: pyodbc.Connection, login: str) -> None:
 
 
 def work(plan: Plan, per_second: float, stop: threading.Event) -> None:
-    """Orders, payments and cancellations until the stop; one transaction over both tables each.
+    """Run orders, payments and cancellations until the stop, each in one transaction.
 
     Args:
-        plan: where.
         per_second: transactions; 0 only waits.
-        stop: ends it.
     """
     chance = random.Random()  # noqa: S311 - a workload, not a secret
     with closing(plan.connect(plan.database, autocommit=False)) as connection:
@@ -207,7 +201,7 @@ def work(plan: Plan, per_second: float, stop: threading.Event) -> None:
                 "UPDATE dbo.orders SET state = 'paid' WHERE customer_id = ? AND state = 'open'",
                 chance.randint(1, CUSTOMERS),
             )
-            # So that the table does not grow for ever.
+            # This keeps the table from growing for ever.
             connection.execute(
                 "DELETE FROM dbo.orders WHERE placed_at < DATEADD(HOUR, -1, SYSUTCDATETIME())"
             )
@@ -219,19 +213,19 @@ def _read(path: str, what: str) -> str:
         return Path(path).read_text().strip()
     except OSError as error:
         raise ProvisionFailed(
-            f"{what}: {path}: {error.strerror}; run ./prepare.sh beside compose.yaml"
+            f"{what}: {path}: {error.strerror}. Fix: run ./prepare.sh next to compose.yaml"
         ) from error
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Provisions, then works until SIGTERM; returns the exit status."""
+    """Provision, then work until SIGTERM; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tailrace_compose.provision", description=__doc__
     )
     parser.add_argument("--host", default="127.0.0.1", help="the source's name or address")
     parser.add_argument("--port", type=int, default=1433)
     parser.add_argument("--password-file", required=True, help="file with the password of sa")
-    parser.add_argument("--ready-file", type=Path, help="made when everything is in place")
+    parser.add_argument("--ready-file", type=Path, help="created when everything is in place")
     options = parser.parse_args(arguments)
     try:
         plan = Plan(

@@ -1,8 +1,9 @@
 """SIGTERM and SIGINT as an event, without disturbing a call into the ODBC driver.
 
-A signal handler interrupts what the main thread waits for. Python goes on after that, the Microsoft
-ODBC driver does not: its receive ends in EINTR, and the statement in 08S01, "Error code 0x2714". So
-the signals are blocked in all threads, and one thread of its own waits for them.
+A signal handler interrupts a blocking call of the main thread. Python resumes the call afterwards,
+but the Microsoft ODBC driver does not. Its receive ends in EINTR, and the statement in 08S01,
+"Error code 0x2714". So the signals are blocked in all threads, and a separate thread waits for
+them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ _SIGNALS: Final[tuple[signal.Signals, ...]] = (signal.SIGTERM, signal.SIGINT)
 class StopSignal:
     """A context whose event is set by the first SIGTERM or SIGINT; the second ends the process.
 
-    Enter it before other threads are started: they inherit what is blocked, as child processes do.
-    (What was started before gets the signals, and a handler then does the same.)
+    Enter it before other threads are started: they and child processes inherit the blocked signals.
+    (Earlier threads get the signals, and a handler then does the same.)
 
     Args:
-        hang_up: set by each SIGHUP; default: SIGHUP does what it did before. It is left alone where
-            it is ignored, as under nohup.
+        hang_up: set by each SIGHUP. Without it, SIGHUP is handled as before. An ignored SIGHUP
+            stays ignored, as under nohup.
     """
 
     def __init__(self, hang_up: threading.Event | None = None) -> None:

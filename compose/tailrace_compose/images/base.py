@@ -1,4 +1,4 @@
-"""The base image: the official one where it can be pulled, else one made from Debian's packages."""
+"""The base image: the official one if it can be pulled, else one built from Debian's packages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ Progress = Callable[[str], None]
 
 
 def base_image(engine: Engine, wanted: str | None, progress: Progress) -> str:
-    """The name of an image in the engine to build upon.
+    """Return the name of an image in the engine to build upon.
 
     Args:
-        engine: where images are.
-        wanted: the user's choice; it must be there or be pulled.
+        wanted: the user's choice, which must exist or be pulled.
         progress: receives a line for each step.
 
     Raises:
-        BaseImageUnavailable: there is none and none can be made; says what to do.
+        BaseImageUnavailable: there is none and none can be built; names the fix.
     """
     for image in (wanted,) if wanted else (OFFICIAL, LOCAL):
         if engine.has_image(image):
@@ -43,21 +42,21 @@ def base_image(engine: Engine, wanted: str | None, progress: Progress) -> str:
         return image
     if wanted:
         raise BaseImageUnavailable(
-            f"{wanted} cannot be pulled ({said}). Load it (`docker load`), name another one, or"
-            " leave BASE away to have one made from Debian's packages."
+            f"{wanted} cannot be pulled ({said}). Fix: load it (`docker load`), name another one,"
+            " or leave out BASE to build one from Debian's packages."
         )
-    progress(f"{image} cannot be pulled; making {LOCAL} from Debian's packages")
+    progress(f"{image} cannot be pulled; building {LOCAL} from Debian's packages")
     _make(engine, progress)
     return LOCAL
 
 
 def _make(engine: Engine, progress: Progress) -> None:
-    """Makes a small Debian with Python and imports it."""
+    """Build a small Debian with Python and import it."""
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise BaseImageUnavailable(
-            f"{OFFICIAL} cannot be pulled, and making a base takes root and debootstrap (Debian:"
-            " apt-get install debootstrap). Or load an image with Python 3.11 and name it:"
-            " make images BASE=..."
+            f"{OFFICIAL} cannot be pulled, and building a base needs root and debootstrap. Fix:"
+            " install it (Debian: apt-get install debootstrap) and run as root; or load an image"
+            " with Python 3.11 and name it: make images BASE=..."
         )
     mirror = os.environ.get("TAILRACE_DEBIAN_MIRROR")
     with tempfile.TemporaryDirectory(prefix="tailrace-base-") as folder:
@@ -67,7 +66,7 @@ def _make(engine: Engine, progress: Progress) -> None:
         for stale in ("var/cache/apt/archives", "var/lib/apt/lists"):
             shutil.rmtree(root / stale)
             (root / stale / "partial").mkdir(parents=True)
-        # What the build machine told debootstrap of its network is not the images' business.
+        # The build machine's network settings do not belong into the images.
         (root / "etc/resolv.conf").write_text("")
         progress(f"importing {LOCAL}")
         archive = Path(folder) / "root.tar"
@@ -83,6 +82,6 @@ def _check(command: list[str], name: str) -> None:
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
         raise BaseImageUnavailable(
-            f"{name} failed with status {done.returncode}:\n{tail}\nCheck the network, http_proxy,"
-            " or name a mirror of Debian in TAILRACE_DEBIAN_MIRROR."
+            f"{name} failed with status {done.returncode}:\n{tail}\nFix: check the network and"
+            " http_proxy, or name a mirror of Debian in TAILRACE_DEBIAN_MIRROR."
         )

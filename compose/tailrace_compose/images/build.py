@@ -1,11 +1,12 @@
 """``make images``: builds every image of the pipeline on this machine.
 
-Ours (publisher, emulator, sink) come from Dockerfiles that also ``docker compose build`` uses. The
-stand-ins for Kafka and the schema registry are for machines that can pull nothing: the same
-versions, from the locked jars that ``make setup`` has fetched.
+Our images (publisher, emulator, sink) come from Dockerfiles that ``docker compose build`` also
+uses. The stand-ins for Kafka and the schema registry are for machines that can pull nothing. They
+contain the same versions, from the locked jars that ``make setup`` has fetched.
 
-What this machine needs to reach the package registries goes into the build and not into the images:
-proxies as BuildKit's own arguments, certificate authorities and pip's settings as secrets.
+The settings by which this machine reaches the package registries go into the build, not into the
+images. Proxies are BuildKit's own arguments, certificate authorities and pip's settings are
+secrets.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Image:
     Attributes:
         tag: its name in the engine.
         dockerfile: the file's name in compose/images.
-        target: the stage; the last one when None.
-        jars: group of locked jars that must lie in the build's folder, for the stand-ins.
+        target: the stage; None for the last one.
+        jars: group of locked jars that the build folder must contain. Only stand-ins have one.
     """
 
     tag: str
@@ -65,7 +66,7 @@ class Image:
 
 
 SOURCES_LABEL: Final = "tailrace.sources"
-"""Says from which sources of ours an image was built."""
+"""The label with the digest of the sources from which an image was built."""
 _SOURCES: Final = (
     "schemas",
     "service",
@@ -87,15 +88,14 @@ IMAGES: Final[Mapping[str, Image]] = {
 
 
 def build(names: Sequence[str], base: str | None = None) -> None:
-    """Builds images, one after the other.
+    """Build the images with some keys of IMAGES, one after the other.
 
     Args:
-        names: keys of IMAGES.
-        base: the base image; the official one or one made here when None.
+        base: the base image; None for the official one or one built here.
 
     Raises:
-        ImageBuildError: no engine, no base, or a step failed; says what to do.
-        LocalStackError: the locked jars cannot be had.
+        ImageBuildError: no engine, no base, or a step failed; names the fix.
+        LocalStackError: the locked jars are not available.
     """
     engine = find_engine()
     base = base_image(engine, base, _say)
@@ -126,7 +126,7 @@ def _build(engine: Engine, image: Image, arguments: Sequence[str]) -> None:
 
 
 def sources_digest() -> str:
-    """A digest of all code that goes into our images, and of the lock."""
+    """Return a digest of all code in our images, and of the lock."""
     digest = hashlib.sha256()
     files = [path for name in _SOURCES for path in (CLONE / name).rglob("*") if path.is_file()]
     wanted = [
@@ -149,7 +149,7 @@ def _version_of(image: Image) -> str:
 
 
 def _follow(command: Sequence[str], tag: str) -> list[str] | None:
-    """Runs a build, telling its steps; returns its output when it failed."""
+    """Run a build, printing its steps; return its output if it failed."""
     lines: list[str] = []
     environ = dict(os.environ, DOCKER_BUILDKIT="1")
     with subprocess.Popen(  # noqa: S603 - the engine's own client
@@ -174,7 +174,7 @@ def _follow(command: Sequence[str], tag: str) -> list[str] | None:
 
 @contextmanager
 def _staged(group: jars.Group) -> Iterator[Path]:
-    """A build folder with the jars of a stand-in and what its Dockerfile copies of ours."""
+    """Yield a build folder with the jars of a stand-in and the files that its Dockerfile copies."""
     with tempfile.TemporaryDirectory(prefix="tailrace-image-") as folder:
         root = Path(folder)
         for name in _STAGED:
@@ -194,12 +194,12 @@ def _staged(group: jars.Group) -> Iterator[Path]:
 
 @contextmanager
 def _network_settings(environ: Mapping[str, str], engine: Engine) -> Iterator[list[str]]:
-    """The build arguments that let a build reach the package registries as this machine does."""
+    """Yield the build arguments with which a build reaches the package registries."""
     arguments: list[str] = []
     proxies = [
         name for lower in _PROXY_VARIABLES for name in (lower, lower.upper()) if environ.get(name)
     ]
-    # By name only: the value comes from the environment and is in no process list.
+    # By name only: the value comes from the environment and appears in no process list.
     for name in proxies:
         arguments += ["--build-arg", name]
     is_local = any("127.0.0.1" in environ[n] or "localhost" in environ[n] for n in proxies)
@@ -219,7 +219,7 @@ def _network_settings(environ: Mapping[str, str], engine: Engine) -> Iterator[li
 
 
 def pip_settings(environ: Mapping[str, str]) -> configparser.ConfigParser:
-    """Where pip finds packages on this machine: its files, overridden by its variables."""
+    """Return where pip finds packages on this machine: its files, overridden by its variables."""
     parser = configparser.ConfigParser(interpolation=None)
     named = environ.get("PIP_CONFIG_FILE")
     files = [named] if named else [str(Path(path).expanduser()) for path in reversed(_PIP_FILES)]
@@ -240,7 +240,7 @@ def _say(line: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Builds what is named, or all; returns the exit status."""
+    """Build the named images, or all; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tailrace_compose.images.build", description=__doc__
     )
@@ -253,7 +253,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"\nimages: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nimages: stopped by Ctrl-C; run it again to go on\n")
+        sys.stderr.write("\nimages: stopped by Ctrl-C; run it again to continue\n")
         return 130
     return 0
 

@@ -1,9 +1,12 @@
-"""Starts the embedded server in its image, configured as the SQL Server image is.
+"""Starts the embedded server in its image, configured like the SQL Server image.
 
-``MSSQL_SA_PASSWORD`` or, better, ``MSSQL_SA_PASSWORD_FILE``; ``MSSQL_AGENT_ENABLED`` (true runs the
-jobs, anything else imitates an Agent that is not running, as in SQL Server's image);
-``MSSQL_TCP_PORT`` and ``MSSQL_IP_ADDRESS``. ``TAILRACE_AGENT`` overrides with auto, manual or
-stopped. Becomes the server, so that it is process 1 and gets the container's SIGTERM.
+- ``MSSQL_SA_PASSWORD`` or, better, ``MSSQL_SA_PASSWORD_FILE``
+- ``MSSQL_AGENT_ENABLED``: true runs the jobs. Anything else imitates an Agent that is not running,
+  as in SQL Server's image.
+- ``MSSQL_TCP_PORT`` and ``MSSQL_IP_ADDRESS``
+- ``TAILRACE_AGENT``: overrides the Agent with auto, manual or stopped
+
+The program becomes the server, so that it is process 1 and gets the container's SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,10 +26,10 @@ class NotConfigured(Exception):
 
 
 def arguments_of(environ: Mapping[str, str], password_file: str) -> list[str]:
-    """The server's arguments.
+    """Return the server's arguments.
 
     Raises:
-        NotConfigured: TAILRACE_AGENT is none of its values.
+        NotConfigured: TAILRACE_AGENT has an unknown value.
     """
     is_enabled = environ.get("MSSQL_AGENT_ENABLED", "false").lower() in ("true", "1")
     agent = environ.get("TAILRACE_AGENT") or ("auto" if is_enabled else "stopped")
@@ -39,7 +42,7 @@ def arguments_of(environ: Mapping[str, str], password_file: str) -> list[str]:
 
 
 def password_file_of(environ: Mapping[str, str]) -> str:
-    """The file with the password of sa; one in memory where a variable holds the password.
+    """Return the file with the password of sa; one in memory if a variable holds the password.
 
     Raises:
         NotConfigured: there is no password, or its file cannot be read.
@@ -66,7 +69,7 @@ def password_file_of(environ: Mapping[str, str]) -> str:
 
 
 def main() -> int:
-    """Becomes the server; returns only when it cannot."""
+    """Become the server; return only if that fails."""
     try:
         command = [sys.executable, "-m", "tailrace_emulator"]
         command += arguments_of(os.environ, password_file_of(os.environ))

@@ -1,4 +1,4 @@
-"""The container engine as ``make images`` needs it: is it there, what can it do."""
+"""The container engine for ``make images``: whether it answers, and what it can do."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class Engine:
 
     Attributes:
         client: path of the docker command.
-        has_bridge: containers can have a network of their own; else only the machine's.
+        has_bridge: whether containers can have a network of their own; else only the machine's.
     """
 
     client: str
     has_bridge: bool
 
     def has_image(self, image: str) -> bool:
-        """Whether the engine holds an image."""
+        """Return whether the engine holds an image."""
         return _run([self.client, "image", "inspect", image]).returncode == 0
 
     def image_id(self, image: str) -> str | None:
-        """What an image's name stands for now; None when there is none."""
+        """Return the id that an image's name refers to now; None if there is no such image."""
         done = _run([self.client, "image", "inspect", "--format", "{{.Id}}", image])
         return done.stdout.strip() if done.returncode == 0 else None
 
     def forget(self, image_id: str) -> None:
-        """Removes an image that has lost its name; one that a container uses stays."""
+        """Remove an image that has lost its name, unless a container uses it."""
         _run([self.client, "image", "rm", image_id])
 
     def pull(self, image: str, limit_s: float) -> str | None:
-        """Pulls an image; returns what the engine said when it could not."""
+        """Pull an image; return the engine's message if it could not."""
         try:
             done = _run([self.client, "pull", "--quiet", image], limit_s)
         except subprocess.TimeoutExpired:
@@ -57,15 +57,16 @@ class Engine:
 
 
 def find_engine(environ: Mapping[str, str] = os.environ) -> Engine:
-    """The engine of this machine.
+    """Find the engine of this machine.
 
     Raises:
-        EngineUnavailable: none answers, or no client can build; says what to install or start.
+        EngineUnavailable: none answers, or no client can build; names what to install or start.
     """
     clients = _clients(environ.get("PATH", ""))
     if not clients:
         raise EngineUnavailable(
-            "no docker command was found. Install an engine (Debian: apt-get install docker.io)."
+            "no docker command was found. Fix: install an engine (Debian: apt-get install"
+            " docker.io)."
         )
     answer = _run([clients[0], "version", "--format", "{{.Server.Version}}"])
     if answer.returncode != 0:
@@ -89,7 +90,7 @@ def find_engine(environ: Mapping[str, str] = os.environ) -> Engine:
 
 
 def _clients(path: str) -> list[str]:
-    """Every docker command on the path, in order."""
+    """Return every docker command on the path, in order."""
     found = [shutil.which("docker", path=folder) for folder in path.split(os.pathsep) if folder]
     return list(dict.fromkeys(client for client in found if client))
 

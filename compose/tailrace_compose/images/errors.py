@@ -1,4 +1,4 @@
-"""What can go wrong while images are built; each message says what to do about it."""
+"""Errors of image builds; each message names the fix."""
 
 
 class ImageBuildError(Exception):
@@ -10,7 +10,7 @@ class EngineUnavailable(ImageBuildError):
 
 
 class BaseImageUnavailable(ImageBuildError):
-    """The base image can neither be pulled nor made here."""
+    """The base image can neither be pulled nor built here."""
 
 
 class BuildFailed(ImageBuildError):

@@ -1,7 +1,8 @@
-"""The images' health checks: asks a part of the stack whether it works; the exit status tells.
+"""The images' health checks: probes a part of the stack; the exit status is the result.
 
 ``python health.py PART`` (tds, kafka, registry, publisher, sink, web), configured by the same
-environment variables as the part itself. Standard library only, because it runs every few seconds.
+environment variables as the part itself. It uses the standard library only, because it runs every
+few seconds.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 class Unhealthy(Exception):
-    """The part does not work; the message says what was seen."""
+    """The part does not work; the message says what was observed."""
 
 
 def check_tds(environ: Mapping[str, str]) -> None:
-    """Asks a SQL Server for its PRELOGIN answer."""
+    """Request a SQL Server's PRELOGIN answer."""
     port = int(environ.get("MSSQL_TCP_PORT", "1433"))
     answer = _exchange(environ.get("MSSQL_IP_ADDRESS", "127.0.0.1"), port, _PRELOGIN)
     if answer[0] != _TABULAR_RESULT:
@@ -40,7 +41,7 @@ def check_tds(environ: Mapping[str, str]) -> None:
 
 
 def check_kafka(environ: Mapping[str, str]) -> None:
-    """Asks a broker for its versions: it answers only after it has joined its cluster."""
+    """Request a broker's versions: it answers only after it has joined its cluster."""
     controllers = environ.get("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER").split(",")
     for listener in environ.get("KAFKA_LISTENERS", "PLAINTEXT://:9092").split(","):
         match = re.fullmatch(r"(\w+)://(.*):(\d+)", listener.strip())
@@ -51,23 +52,23 @@ def check_kafka(environ: Mapping[str, str]) -> None:
 
 
 def check_registry(environ: Mapping[str, str]) -> None:
-    """Asks the registry for its subjects."""
+    """Request the registry's subjects."""
     port = environ.get("QUARKUS_HTTP_PORT", "8080")
     _page(environ.get("QUARKUS_HTTP_HOST", ""), port, "/apis/ccompat/v7/subjects")
 
 
 def check_publisher(environ: Mapping[str, str]) -> None:
-    """Asks the publisher whether changes are being published."""
+    """Check whether the publisher publishes changes."""
     _endpoint(environ, "PUBLISHER", "/ready")
 
 
 def check_sink(environ: Mapping[str, str]) -> None:
-    """Asks the sink whether it carries changes."""
+    """Check whether the sink applies changes."""
     _endpoint(environ, "SINK", "/ready")
 
 
 def check_web(environ: Mapping[str, str]) -> None:
-    """Asks the page whether it is served."""
+    """Check whether the page is served."""
     host, port = environ.get("TAILRACE_WEB_HOST", ""), environ.get("TAILRACE_WEB_PORT", "9406")
     _page(host, port, "/health", is_tls=bool(environ.get("TAILRACE_WEB_CERTIFICATE")))
 
@@ -94,8 +95,8 @@ def _reachable(host: str) -> str:
 
 def _page(host: str, port: str, path: str, *, is_tls: bool = False) -> str:
     url = f"{'https' if is_tls else 'http'}://{_reachable(host)}:{port}{path}"
-    # A proxy from the environment is not asked for what runs in this container, and its own
-    # certificate is for the name under which others know it.
+    # The part runs in this container, so no proxy is used, and its certificate is for the name
+    # under which others reach it.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(
@@ -124,7 +125,7 @@ def _exchange(host: str, port: int, request: bytes) -> bytes:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one check; 0 when healthy."""
+    """Run one check; return 0 if healthy."""
     if len(arguments) != 1 or arguments[0] not in CHECKS:
         sys.stderr.write(f"usage: health.py {'|'.join(CHECKS)}\n")
         return 2

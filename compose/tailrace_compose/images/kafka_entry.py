@@ -1,7 +1,7 @@
-"""Starts the broker in the Kafka stand-in, configured by variables as Kafka's image is.
+"""Starts the broker in the Kafka stand-in, configured by variables like Kafka's image.
 
 ``KAFKA_LOG_DIRS`` sets log.dirs, and so on: one underscore is a dot, two are an underscore, three a
-hyphen. Becomes the broker, so that it is process 1 and gets the container's SIGTERM.
+hyphen. The program becomes the broker, so that it is process 1 and gets the container's SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PREFIX = "KAFKA_"
 
 
 def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """The broker's settings by name."""
+    """Return the broker's settings by name."""
     found = {}
     for variable, value in environ.items():
         if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS:
@@ -35,7 +35,7 @@ def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Formats the data folder when it is new, then becomes the broker."""
+    """Format the data folder if it is new, then become the broker."""
     settings = settings_of(os.environ)
     folder = settings.setdefault("log.dirs", "/var/lib/kafka/data")
     SETTINGS.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -1,7 +1,7 @@
-"""Which of the locked packages an image needs: read from the lock's own "via" notes.
+"""The locked packages that an image needs, from the lock's own "via" notes.
 
-``python packages.py publisher < requirements.lock`` prints the part of the lock for an image. Runs
-in an image's build stage before anything is installed: standard library only.
+``python packages.py publisher < requirements.lock`` prints the part of the lock for an image. It
+runs in an image's build stage before anything is installed, so it uses the standard library only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection
 
 ROOTS: dict[str, frozenset[str]] = {
-    # What makes wheels of PySpark's source archive and of Tailrace itself.
+    # Builds wheels of PySpark's source archive and of Tailrace itself.
     "builder": frozenset({"setuptools"}),
     # Publisher and embedded server: no Spark, no lake, no data set of the demo.
     "publisher": frozenset(
@@ -33,7 +33,7 @@ ROOTS: dict[str, frozenset[str]] = {
         }
     ),
 }
-# The sink's image also answers `tailrace status`, which asks the source and reads the commit table.
+# The sink's image also runs `tailrace status`, which queries the source and the commit table.
 ROOTS["sink"] = ROOTS["publisher"] - {"apsw"} | {"deltalake", "pyarrow", "pyspark", "rich"}
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==[^\n]*\n(?:[ ]+[^\n]*\n?)*", re.MULTILINE)
@@ -42,15 +42,14 @@ _NOTE = re.compile(r"^ +#.*\n?", re.MULTILINE)
 
 
 class PackageUnknown(Exception):
-    """An image asks for a package that the lock does not have."""
+    """An image needs a package that the lock does not have."""
 
 
 def part_of(lock: str, roots: Collection[str]) -> str:
-    """The entries of some packages and of all that they need, with their hashes.
+    """Return the entries of some packages and of all that they need, with their hashes.
 
     Args:
-        lock: text made by uv or pip-tools, with the notes on which package needs which.
-        roots: names of packages.
+        lock: text written by uv or pip-tools, with the notes on which package needs which.
 
     Raises:
         PackageUnknown: the lock has no entry for a root.
@@ -64,13 +63,13 @@ def part_of(lock: str, roots: Collection[str]) -> str:
     while True:
         more = {name for name, parents in needed_by.items() if parents & wanted} - wanted
         if not more:
-            # Without the notes: who else needs a package is no reason to build an image anew.
+            # Without the notes: a changed note on who needs a package must not rebuild an image.
             return "".join(_NOTE.sub("", entries[name]) for name in sorted(wanted))
         wanted |= more
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the part of the lock on standard input that an image needs."""
+    """Print the part of the lock on standard input that an image needs."""
     if len(arguments) != 1 or arguments[0] not in ROOTS:
         sys.stderr.write(f"usage: packages.py {'|'.join(sorted(ROOTS))} < requirements.lock\n")
         return 2

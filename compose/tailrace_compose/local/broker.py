@@ -1,6 +1,6 @@
 """A Kafka broker as a child process: KRaft in combined mode, only on 127.0.0.1.
 
-One node is a whole cluster unless it is told to be a member of one (`cluster`).
+One node is a whole cluster, unless `cluster` makes it a member of a larger one.
 """
 
 import base64
@@ -29,8 +29,7 @@ class Member:
     """One node of a cluster of several.
 
     Attributes:
-        node_id: from 1.
-        cluster_id: of all its nodes.
+        node_id: from 1 to the number of nodes.
         controllers: each node's controller port, by node id.
     """
 
@@ -40,11 +39,11 @@ class Member:
 
     @classmethod
     def alone(cls) -> "Member":
-        """The only node of a new cluster."""
+        """Create the only node of a new cluster."""
         return cls(1, new_cluster_id(), {1: free_port()})
 
     def settings(self) -> dict[str, str]:
-        """What is its own in server.properties."""
+        """Return the node's own settings in server.properties."""
         voters = (f"{node}@127.0.0.1:{port}" for node, port in self.controllers.items())
         copies = str(min(3, len(self.controllers)))
         insync = "1" if copies == "1" else "2"
@@ -61,12 +60,12 @@ class Member:
 
 
 def new_cluster_id() -> str:
-    """A cluster's identifier in Kafka's form: a UUID in URL-safe Base64."""
+    """Return a new cluster identifier in Kafka's form: a UUID in URL-safe Base64."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 class KafkaBroker(Service):
-    """One broker in combined mode; a restart goes on with the same topics."""
+    """One broker in combined mode; a restart continues with the same topics."""
 
     name = "Kafka broker"
     log_name = "broker.log"
@@ -81,16 +80,13 @@ class KafkaBroker(Service):
         settings: Mapping[str, str] | None = None,
         member: Member | None = None,
     ) -> None:
-        """Describes the broker, as `Service` says.
+        """Describe the broker, as `Service` does.
 
         Args:
-            data_dir: as there.
-            port: as there.
-            keep: as there.
             is_short_lived: for tests: the quick compiler only. Ready after 5 s and 4 s of processor
-                time instead of 7 and 9 (measured), slower under load.
-            settings: further lines of server.properties; they win over ours.
-            member: which node of a cluster of several it is; the only one when None.
+                time instead of 7 and 9 (measured). Slower under load.
+            settings: further lines of server.properties, which override ours.
+            member: the node in a cluster of several; None for the only node.
         """
         super().__init__(data_dir, port=port, keep=keep)
         self._is_short_lived = is_short_lived
@@ -103,14 +99,14 @@ class KafkaBroker(Service):
         return f"127.0.0.1:{self.port}"
 
     def start(self, progress: ivy.Progress | None = None) -> str:
-        """Starts the broker, after downloading its jars and formatting its directory when needed.
+        """Start the broker, after downloading its jars and formatting its directory if needed.
 
         Returns:
             The bootstrap address, once the broker answers requests.
 
         Raises:
             ProcessFailed: it ended or did not answer in time.
-            ArtifactUnavailable, JavaMissing: what it runs on is missing.
+            ArtifactUnavailable, JavaMissing: a file or program that it needs is missing.
         """
         self._port = self._port or free_port()
         self._member = self._member or Member.alone()
@@ -157,14 +153,14 @@ class KafkaBroker(Service):
             "broker.heartbeat.interval.ms": "500",
             # A consumer group's first member need not wait for others.
             "group.initial.rebalance.delay.ms": "0",
-            # A large value of a test, or of somebody who tries Tailrace, is not to stop its table.
+            # A large value, in a test or in a trial of Tailrace, must not stop its table.
             "message.max.bytes": str(16 << 20),
-            # Topics get their partitions from whoever owns them, never by a misspelt name.
+            # Only a topic's owner creates it with its partitions; a misspelt name never does.
             "auto.create.topics.enable": "false",
-            # A segment's index is mapped with its full size. Where the file system has large pages
-            # for files, the first entry of one of 10 MB takes 3 ms of a core, of 256 kB 0.1: with
-            # hundreds of new partitions that was nearly all that the broker did (ADR 0044).
-            # It has room for 87 MB of a partition; then a new segment begins.
+            # A segment's index is mapped with its full size. On file systems with large pages for
+            # files, the first entry of an index of 10 MB takes 3 ms of a core, of 256 kB 0.1 ms.
+            # With hundreds of new partitions this was nearly all of the broker's work (ADR 0044).
+            # 256 kB have room for 87 MB of a partition; then a new segment starts.
             "log.index.size.max.bytes": "262144",
             **self._more_settings,
         }
@@ -183,7 +179,7 @@ class KafkaBroker(Service):
             raise tool.failure(f"could not format {self._data_dir} (status {status})")
 
     def answers(self) -> bool:
-        """As in `Service`: ApiVersions."""
+        """Return whether it answers ApiVersions, as in `Service`."""
         try:
             with socket.create_connection(("127.0.0.1", self._port or 0), timeout=2) as connection:
                 connection.sendall(_API_VERSIONS_REQUEST)

@@ -1,4 +1,4 @@
-"""Where downloads are kept, and the lock that lets several processes share them."""
+"""Where downloads are stored, and the lock that lets several processes share them."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """Returns the folder for downloads, created when it is missing.
+    """Return the folder for downloads; create it if it is missing.
 
     `TAILRACE_CACHE` wins, then `XDG_CACHE_HOME/tailrace`, then `~/.cache/tailrace`. Nothing else
     outside the clone is written.
@@ -25,9 +25,9 @@ def cache_dir() -> Path:
 
 @contextmanager
 def exclusive(name: str) -> Iterator[None]:
-    """Holds the cache's lock of that name: one process downloads, the others wait for its files.
+    """Hold the cache's lock of that name: one process downloads, the others wait for its files.
 
-    The operating system gives the lock back when its holder dies, so nothing stale can remain.
+    The operating system releases the lock when its holder dies, so no stale lock can remain.
     """
     with (cache_dir() / f"{name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -15,23 +15,22 @@ from tailrace_emulator.testing.process import ChildProcess, free_port
 
 READY_LIMIT_S = 120.0
 JAVA_DEFAULTS = ("-Xms256m", "-Xmx2g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-"""What Kafka's own connect-standalone.sh gives the virtual machine."""
+"""The options with which Kafka's own connect-standalone.sh starts the virtual machine."""
 
 _LOG_SETTINGS = Path(__file__).with_name("kafka-log4j2.xml")
 
 
 class ConnectWorker:
-    """One worker over one folder: its offsets are a file there, so a restart goes on from them.
+    """One worker over one folder: its offsets are a file there, from which a restart resumes.
 
-    The connector's jars are in a folder of the plugin path, not on the class path, as Connect's
-    users have them: it runs with its own libraries and the worker's interfaces.
+    The connector's jars are in a folder of the plugin path, not on the class path, like those of
+    Connect's users. So it runs with its own libraries and the worker's interfaces.
 
     Args:
-        folder: for its settings, offsets and log.
-        bootstrap: the brokers, comma-separated host:port.
+        folder: for settings, offsets and log.
         connectors: settings of each, with ``name``.
-        java_options: of its virtual machine; by default those that start fast.
-        plugin: the connectors' jars; by default those of Debezium's SQL Server connector.
+        java_options: by default those that start fast.
+        plugin: the connectors' jars. By default those of Debezium's SQL Server connector.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class ConnectWorker:
             self._process.stop()
 
     def failures(self) -> list[str]:
-        """The traces of failed connectors and tasks; empty while everything runs."""
+        """Return the traces of failed connectors and tasks; empty while everything runs."""
         traces = []
         for name in self._names:
             status = self._status(name)
@@ -122,15 +121,10 @@ class ConnectWorker:
 def sqlserver_connector(
     name: str, *, port: int, user: str, password: str, database: str, bootstrap: str, **more: str
 ) -> dict[str, str]:
-    """The settings of one SQL Server connector; its topics begin with its name.
+    """Return the settings of one SQL Server connector; its topics begin with its name.
 
     Args:
-        name: of the connector, and prefix of its topics.
-        port: of the server on this machine.
-        user: its login.
-        password: of the login.
-        database: the source database.
-        bootstrap: the brokers, for its schema history.
+        bootstrap: the brokers of its schema history.
         more: further settings, with `__` for the dots in their names.
     """
     return {

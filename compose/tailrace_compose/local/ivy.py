@@ -1,9 +1,9 @@
 """Downloads locked artifacts with Apache Ivy, the resolver that PySpark already carries.
 
-Ivy brings what a downloader of ours would have to invent: checksums against the repository's own,
-retries of partial files, and the layout of Maven repositories and their mirrors. It is run with a
-module file that lists every artifact intransitively and with `usepoms="false"`, so that nothing is
-resolved, only fetched (see docs/adr/0003-locked-jars-and-local-stack.md).
+Ivy already has what our own downloader would need. It checks the repository's checksums, retries
+partial files, and knows the layout of Maven repositories and their mirrors. Its module file lists
+every artifact intransitively, and it runs with `usepoms="false"`. So nothing is resolved, only
+fetched (see docs/adr/0003-locked-jars-and-local-stack.md).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from tailrace_compose.local.java import java_executable, network_properties
 
 Progress = Callable[[str], None]
 _REPORT_INTERVAL_S = 2.0
-# Ivy is killed when nothing arrived for this long: a proxy that swallows packets would hang it.
+# Ivy is killed if nothing arrives for this long: a proxy that drops packets would hang it.
 _STALL_LIMIT_S = 180.0
 _DOWNLOADING = re.compile(r"^downloading \S+/([^/\s]+) \.\.\.", re.MULTILINE)
 
@@ -51,13 +51,11 @@ class Coordinate(NamedTuple):
 
 
 def retrieve(coordinates: Sequence[Coordinate], into: Path, work: Path, progress: Progress) -> None:
-    """Downloads the artifacts into a folder, under their repository file names.
+    """Download the artifacts into a folder, under their repository file names.
 
     Args:
-        coordinates: what to download.
-        into: the folder for the files; created when missing.
         work: a folder for Ivy's own cache, in which partial downloads survive a failure.
-        progress: receives a line at least every two seconds while Ivy runs.
+        progress: receives a line at least every two seconds.
 
     Raises:
         ArtifactUnavailable: Ivy failed; the message names the artifacts and the settings to check.
@@ -77,12 +75,12 @@ def retrieve(coordinates: Sequence[Coordinate], into: Path, work: Path, progress
 
 
 def mirror() -> str | None:
-    """Returns the address of the user's Maven mirror without trailing slash; None for Central."""
+    """Return the address of the user's Maven mirror without trailing slash; None for Central."""
     return os.environ.get("TAILRACE_MAVEN_MIRROR", "").rstrip("/") or None
 
 
 def module_file(coordinates: Sequence[Coordinate]) -> str:
-    """Writes Ivy's description of what to fetch."""
+    """Return Ivy's description of what to fetch."""
     lines = [
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
         '<info organisation="tailrace" module="jars"/>',
@@ -101,7 +99,7 @@ def module_file(coordinates: Sequence[Coordinate]) -> str:
 
 
 def settings_file(cache: Path, mirror_root: str | None) -> str:
-    """Writes Ivy's settings: one Maven repository, Central unless a mirror is given."""
+    """Return Ivy's settings: one Maven repository, Central unless a mirror is given."""
     root = f" root={quoteattr(mirror_root + '/')}" if mirror_root else ""
     return (
         # Nothing is resolved, so two versions of one artifact are no conflict but two files.
@@ -113,7 +111,7 @@ def settings_file(cache: Path, mirror_root: str | None) -> str:
 
 
 def _java_arguments(folder: Path, into: Path) -> str:
-    """Writes the argument file of java: it keeps a proxy's password off the process list."""
+    """Return the argument file of java: it keeps a proxy's password off the process list."""
     properties = network_properties(folder)
     pattern = into / "[artifact]-[revision](-[classifier]).[ext]"
     arguments = [f"-D{name}={value}" for name, value in properties.items()]
@@ -135,13 +133,13 @@ def _ivy_jar() -> Path:
 
 
 def _run(folder: Path, cache: Path, count: int, progress: Progress) -> str:
-    """Runs Ivy to its end, reporting what arrived; returns its output."""
+    """Run Ivy to its end, reporting what arrived; return its output."""
     command = [java_executable(), f"@{folder / 'java.args'}"]
     with subprocess.Popen(  # noqa: S603  # the command is ours
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
     ) as process:
         if process.stdout is None:
-            raise AssertionError("stdout was asked for as a pipe")
+            raise AssertionError("stdout was requested as a pipe")
         output = bytearray()
         reader = threading.Thread(target=_drain, args=(process.stdout, output), daemon=True)
         reader.start()
@@ -168,7 +166,7 @@ def _watch(
     count: int,
     progress: Progress,
 ) -> None:
-    """Reports every two seconds until Ivy closes its output; kills it when nothing moves."""
+    """Report every two seconds until Ivy closes its output; kill it if nothing moves."""
     idle_s = 0.0
     seen = (-1, -1)
     while True:
@@ -187,7 +185,7 @@ def _watch(
 
 
 def _size_of(folder: Path) -> int:
-    """Sums up the files below a folder, in bytes; what vanishes meanwhile counts nothing.
+    """Return the total bytes of the files below a folder; a file that vanishes counts nothing.
 
     Ivy renames each finished download, and may do so between any two looks at it.
     """
@@ -200,7 +198,7 @@ def _size_of(folder: Path) -> int:
 
 
 def _explain(missing: list[str], output: str) -> str:
-    """Names what is missing, what Ivy said of it, and what to check."""
+    """Return what is missing, what Ivy reported, and what to check."""
     said = [
         line.strip()
         for line in output.splitlines()
@@ -209,7 +207,7 @@ def _explain(missing: list[str], output: str) -> str:
     detail = "\n".join(f"  {line}" for line in list(dict.fromkeys(said))[:8])
     return (
         f"Could not download {', '.join(missing)}.\n{detail}\n"
-        f"Source: {mirror() or 'Maven Central'}. Check the network, HTTPS_PROXY and SSL_CERT_FILE, "
-        "or set TAILRACE_MAVEN_MIRROR to a Maven mirror you can reach. "
-        "What has arrived is kept; run again to go on."
+        f"Source: {mirror() or 'Maven Central'}. Fix: check the network, HTTPS_PROXY and "
+        "SSL_CERT_FILE, or set TAILRACE_MAVEN_MIRROR to a Maven mirror you can reach. "
+        "Finished downloads are stored; run again to continue."
     )

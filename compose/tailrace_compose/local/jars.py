@@ -18,7 +18,7 @@ Group = Literal[
     "spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc", "jdbc_sink", "flink"
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
-# What everybody needs; the other groups serve some tests, which fetch them themselves.
+# Needed by everyone; the other groups serve some tests, which fetch them.
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
 _ARCHIVES: tuple[Group, ...] = ("registry", "jdbc_sink")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -33,12 +33,12 @@ class LockedArtifact(NamedTuple):
 
 
 def locked(group: Group) -> list[LockedArtifact]:
-    """Returns the artifacts of one group, in the order of the lock."""
+    """Return the artifacts of one group, in the order of the lock."""
     return [item for item in parse_lock(_lock_path().read_text()) if item.group == group]
 
 
 def version_of(group: Group, artifact: str) -> str:
-    """Returns the locked version of an artifact, as in `version_of("kafka", "kafka_2.13")`.
+    """Return the locked version of an artifact, as in `version_of("kafka", "kafka_2.13")`.
 
     Raises:
         LockInvalid: the group has no such artifact.
@@ -50,16 +50,16 @@ def version_of(group: Group, artifact: str) -> str:
 
 
 def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
-    """Returns the files of a group, after downloading those that are missing.
+    """Return the files of a group, after downloading those that are missing.
 
     Every file's SHA-256 is checked each time: a cache is as open to accidents as a network.
 
     Args:
         group: as in the brackets of `jars.lock`.
-        progress: receives lines while something is downloaded; standard error when None.
+        progress: receives lines while something is downloaded; standard error if None.
 
     Raises:
-        ArtifactUnavailable: an artifact cannot be had, or its bytes are not the locked ones.
+        ArtifactUnavailable: an artifact is not available, or its bytes are not the locked ones.
     """
     artifacts = locked(group)
     folder = cache_dir() / "jars" / group
@@ -67,7 +67,7 @@ def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
         return _paths(artifacts, folder)
     report = progress or _to_stderr
     with exclusive("jars"):
-        # Whoever held the lock before may have downloaded the same files.
+        # The previous holder of the lock may have downloaded the same files.
         wanted = _unusable(artifacts, folder)
         if wanted:
             _download(group, wanted, folder, report)
@@ -75,22 +75,22 @@ def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
 
 
 def spark_jars(progress: ivy.Progress | None = None) -> list[Path]:
-    """Returns the jars for Spark's `spark.jars`."""
+    """Return the jars for Spark's `spark.jars`."""
     return ensure("spark", progress)
 
 
 def registry_home(progress: ivy.Progress | None = None) -> Path:
-    """Returns the folder of the unpacked schema registry, with `lib` and its runner jar in it."""
+    """Return the folder of the unpacked schema registry, with `lib` and its runner jar in it."""
     return _unpacked("registry", progress)
 
 
 def jdbc_sink_jars(progress: ivy.Progress | None = None) -> list[Path]:
-    """Returns the jars of Debezium's JDBC sink connector, as its archive has them."""
+    """Return the jars of Debezium's JDBC sink connector, as in its archive."""
     return sorted(_unpacked("jdbc_sink", progress).glob("*/*.jar"))
 
 
 def _unpacked(group: Group, progress: ivy.Progress | None) -> Path:
-    """Returns the folder of the one archive of a group."""
+    """Return the folder of the only archive of a group."""
     (artifact,) = locked(group)
     # The hash in the name makes a folder unpacked from another archive a different one.
     home = cache_dir() / group / f"{artifact.coordinate.version}-{artifact.sha256[:12]}"
@@ -110,7 +110,7 @@ def _unpacked(group: Group, progress: ivy.Progress | None) -> Path:
 
 
 def parse_lock(text: str) -> list[LockedArtifact]:
-    """Reads the text of a lock.
+    """Read the text of a lock.
 
     Raises:
         LockInvalid: a line is not understood; the message has its number.
@@ -138,7 +138,7 @@ def parse_lock(text: str) -> list[LockedArtifact]:
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the SHA-256 of a file as hexadecimal digits."""
+    """Return the SHA-256 of a file as hexadecimal digits."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
@@ -152,7 +152,7 @@ def _paths(artifacts: list[LockedArtifact], folder: Path) -> list[Path]:
 
 
 def _unusable(artifacts: list[LockedArtifact], folder: Path) -> list[LockedArtifact]:
-    """Lists the artifacts that are not there or not what the lock says."""
+    """Return the artifacts that are missing or differ from the lock."""
     return [item for item in artifacts if not _is_locked_file(item, folder)]
 
 
@@ -164,7 +164,7 @@ def _is_locked_file(item: LockedArtifact, folder: Path) -> bool:
 def _download(
     group: Group, wanted: list[LockedArtifact], folder: Path, report: ivy.Progress
 ) -> None:
-    """Downloads into a folder of its own, checks, and only then moves the files to their place."""
+    """Download into a separate folder, check, and only then move the files to their place."""
     started = time.monotonic()
     work = cache_dir() / "ivy"
     arrived = work / "arrived"
@@ -185,12 +185,12 @@ def _download(
             shutil.rmtree(work)
             raise ArtifactUnavailable(
                 f"{item.coordinate} from {ivy.mirror() or 'Maven Central'} has SHA-256 {found}, "
-                f"but jars.lock says {item.sha256}. It was thrown away. Run again; if it stays so, "
-                "the repository or a proxy serves other bytes than this version was tested with."
+                f"but jars.lock says {item.sha256}. The file was deleted. Fix: run again; if the "
+                "error persists, the repository or a proxy serves other bytes than were tested."
             )
         size += path.stat().st_size
         path.replace(folder / path.name)
-    # Ivy's copies are of no more use: the files are in place, and twice the disk is not needed.
+    # The files are in place, so Ivy's copies would only double the disk space.
     shutil.rmtree(work)
     seconds = time.monotonic() - started
     report(f"{group} jars: {len(wanted)} files, {size / 1e6:.0f} MB, in {seconds:.0f} s")
@@ -202,7 +202,7 @@ def _to_stderr(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Downloads groups (`fetch spark`), for `make setup` without a name; returns the status."""
+    """Download groups (`fetch spark`), without a name those of `make setup`; return the status."""
     verb, *names = arguments or [""]
     groups = [group for group in GROUPS if group in (names or _SET_UP)]
     if verb != "fetch" or not set(names) <= set(GROUPS):

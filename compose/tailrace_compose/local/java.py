@@ -1,7 +1,7 @@
-"""Finds a Java runtime that Spark, Kafka and the registry accept; tells it of proxy and CAs.
+"""Finds a Java runtime that Spark, Kafka and the registry accept; configures proxy and CAs.
 
-Java knows nothing of `HTTPS_PROXY`, `NO_PROXY` and `SSL_CERT_FILE`, by which a user's machine is
-told its proxy and its certificate authorities. Here they are turned into what Java reads.
+Java ignores `HTTPS_PROXY`, `NO_PROXY` and `SSL_CERT_FILE`, which name a machine's proxy and
+certificate authorities. This module translates them into Java's own properties.
 """
 
 import os
@@ -16,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 from tailrace_compose.local.errors import JavaMissing
 
 JAVA_VERSION_MIN = 17
-# For processes that start often and work little: the quick compiler only, and a collector without
-# threads of its own, halve the processor time until they are ready (11 s to 5.5 s, measured).
+# For processes that start often and work little: the quick compiler only and a collector without
+# threads of its own halve the processor time until they are ready (11 s to 5.5 s, measured).
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 # With the quick compiler alone the JVM has 48 MB for compiled code. A sink under load filled them
-# in 102 s (measured), and from then on nothing is compiled any more.
-# Growing to the room that its classes need took five collections of the whole heap (measured).
+# in 102 s (measured), and after that the JVM compiles nothing any more.
+# Growing to the space that its classes need took five collections of the whole heap (measured).
 SPARK_QUICK_START = " ".join(
     (*QUICK_START, "-XX:ReservedCodeCacheSize=256m", "-XX:MetaspaceSize=256m")
 )
@@ -34,7 +34,7 @@ _TRUSTSTORE_PASSWORD = "changeit"  # noqa: S105  # Java's own default, guards no
 
 
 def java_executable() -> str:
-    """Returns the path of a `java` of version 17 or newer: `JAVA_HOME`'s, else the one on PATH.
+    """Return the path of a `java` of version 17 or newer: `JAVA_HOME`'s, else the one on PATH.
 
     Raises:
         JavaMissing: there is none, or it is too old; the message says what to install.
@@ -53,7 +53,7 @@ def java_executable() -> str:
 
 
 def _candidates() -> list[str]:
-    """Lists the java commands to try, in order of preference, each once."""
+    """Return the java commands to try, in order of preference, each once."""
     home = os.environ.get("JAVA_HOME")
     found = [
         str(Path(home) / "bin" / "java") if home else None,
@@ -64,7 +64,7 @@ def _candidates() -> list[str]:
 
 
 def _major_version(java: str) -> int | None:
-    """Asks a java command for its major version; None when it cannot be run."""
+    """Return the major version of a java command; None if it cannot be run."""
     try:
         result = subprocess.run(  # noqa: S603  # the command is a path found above
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -79,14 +79,14 @@ def _major_version(java: str) -> int | None:
 
 
 def network_properties(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Translates the user's proxy and certificate settings into Java system properties.
+    """Translate the user's proxy and certificate settings into Java system properties.
 
     Args:
         folder: where a truststore may be written.
         environ: the environment to read.
 
     Returns:
-        System properties by name; empty when the environment says nothing.
+        System properties by name; empty if the environment sets none.
     """
     return _proxy_properties(environ) | _truststore_properties(folder, environ)
 
@@ -103,7 +103,8 @@ def _proxy_properties(environ: Mapping[str, str]) -> dict[str, str]:
         properties[f"{scheme}.proxyHost"] = proxy.hostname
         properties[f"{scheme}.proxyPort"] = str(proxy.port or 80)
         if proxy.username:
-            # Ivy's authenticator reads these two, and Java refuses Basic for tunnels unless told.
+            # Ivy's authenticator reads the first two; Java refuses Basic for tunnels without the
+            # third.
             properties["http.proxyUser"] = unquote(proxy.username)
             properties["http.proxyPassword"] = unquote(proxy.password or "")
             properties["jdk.http.auth.tunneling.disabledSchemes"] = ""
@@ -131,7 +132,7 @@ def _truststore_properties(folder: Path, environ: Mapping[str, str]) -> dict[str
 
 
 def _write_truststore(bundle: Path, truststore: Path) -> bool:
-    """Writes the certificates of a PEM bundle as a truststore; False when the bundle holds none."""
+    """Write the certificates of a PEM bundle as a truststore; return False if it holds none."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 

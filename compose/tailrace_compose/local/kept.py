@@ -1,7 +1,7 @@
-"""What a data directory remembers of its stack in `stack.json`: ports, addresses, processes.
+"""What a data directory records of its stack in `stack.json`: ports, addresses, processes.
 
-A process id may be given to another process later, so each is kept with its start time: a stranger
-is neither believed to be a part of the stack nor signalled.
+The operating system may reuse a process id, so each is stored with its start time. So another
+process is never taken for a part of the stack, nor signalled.
 """
 
 import contextlib
@@ -21,18 +21,16 @@ _LOCK_FILE = "stack.lock"
 Outcome = Literal[
     "left alone", "started", "started again", "stopped", "killed", "already gone", "not running"
 ]
-"""started again: its process had ended; killed: it did not end when asked to."""
+"""started again: its process had ended; killed: it did not end on SIGTERM."""
 
 
 class PartReport(NamedTuple):
-    """What became of one part when the stack was started or stopped.
+    """The result for one part when the stack was started or stopped.
 
     Attributes:
-        name: as messages call it, as in "Kafka broker".
-        outcome: what was found and done.
-        pid: the process this is about: the living one, or else the one that has ended; None when
-            there was none.
-        log: the file with its output; says why it ended when it did by itself.
+        name: as in messages, for example "Kafka broker".
+        pid: the living process, or else the one that has ended. None if there was none.
+        log: the file with its output. It shows why a process ended unexpectedly.
     """
 
     name: str
@@ -53,19 +51,19 @@ class KeptProcess(NamedTuple):
         return _start_time(self.pid) == self.started
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Sends a signal to it and to what it started; does nothing when it has ended."""
+        """Send a signal to it and to its child processes; do nothing if it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
 
 def kept_process(pid: int) -> KeptProcess | None:
-    """Returns what to remember of a process; None when it has ended."""
+    """Return the record of a process; None if it has ended."""
     started = _start_time(pid)
     return None if started is None else KeptProcess(pid, started)
 
 
 def read(data_dir: Path) -> dict[str, Any]:
-    """Returns what the directory remembers; empty when no stack was started there."""
+    """Return the directory's record; empty if no stack was started there."""
     try:
         return dict(json.loads((data_dir / STATE_FILE).read_text()))
     except FileNotFoundError:
@@ -73,25 +71,25 @@ def read(data_dir: Path) -> dict[str, Any]:
 
 
 def write(data_dir: Path, state: dict[str, Any]) -> None:
-    """Has the directory remember this, in one step."""
+    """Write the directory's record in one step."""
     partial = data_dir / f"{STATE_FILE}.partial"
     partial.write_text(json.dumps(state, indent=2) + "\n")
     partial.replace(data_dir / STATE_FILE)
 
 
 def process_of(state: dict[str, Any], part: str) -> KeptProcess | None:
-    """Returns the process that was recorded for a part (or for the owner), running or not."""
+    """Return the process that was recorded for a part (or for the owner), running or not."""
     recorded = state.get("processes", {}).get(part)
     return KeptProcess(*recorded) if recorded else None
 
 
 @contextlib.contextmanager
 def turn(data_dir: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Holds the directory's lock: one process starts or stops its parts, the others wait.
+    """Hold the directory's lock: one process starts or stops its parts, the others wait.
 
     Args:
-        data_dir: the directory, which is there.
-        on_wait: called when another one has the turn, before waiting for it.
+        data_dir: the directory, which exists.
+        on_wait: called before waiting for another process.
     """
     with (data_dir / _LOCK_FILE).open("w") as handle:
         try:
@@ -103,7 +101,7 @@ def turn(data_dir: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _start_time(pid: int) -> str | None:
-    """Returns a process's start time; None when it has ended."""
+    """Return a process's start time; None if it has ended."""
     if platform.system() == "Linux":
         try:
             # Fields are counted after the command name, which may itself hold spaces and brackets.

@@ -15,25 +15,25 @@ CONFLUENT_API = "/apis/ccompat/v7"
 
 
 class SchemaRegistry(Service):
-    """One registry; a restart goes on with the same subjects and ids."""
+    """One registry; a restart continues with the same subjects and ids."""
 
     name = "schema registry"
     log_name = "registry.log"
 
     @property
     def url(self) -> str:
-        """The URL of the Confluent API, as clients take it for `schema.registry.url`."""
+        """The URL of the Confluent API, as clients expect it for `schema.registry.url`."""
         return f"http://127.0.0.1:{self.port}{CONFLUENT_API}"
 
     def start(self, progress: ivy.Progress | None = None) -> str:
-        """Starts the registry, after downloading it when needed.
+        """Start the registry, after downloading it if needed.
 
         Returns:
             The URL of the Confluent API, once it answers: `GET {url}/subjects` lists the subjects.
 
         Raises:
             ProcessFailed: it ended or did not answer in time.
-            ArtifactUnavailable, JavaMissing: what it runs on is missing.
+            ArtifactUnavailable, JavaMissing: a file or program that it needs is missing.
         """
         self._port = self._port or free_port()
         home = jars.registry_home(progress)

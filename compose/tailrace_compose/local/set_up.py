@@ -1,9 +1,9 @@
 """Sets up a fresh clone: virtual environment, locked packages, system packages, jars.
 
-`make setup` runs it with whatever Python 3 the machine has, before anything is installed, so it
-uses the standard library only and no syntax newer than Python 3.7: an old Python gets a sentence,
-not a traceback. Each step is skipped when its result is there. Nothing is written outside the clone
-and the cache folder, but for Debian packages that root asked for.
+`make setup` runs it with any Python 3 of the machine, before anything is installed. So it uses the
+standard library only and no syntax newer than Python 3.7: an old Python gets a message, not a
+traceback. Each step is skipped if its result exists. Nothing is written outside the clone and the
+cache folder, except Debian packages if root runs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLONE = Path(__file__).resolve().parents[3]
 VENV = CLONE / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "set-up.json"
-# A line at least this often, so that nobody wonders whether it still works.
+# A line at least this often shows that it still works.
 HEARTBEAT_S = 4.0
 # Shared libraries that the ODBC wheels load, and the Debian packages that hold them.
 LIBRARIES = {
@@ -40,17 +40,17 @@ JAVA_PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "openjdk-
 
 
 class SetUpError(Exception):
-    """A step cannot be done; the message says what the user can do about it."""
+    """A step cannot be done; the message names the fix."""
 
 
 def say(line: str) -> None:
-    """Prints one line at once."""
+    """Print one line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the steps: all of them, or with `python` only those that linting needs."""
+    """Run the steps: all of them, or with `python` only those that linting needs."""
     started = time.monotonic()
     try:
         require_python()
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"\nset-up stopped: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nset-up stopped by Ctrl-C; run it again to go on\n")
+        sys.stderr.write("\nset-up stopped by Ctrl-C; run it again to continue\n")
         return 130
     seconds = time.monotonic() - started
     if seconds > HEARTBEAT_S:
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
 
 
 def require_python() -> None:
-    """Raises SetUpError when the running Python is too old."""
+    """Raise SetUpError if the running Python is too old."""
     if sys.version_info[:2] < PYTHON_MIN:
         raise SetUpError(
             f"Python {PYTHON_MIN[0]}.{PYTHON_MIN[1]} or newer is needed, {sys.executable} is "
@@ -84,7 +84,7 @@ def require_python() -> None:
 
 
 def make_venv() -> None:
-    """Creates `.venv`; an environment whose Python no longer runs is made anew."""
+    """Create `.venv`; create it again if its Python no longer runs."""
     if works([str(VENV_PYTHON), "-c", "import pip"]):
         return
     say(f"set-up: creating .venv with Python {platform.python_version()}")
@@ -100,7 +100,7 @@ def make_venv() -> None:
 
 
 def system_packages() -> None:
-    """Installs what no Python package carries, or says what to install."""
+    """Install what no Python package carries, or say what to install."""
     missing = [package for library, package in LIBRARIES.items() if not loads(library)]
     needs_java = java_version() < JAVA_MIN
     if not missing and not needs_java:
@@ -128,7 +128,7 @@ def system_packages() -> None:
 
 
 def available_java() -> str:
-    """Returns the first Java package that this release of the distribution has."""
+    """Return the first Java package that this release of the distribution has."""
     for package in JAVA_PACKAGES:
         shown = output_of(["apt-cache", "policy", package])
         if re.search(r"Candidate: [^(\s]", shown):
@@ -137,7 +137,7 @@ def available_java() -> str:
 
 
 def java_version() -> int:
-    """Returns the major version of JAVA_HOME's java or the one on PATH; 0 without any."""
+    """Return the major version of JAVA_HOME's java or the one on PATH; 0 without any."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None:
@@ -147,7 +147,7 @@ def java_version() -> int:
 
 
 def loads(library: str) -> bool:
-    """Whether the dynamic linker finds a library; True where libraries are named otherwise."""
+    """Return whether the dynamic linker finds a library; True if libraries are named otherwise."""
     if platform.system() != "Linux":
         return library != "libodbc.so.2" or Path("/opt/homebrew/lib/libodbc.2.dylib").exists()
     try:
@@ -158,18 +158,18 @@ def loads(library: str) -> bool:
 
 
 def install_packages() -> None:
-    """Installs requirements.lock with its hashes checked, unless it was installed before."""
+    """Install requirements.lock with its hashes checked, unless it was installed before."""
     lock = CLONE / "requirements.lock"
     digest = sha256_of(lock)
     if stamps().get("packages") == digest:
         return
     count = len(re.findall(r"^[\w.-]+==", lock.read_text(), re.MULTILINE))
     say(f"set-up: installing {count} locked Python packages")
-    # What builds source archives comes from the lock, too: no build isolation, which would fetch
-    # whatever version is newest. The lock is complete, so nothing is left to resolve.
+    # The builder of source archives also comes from the lock. Build isolation would fetch its
+    # newest version. The lock is complete, so nothing is left to resolve.
     builder = VENV / "builder.txt"
     builder.write_text(entry_of("setuptools", lock.read_text()))
-    # Byte code is made at first import: compiling all of PySpark here would take half a minute.
+    # Byte code is written at first import: compiling all of PySpark here would take half a minute.
     flags = ["--require-hashes", "--no-deps", "--no-build-isolation", "--no-compile"]
     pip([*flags, "-r", str(builder)])
     pip([*flags, "-r", str(lock)])
@@ -177,7 +177,7 @@ def install_packages() -> None:
 
 
 def entry_of(package: str, lock: str) -> str:
-    """Returns the lines of one package in the text of a lock, with its hashes."""
+    """Return the lines of one package in the text of a lock, with its hashes."""
     match = re.search(rf"^{package}==.*\n(?:[ ]+.*\n)*", lock, re.MULTILINE)
     if match is None:
         raise SetUpError(f"requirements.lock has no entry for {package}")
@@ -185,7 +185,7 @@ def entry_of(package: str, lock: str) -> str:
 
 
 def install_project() -> None:
-    """Installs both distributions in place, for the command and the import packages."""
+    """Install both distributions in place, for the command and the import packages."""
     distributions = [CLONE / "emulator", CLONE]
     said = [folder / "pyproject.toml" for folder in distributions]
     said.append(CLONE / "emulator" / "tailrace_emulator" / "VERSION")
@@ -195,19 +195,19 @@ def install_project() -> None:
     say("set-up: installing tailrace-emulator and tailrace from this clone")
     places = [part for folder in distributions for part in ("--editable", str(folder))]
     pip(["--no-deps", "--no-build-isolation", *places])
-    # What a build leaves beside the sources would tell of this version for ever.
+    # A build leaves metadata next to the sources, which would report this version for ever.
     for left in [path for folder in distributions for path in folder.glob("*.egg-info")]:
         shutil.rmtree(left)
     stamp("project", digest)
 
 
 def fetch_jars() -> None:
-    """Downloads the locked jars into the cache, checking each file that is there already."""
+    """Download the locked jars into the cache, checking each existing file."""
     run([str(VENV_PYTHON), "-m", "tailrace_compose.local.jars", "fetch"], "jars")
 
 
 def pip(arguments: list[str]) -> None:
-    """Runs `pip install` with the user's own pip settings; its cache is our cache folder's."""
+    """Run `pip install` with the user's own pip settings; its cache is in our cache folder."""
     environ = dict(os.environ)
     environ.setdefault("PIP_CACHE_DIR", str(cache_folder() / "pip"))
     command = [str(VENV_PYTHON), "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
@@ -215,7 +215,7 @@ def pip(arguments: list[str]) -> None:
 
 
 def cache_folder() -> Path:
-    """Returns the folder of downloads, as compose/tailrace_compose/local/cache.py does."""
+    """Return the folder of downloads, as compose/tailrace_compose/local/cache.py does."""
     configured = os.environ.get("TAILRACE_CACHE")
     if configured:
         return Path(configured).expanduser()
@@ -224,7 +224,7 @@ def cache_folder() -> Path:
 
 
 def stamps() -> dict[str, str]:
-    """Returns what this environment was set up from, by step."""
+    """Return the digests from which this environment was set up, by step."""
     try:
         return dict(json.loads(STAMP.read_text()))
     except (FileNotFoundError, ValueError):
@@ -232,17 +232,17 @@ def stamps() -> dict[str, str]:
 
 
 def stamp(step: str, digest: str) -> None:
-    """Notes that a step is done."""
+    """Record that a step is done."""
     STAMP.write_text(json.dumps(dict(stamps(), **{step: digest})))
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the SHA-256 of a file as hexadecimal digits."""
+    """Return the SHA-256 of a file as hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def works(command: list[str]) -> bool:
-    """Whether a command can be run and succeeds."""
+    """Return whether a command can be run and succeeds."""
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
     except OSError:
@@ -250,7 +250,7 @@ def works(command: list[str]) -> bool:
 
 
 def output_of(command: list[str]) -> str:
-    """Returns what a command prints on both streams; empty when it cannot be run."""
+    """Return what a command prints on both streams; empty if it cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except OSError:
@@ -259,10 +259,10 @@ def output_of(command: list[str]) -> str:
 
 
 def run(command: list[str], name: str, environ: dict[str, str] | None = None) -> None:
-    """Runs a command, showing its newest line at least every few seconds.
+    """Run a command, showing its newest line at least every few seconds.
 
     Raises:
-        SetUpError: it failed; the message holds the end of what it printed.
+        SetUpError: it failed; the message holds the end of its output.
     """
     started = time.monotonic()
     lines: list[str] = []
@@ -278,7 +278,7 @@ def run(command: list[str], name: str, environ: dict[str, str] | None = None) ->
     ) as process:
         stream = process.stdout
         if stream is None:
-            raise AssertionError("stdout was asked for as a pipe")
+            raise AssertionError("stdout was requested as a pipe")
         reader = threading.Thread(target=collect, args=(stream, lines), daemon=True)
         reader.start()
         shown = 0
@@ -295,7 +295,7 @@ def run(command: list[str], name: str, environ: dict[str, str] | None = None) ->
 
 
 def collect(stream: IO[str], lines: list[str]) -> None:
-    """Appends each non-empty line of a stream until it ends."""
+    """Append each non-empty line of a stream until it ends."""
     for line in stream:
         if line.strip():
             lines.append(line.strip())  # noqa: PERF401  # is read while it grows

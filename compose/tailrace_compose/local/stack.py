@@ -1,10 +1,9 @@
 """Broker, registry and embedded SQL Server together, over one data directory.
 
-Two ways to hold them. As a context manager they live as long as the block: for the demo and tests.
-With `keep=True` they live on after this process, and `stop_kept` ends them: for `tailrace up` and
-`tailrace down`. Parts that live on from before are then found and left alone, and only those that
-are missing are started. Either way a directory remembers its ports and its password in
-`stack.json`, so a configuration that was written for it stays true over restarts.
+As a context manager they live as long as the block: for the demo and tests. With `keep=True` they
+outlive this process, and `stop_kept` ends them: for `tailrace up` and `tailrace down`. Such parts
+are then found and left alone, and only the missing ones are started. In both cases `stack.json`
+stores the directory's ports and password, so its configuration stays valid over restarts.
 """
 
 import os
@@ -31,9 +30,9 @@ _PARTS: dict[str, type[Service]] = {
     "emulator": EmulatorProcess,
 }
 _FOLDERS = {"broker": "kafka", "registry": "registry", "emulator": "sqlserver"}
-# Beside the parts: the process that the stack ends with, when it does not live on.
+# In addition to the parts: the process with which the stack ends, unless it is kept.
 _OWNER = "owner"
-# A part that was found running is ready, or busy: it answers soon, or it hangs.
+# A running part is ready or busy: it answers within this time, or it hangs.
 _FOUND_LIMIT_S = 15.0
 _POLL_INTERVAL_S = 0.05
 
@@ -46,20 +45,18 @@ class LocalStack:
     """The three services.
 
     Attributes:
-        data_dir: where their data, logs and addresses are.
-        broker: the Kafka broker.
-        registry: the schema registry.
-        emulator: the embedded SQL Server.
+        data_dir: has their data, logs and addresses.
         reports: what the last start found and did, one for each of the three.
     """
 
     def __init__(self, data_dir: Path, *, password: str | None = None, keep: bool = False) -> None:
-        """Describes the stack; `start` or `with` starts it.
+        """Describe the stack; `start` or `with` starts it.
 
         Args:
-            data_dir: created when missing; a stack that ran there before goes on with its data.
-            password: of the embedded server's login `sa`; kept from before or random when None.
-            keep: let the services live on after this process.
+            data_dir: created if missing; an existing stack there continues with its data.
+            password: of the embedded server's login `sa`. None keeps the stored one, or creates a
+                random one.
+            keep: let the services outlive this process.
         """
         self.data_dir = data_dir
         self._keep = keep
@@ -78,28 +75,29 @@ class LocalStack:
         }
 
     def start(self, progress: ivy.Progress | None = None) -> Self:
-        """Downloads what is missing, then starts side by side the parts that do not run.
+        """Download what is missing, then start the parts that do not run, in parallel.
 
-        With `keep` a part that runs here is left alone, once it has answered; without, nothing may
-        run here.
+        With `keep` a running part is left alone once it has answered; without it, nothing may run
+        here.
 
         Args:
-            progress: receives a line for each step; standard error gets the downloads when None.
+            progress: receives a line for each step. If None, downloads are reported on standard
+                error.
 
         Raises:
             StackRunning: the data directory is in use.
-            ProcessFailed: one of them did not start, and those that were started with it are
-                stopped again; or one that was found running does not answer.
-            ArtifactUnavailable, JavaMissing: what they run on is missing.
+            ProcessFailed: a part did not start, and the others that were started are stopped again.
+                Or a running part does not answer.
+            ArtifactUnavailable, JavaMissing: a file or program that they need is missing.
         """
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with kept.turn(self.data_dir, lambda: _say_wait(self.data_dir, progress)):
             found = self._found()
-            # From here on the directory is known as a stack's, even when nothing starts.
+            # From here on the directory is marked as a stack's, even if nothing starts.
             self._remember({})
             found = {part: item for part, item in found.items() if self._lives(part, item)}
             missing = [part for part in _PARTS if part not in found]
-            # Downloads come first and one after the other, so that their progress can be followed.
+            # Downloads come first and one by one, so that their progress is readable.
             if "broker" in missing:
                 jars.ensure("kafka", progress)
             if "registry" in missing:
@@ -114,13 +112,13 @@ class LocalStack:
         return self
 
     def stop(self) -> None:
-        """Stops what it started, in order: the source first, the broker last."""
+        """Stop what it started, in order: the source first, the broker last."""
         for part in reversed(_PARTS):
             self._starts[part][0].stop()
         self._forget_processes()
 
     def kill(self) -> None:
-        """Kills what it started at once."""
+        """Kill what it started at once."""
         for part in reversed(_PARTS):
             self._starts[part][0].kill()
         self._forget_processes()
@@ -132,14 +130,14 @@ class LocalStack:
         self.stop()
 
     def _found(self) -> dict[str, KeptProcess]:
-        """Returns the parts that run here and may be left alone."""
+        """Return the parts that run here and may be left alone."""
         state = kept.read(self.data_dir)
         owner = kept.process_of(state, _OWNER)
         found = _running_parts(state)
         if found and owner is not None and owner.is_running:
             raise StackRunning(
                 f"A stack runs in {self.data_dir} that belongs to process {owner.pid} and ends with"
-                " it (a demo or a test): name another directory."
+                " it (a demo or a test). Fix: name another directory."
             )
         if found and not self._keep:
             raise StackRunning(
@@ -148,7 +146,7 @@ class LocalStack:
         return found
 
     def _lives(self, part: str, process: KeptProcess) -> bool:
-        """Waits until a part that was found running answers; False when it ends instead."""
+        """Wait until a running part answers; return False if it ends instead."""
         service, _ = self._starts[part]
         deadline = time.monotonic() + _FOUND_LIMIT_S
         pause = threading.Event()
@@ -197,7 +195,7 @@ class LocalStack:
         return PartReport(service.name, outcome, service.pid, service.log)
 
     def _remember_part(self, part: str) -> None:
-        """Notes a started part at once: whatever happens to us, it is found again."""
+        """Record a started part at once, so that it is found even if this process dies."""
         service, _ = self._starts[part]
         process = kept.kept_process(service.pid) if service.pid is not None else None
         more: dict[str, Any] = {}
@@ -227,24 +225,24 @@ class LocalStack:
         kept.write(self.data_dir, state | more)
 
     def _forget_processes(self) -> None:
-        """Has the directory forget what this stack started; what it found there runs on."""
+        """Remove what this stack started from the directory's record; other parts remain."""
         state = kept.read(self.data_dir)
         if state:
             kept.write(self.data_dir, state | {"processes": _running_parts(state)})
 
 
 def running(data_dir: Path) -> bool:
-    """Whether a stack that was started in the data directory still has a process."""
+    """Return whether a stack that was started in the data directory still has a process."""
     return bool(_running_parts(kept.read(data_dir)))
 
 
 def addresses(data_dir: Path) -> dict[str, Any]:
-    """Returns what a stack in the data directory wrote of itself: addresses and password file."""
+    """Return the addresses and the password file that a stack in the data directory recorded."""
     return {name: value for name, value in kept.read(data_dir).items() if name != "processes"}
 
 
 def stop_kept(data_dir: Path, limit_s: float = STOP_LIMIT_S) -> list[PartReport]:
-    """Stops the services that a stack with `keep=True` left running.
+    """Stop the services that a stack with `keep=True` left running.
 
     Args:
         data_dir: the directory it was started with.
@@ -292,4 +290,4 @@ def _running_parts(state: dict[str, Any]) -> dict[str, KeptProcess]:
 
 def _say_wait(data_dir: Path, progress: ivy.Progress | None) -> None:
     if progress:
-        progress(f"another command starts or stops the stack in {data_dir}: waiting for it")
+        progress(f"waiting: another command starts or stops the stack in {data_dir}")

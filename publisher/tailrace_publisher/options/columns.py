@@ -1,4 +1,4 @@
-"""The options of columns: which are published, and what is made of their values."""
+"""The options of columns: which are published, and how their values are transformed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MaskText = Annotated[str, Field(max_length=200)]
 
 
 class ColumnsConfig(Section):
-    """Which columns are published, and what is made of their values, in snapshot and stream.
+    """Which columns are published, and how values are transformed, in snapshot and stream.
 
-    Patterns are regular expressions on schema.table.column, whole name, case-insensitive. What is
-    excluded is not read from the change tables. NULL stays NULL whatever is made of values. A
-    column can be masked, truncated or hashed, one of them; the columns of a key, of the event's and
-    of the table's own, none, and they cannot be left out. A plain name (dbo.customers.email) must
-    be a captured column. Another option is another schema version, from the first change on that is
-    not published yet; events that are out keep what they hold.
+    Patterns are regular expressions on schema.table.column, whole name, case-insensitive. Excluded
+    columns are not read from the change tables. NULL stays NULL under every transform. A column can
+    be masked, truncated or hashed, but only one of them. The key columns of the event and of the
+    table can be neither transformed nor left out. A plain name (dbo.customers.email) must be a
+    captured column. A changed option starts another schema version with the first change that is
+    not published yet. Published events remain as they are.
     """
 
     include: list[str] = Field(
@@ -38,14 +38,14 @@ class ColumnsConfig(Section):
     )
     mask: dict[str, MaskText] = Field(
         default_factory=dict,
-        description="Pattern to the fixed text that stands in the place of every value, 0 to 200"
-        " characters. The column is text then, whatever its type is at the source. The server puts"
-        " the text there: the values are not read.",
+        description="Pattern to the fixed text that replaces every value, 0 to 200 characters. The"
+        " column becomes text, whatever its type at the source. The server replaces the values, so"
+        " they are not read.",
     )
     truncate: dict[str, Characters] = Field(
         default_factory=dict,
-        description="Pattern to the number of characters (1 to 4000, counted as nvarchar does) that"
-        " are left of every value; columns of text only. The server cuts them.",
+        description="Pattern to the highest number of characters of every value, 1 to 4000, counted"
+        " as nvarchar does; only for text columns. The server cuts the values.",
     )
     hash: list[str] = Field(
         default_factory=list,
@@ -55,8 +55,8 @@ class ColumnsConfig(Section):
     )
     salt: SecretStr | None = Field(
         default=None,
-        description="The salt of hashes, at least 8 characters, best from the environment; give"
-        " this or salt_file where hash is given. Never logged. Who knows it can try values.",
+        description="The salt of hashes, at least 8 characters, best from the environment. With"
+        " hash, this or salt_file is required. Never logged. Anyone who knows it can try values.",
     )
     salt_file: Path | None = Field(
         default=None,
@@ -88,22 +88,22 @@ class ColumnsConfig(Section):
     @model_validator(mode="after")
     def _one_salt(self) -> Self:
         if self.salt is not None and self.salt_file is not None:
-            raise ValueError("give one of salt and salt_file")
+            raise ValueError("salt and salt_file exclude each other. Fix: remove one")
         if self.hash and self.salt is None and self.salt_file is None:
-            raise ValueError("hash needs a salt: give salt (from the environment) or salt_file")
+            raise ValueError("hash needs a salt. Fix: set salt (in the environment) or salt_file")
         if self.salt is not None and len(self.salt.get_secret_value()) < SALT_CHARACTERS_MIN:
             raise ValueError(f"salt has fewer than {SALT_CHARACTERS_MIN} characters")
         return self
 
     @property
     def is_everything(self) -> bool:
-        """Whether all columns are published as they are."""
+        """Whether all columns are published unchanged."""
         return self.include == [".*"] and not (
             self.exclude or self.mask or self.truncate or self.hash
         )
 
     def read_salt(self) -> str | None:
-        """The salt, from the option or from its file; None where nothing is hashed.
+        """Return the salt, from the option or from its file; None if nothing is hashed.
 
         Raises:
             ConfigError: the file cannot be read, or holds too few characters.
@@ -116,9 +116,9 @@ class ColumnsConfig(Section):
         try:
             lines = self.salt_file.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
-            raise ConfigError([f"{option}: it is not UTF-8 text"]) from error
+            raise ConfigError([f"{option}: the file is not UTF-8 text"]) from error
         except OSError as error:
-            raise ConfigError([f"{option}: {error.strerror}; make it readable"]) from error
+            raise ConfigError([f"{option}: {error.strerror}. Fix: make it readable"]) from error
         salt = lines[0] if lines else ""
         if len(salt) < SALT_CHARACTERS_MIN:
             raise ConfigError(

@@ -13,7 +13,7 @@ from tailrace_service.options.sections import Section
 
 
 class OnBadEvent(StrEnum):
-    """What an event does that does not fit its schema, or is too large."""
+    """How to handle an event that does not fit its schema, or is too large."""
 
     FAIL = "fail"
     STOP_TABLE = "stop-table"
@@ -21,7 +21,7 @@ class OnBadEvent(StrEnum):
 
 
 class UnavailableValues(StrEnum):
-    """What an event has in the place of a value that the change table does not hold."""
+    """What an event has instead of a value that the change table does not hold."""
 
     MARK = "mark"
     PLACEHOLDER = "placeholder"
@@ -29,7 +29,7 @@ class UnavailableValues(StrEnum):
 
 
 class Surrogates(StrEnum):
-    """What becomes of a text that holds half a surrogate pair."""
+    """How to handle a text with half a surrogate pair."""
 
     FAIL = "fail"
     REPLACE = "replace"
@@ -37,7 +37,7 @@ class Surrogates(StrEnum):
 
 
 class Compatibility(StrEnum):
-    """What a new version of a schema must be compatible with, as registries name it."""
+    """What a new version of a schema must be compatible with, in the registries' words."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -53,37 +53,37 @@ class EventOptions(Section):
 
     surrogates: Surrogates = Field(
         default=Surrogates.FAIL,
-        description="What becomes of text that holds half a surrogate pair, which SQL Server stores"
-        " and no event can: fail (default) stops the table, naming column and position; replace"
-        " puts U+FFFD in the place of each half; null publishes NULL instead of the value. The last"
-        " two are logged once for each column. A key column stops its table in every case.",
+        description="How to handle text with half a surrogate pair, which SQL Server can store and"
+        " an event cannot: fail (default) stops the table, naming column and position; replace"
+        " publishes U+FFFD for each half; null publishes NULL instead of the value. The last two"
+        " are logged once for each column. In a key column it always stops the table.",
     )
     on_bad_event: OnBadEvent = Field(
         default=OnBadEvent.STOP_TABLE,
-        description="What becomes of an event that cannot be published: a value that its column's"
-        " type does not hold, or more bytes than the producer or the topic allows. stop-table"
-        " (default) stops its table, by name, and the others continue; fail ends the publisher,"
-        " which meets it again at each start; dead-letter continues without it and puts it into"
-        " <prefix>.dead_letters (one partition, kept for ever unless kafka.topic_settings say"
-        " otherwise) in the same Kafka transaction: the topic and the lake lack a change then, and"
-        " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
-        " fault: dead-letter stops its table, fail ends the publisher.",
+        description="How to handle an event that cannot be published: a value does not fit its"
+        " column's type, or the event has more bytes than the producer or the topic allows."
+        " stop-table (default) stops its table, and the others continue; fail ends the publisher,"
+        " which meets the event again at each start; dead-letter continues without it and writes it"
+        " to <prefix>.dead_letters (one partition, retained for ever unless kafka.topic_settings"
+        " say otherwise) in the same Kafka transaction. The topic and the lake then lack a change,"
+        " which tailrace_dead_letters_total counts. If the registry refuses a schema, dead-letter"
+        " stops its table and fail ends the publisher.",
     )
     unavailable_values: UnavailableValues = Field(
         default=UnavailableValues.MARK,
-        description="What an event has where the change table does not hold a large value, because"
-        " an update left it alone (and of text, ntext and image in deletes). mark (default): NULL,"
+        description="What an event has if the change table does not hold a large value, because an"
+        " update did not change it (or a delete, for text, ntext and image). mark (default): NULL,"
         " and the column's name in source.unavailable; placeholder: unavailable_placeholder, and"
-        " the name as before, by which the sink goes; reselect: the value that the source has now,"
-        " selected by the table's primary key or unique index, which costs a round trip per ten"
-        " updates. It may be newer than the event. Where the row is gone or locked, the value NULL,"
-        " or the table has no such key, it is marked.",
+        " the name as with mark, which the sink uses; reselect: the source's present value,"
+        " selected by the table's primary key or unique index. That costs a round trip per ten"
+        " updates, and the value may be newer than the event. If the row is gone or locked, the"
+        " value is NULL, or the table has no such key, the value is marked.",
     )
     unavailable_placeholder: str = Field(
         default="__debezium_unavailable_value",
         min_length=1,
         max_length=1000,
-        description="Text of unavailable_values: placeholder; binary columns have its UTF-8 bytes,"
+        description="Text of unavailable_values: placeholder; binary columns get its UTF-8 bytes,"
         " hierarchyid, geometry and geography stay NULL. 1 to 1000 characters, default Debezium's.",
     )
     event_form: EventForm = Field(
@@ -173,22 +173,22 @@ class EventOptions(Section):
         is_avro = serialization is Serialization.AVRO
         if is_avro and decimals is not JsonDecimals.BASE64:
             raise ValueError(
-                f"json_decimals: {decimals.value} says how JSON has decimals, and with"
-                " serialization: avro there is none: leave it out, or take serialization: json"
+                f"json_decimals: {decimals.value} applies to JSON only, and serialization is avro."
+                " Fix: remove json_decimals, or set serialization: json"
             )
         if self.connect_types and not is_avro:
             raise ValueError(
-                "connect_types: true is for the schemas of serialization: avro, and serialization:"
-                f" {serialization.value} says them always: leave it out"
+                "connect_types: true is for serialization: avro, and serialization:"
+                f" {serialization.value} always states these types. Fix: remove connect_types"
             )
         if form is EventForm.CLOUDEVENTS and serialization is not Serialization.JSON:
             raise ValueError(
                 "event_form: cloudevents is written as JSON, and serialization is"
-                f" {serialization.value}: take serialization: json with it"
+                f" {serialization.value}. Fix: set serialization: json"
             )
         if self.transaction_metadata and form is EventForm.FLAT:
             raise ValueError(
-                "transaction_metadata: true numbers events in their envelope, and with event_form:"
-                " flat they have none: leave one of them out"
+                "transaction_metadata: true numbers events in their envelope, and event_form: flat"
+                " has none. Fix: remove one of the two"
             )
         return self

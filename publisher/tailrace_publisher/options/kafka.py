@@ -1,4 +1,4 @@
-"""Options of the Kafka cluster and of the topics that are made there."""
+"""Options of the Kafka cluster, and of the topics that the publisher creates there."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from tailrace_service.options.sections import SecretUnreadable, Section, check_p
 
 
 class Partitioner(StrEnum):
-    """What chooses the partition of an event by its key."""
+    """The hash that chooses the partition of an event by its key."""
 
     CRC32 = "crc32"
     MURMUR2 = "murmur2"
 
 
 class TopicRule(Section):
-    """What topics of some tables have, when they are created."""
+    """Partitions and settings of some tables' topics, when they are created."""
 
     partitions: int | None = Field(
         default=None, ge=1, le=10_000, description="Instead of kafka.partitions; 1 to 10000."
     )
     settings: dict[str, str] = Field(
-        default_factory=dict, description="Beside kafka.topic_settings, which they override."
+        default_factory=dict,
+        description="In addition to kafka.topic_settings, which they override.",
     )
 
 
 class KafkaConfig(KafkaOptions):
-    """The Kafka cluster that takes the events."""
+    """The Kafka cluster to which events are published."""
 
     RESERVED: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(
@@ -47,13 +48,13 @@ class KafkaConfig(KafkaOptions):
     oauth_callback: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
-        description="Function that has tokens for brokers with SASL/OAUTHBEARER, as"
+        description="Function that returns tokens for brokers with SASL/OAUTHBEARER, as"
         " package.module:function; default none. It gets the text of sasl.oauthbearer.config and"
-        " returns (token, expires_at), the latter in seconds since 1970, perhaps with principal and"
-        " SASL extensions. Its module is imported by the publisher and by every command that"
-        " asks the brokers. With it kafka.extra has security.protocol and sasl.mechanism:"
-        " OAUTHBEARER. Without it librdkafka can fetch tokens itself: sasl.oauthbearer.method: oidc"
-        " in kafka.extra.",
+        " returns (token, expires_at), the latter in seconds since 1970, optionally with principal"
+        " and SASL extensions. The publisher and every command that connects to the brokers import"
+        " its module. It requires security.protocol and sasl.mechanism: OAUTHBEARER in"
+        " kafka.extra. Without it librdkafka can fetch tokens: sasl.oauthbearer.method: oidc in"
+        " kafka.extra.",
     )
     partitions: int = Field(
         default=4,
@@ -61,40 +62,40 @@ class KafkaConfig(KafkaOptions):
         le=10_000,
         description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
         " gives a total order per table, many let consumers share the work. Partitions added later"
-        " stop a table with a key until a new snapshot is asked for.",
+        " stop a table with a key until a new snapshot is requested.",
     )
     replication_factor: int | None = Field(
         default=None,
         ge=1,
         le=32,
         description="Copies of every topic when it is created; 1 to 32; default (null): the"
-        " brokers' default.replication.factor. Production wants 3. With 3 and more, new topics get"
-        " min.insync.replicas=2, unless the brokers' own default is higher: then what is committed"
-        " survives the loss of a disk. With 2 they keep the brokers' own: 2 of 2 would stop the"
-        " publisher whenever one broker is restarted. Topics that exist are left as they are; one"
-        " copy is told as a warning.",
+        " brokers' default.replication.factor. Use 3 in production. With 3 and more, new topics get"
+        " min.insync.replicas=2, unless the brokers' own default is higher, so that commits survive"
+        " the loss of a disk. With 2 they get the brokers' default, because 2 of 2 would stop the"
+        " publisher whenever one broker restarts. Existing topics are not changed; one copy is"
+        " logged as a warning.",
     )
     topic_settings: dict[str, str] = Field(
         default_factory=dict,
         description="Settings of data topics when they are created, e.g. retention.ms; default:"
-        " none, which leaves them to the brokers. Topics that exist are left as they are.",
+        " none, which leaves them to the brokers. Existing topics are not changed.",
     )
     topic_rules: dict[str, TopicRule] = Field(
         default_factory=dict,
         description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
-        " {partitions, settings} of the topics of these tables when they are created; the first"
-        " pattern that matches counts, and what it does not say is as for all. settings are e.g."
-        " retention.ms or min.insync.replicas; topics that exist are left as they are.",
+        " {partitions, settings} of the topics of these tables when they are created. The first"
+        " matching pattern counts; what it leaves out is as for all. settings are e.g. retention.ms"
+        " or min.insync.replicas. Existing topics are not changed.",
     )
     progress_retention_days: int | None = Field(
         default=30,
         ge=1,
         le=3650,
-        description="Days that the progress topic keeps a record when it is created; 1 to 3650,"
-        " null for ever; more where topic_settings or topic_rules keep data longer. Lower: less"
-        " disk. A sink that was away for longer continues with new snapshots of all tables, and"
-        " tailrace audit leaves out events whose record is gone. Higher: a record of each commit"
-        " stays that long. A topic that exists is left as it is.",
+        description="Days for which a new progress topic retains a record; 1 to 3650, null for"
+        " ever; more if topic_settings or topic_rules retain data longer. Lower: less disk, but a"
+        " sink that was away for longer continues with new snapshots of all tables, and tailrace"
+        " audit leaves out events whose record is gone. Higher: a record of each commit stays that"
+        " long. An existing topic is not changed.",
     )
     partitioner: Partitioner = Field(
         default=Partitioner.CRC32,
@@ -116,14 +117,15 @@ class KafkaConfig(KafkaOptions):
         default=10.0,
         ge=1.0,
         le=300.0,
-        description="Seconds to wait for brokers at a start before it is told and tried again; 1"
-        " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
+        description="Seconds to wait for brokers at a start, until it is logged and retried; 1 to"
+        " 300, default 10. Lower: slow brokers never answer in time. Higher: a missing broker is"
+        " logged late.",
     )
     transaction_timeout_s: float = Field(
         default=300.0,
         ge=10.0,
         le=3600.0,
-        description="Seconds after which the brokers abort an open transaction by themselves; 10 to"
+        description="Seconds after which the brokers abort an open transaction; 10 to"
         " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
         " A transaction is committed at a third of it, also inside a source transaction. Lower: a"
         " source that stalls for longer costs a retry. Higher: read_committed consumers wait that"
@@ -153,7 +155,7 @@ class KafkaConfig(KafkaOptions):
         return self
 
     def topic_rule(self, table: TableName) -> TopicRule:
-        """What a table's topic has when it is created: partitions and settings."""
+        """Return partitions and settings of a table's topic when it is created."""
         name = f"{table.schema}.{table.table}"
         found = next((r for p, r in self.topic_rules.items() if matches([p], name)), TopicRule())
         return TopicRule(
@@ -168,7 +170,10 @@ class KafkaConfig(KafkaOptions):
         given = {name: value.get_secret_value() for name, value in self.extra.items()}
         mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))
         if mechanism.upper() != "OAUTHBEARER":
-            raise ValueError("oauth_callback needs sasl.mechanism: OAUTHBEARER in extra")
+            raise ValueError(
+                "oauth_callback needs another mechanism. Fix: set sasl.mechanism: OAUTHBEARER in"
+                " extra"
+            )
         if given.get("sasl.oauthbearer.method", "").lower() == "oidc":
             raise ValueError(
                 "give one of oauth_callback and sasl.oauthbearer.method: oidc: with the latter"
@@ -177,12 +182,12 @@ class KafkaConfig(KafkaOptions):
         return self
 
     def librdkafka_options(self) -> dict[str, Any]:
-        """The further options with their secrets, for the clients only.
+        """Return the further options with their secrets, for the clients only.
 
-        All are texts but for ``oauth_cb``, which is there with oauth_callback.
+        All are texts except ``oauth_cb``, which is present with oauth_callback.
 
         Raises:
-            ConfigError: the file of a secret cannot be read, or oauth_callback is of no use.
+            ConfigError: the file of a secret cannot be read, or oauth_callback is not usable.
             TokenUnavailable: oauth_callback raised an exception.
         """
         try:
@@ -202,5 +207,5 @@ class KafkaConfig(KafkaOptions):
         return round(self.transaction_timeout_s * 1000)
 
     def connection(self) -> dict[str, Any]:
-        """Where the brokers are and how to be let in; raises what librdkafka_options does."""
+        """Return the brokers' addresses and credentials; raises what librdkafka_options does."""
         return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}

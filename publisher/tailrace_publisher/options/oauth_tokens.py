@@ -1,11 +1,11 @@
-"""Tokens for brokers with SASL/OAUTHBEARER, from a function of the user's own.
+"""Tokens for brokers with SASL/OAUTHBEARER, from a function of the user.
 
-The function is what librdkafka calls an ``oauthbearer_token_refresh_cb``: it gets the text of
-``sasl.oauthbearer.config`` and returns ``(token, expires_at)``, the latter in seconds since 1970,
-or these two with a principal (text) and SASL extensions (texts by text) behind them.
+librdkafka calls such a function an ``oauthbearer_token_refresh_cb``. It gets the text of
+``sasl.oauthbearer.config`` and returns ``(token, expires_at)``, the latter in seconds since 1970. A
+principal (text) and SASL extensions (texts by text) may follow.
 
-It is called once before the clients are made, so that what is wrong with it is told by name: a
-client says of its callback's exceptions only that there was one.
+It is called once before the clients are created, so that its errors can be reported by name. A
+client only reports that its callback raised an exception.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tailrace_publisher.errors import ConfigError, TokenUnavailable
 
 OPTION: Final = "kafka.oauth_callback"
 Token = tuple[Any, ...]
-"""What librdkafka's Python client takes: token, seconds since 1970, then perhaps principal and
+"""The form of librdkafka's Python client: token, seconds since 1970, optionally principal and
 extensions."""
 
 _log = structlog.get_logger(__name__)
@@ -32,12 +32,12 @@ _log = structlog.get_logger(__name__)
 class OAuthTokens:
     """The newest token of a function, for all clients of a connection.
 
-    Clients ask when four fifths of a token's lifetime are over, so one that is given again until
-    half of it is over lets clients that start together share a call.
+    Clients request a token when four fifths of its lifetime are over. A token is returned again
+    until half of its lifetime is over, so clients that start together share a call.
 
     Args:
         name: the function, as package.module:function.
-        config: text of sasl.oauthbearer.config, its argument.
+        config: the text of sasl.oauthbearer.config, its argument.
 
     Raises:
         ConfigError: there is no such module or function.
@@ -55,7 +55,7 @@ class OAuthTokens:
         """Fetch a token, unless there is one.
 
         Raises:
-            ConfigError: the function returned something that is no token.
+            ConfigError: the function returned something other than a token.
             TokenUnavailable: it raised an exception.
         """
         with self._lock:
@@ -63,7 +63,7 @@ class OAuthTokens:
                 self._fetch()
 
     def __call__(self, _: str) -> Token:
-        """The callback of a client: the argument is the text that this was made with."""
+        """Return a token as a client's callback; the argument is the known config text."""
         try:
             self.first()
         except (ConfigError, TokenUnavailable) as error:
@@ -76,15 +76,15 @@ class OAuthTokens:
             answer = self._function(self._config)
         except Exception as error:
             raise TokenUnavailable(
-                f"{OPTION} {self._name} raised {type(error).__name__}: {error}: no token, so the"
-                " brokers cannot be asked; it is called again"
+                f"{OPTION} {self._name} raised {type(error).__name__}: {error}: without a token no"
+                " broker can be reached; it is called again"
             ) from error
         now = time.time()
         wrong = _wrong_of(answer, now)
         if wrong is not None:
             raise ConfigError(
                 [
-                    f"{OPTION} {self._name} returned {wrong}: return (token, expires_at), or"
+                    f"{OPTION} {self._name} returned {wrong}. Fix: return (token, expires_at), or"
                     " (token, expires_at, principal, extensions): a text, seconds since 1970, a"
                     " text, texts by text"
                 ]
@@ -94,7 +94,7 @@ class OAuthTokens:
 
 
 def _found(name: str) -> Callable[[str], Any]:
-    """The function of that name."""
+    """Return the function of that name."""
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -102,7 +102,7 @@ def _found(name: str) -> Callable[[str], Any]:
         raise ConfigError(
             [
                 f"{OPTION} {name}: module {module} cannot be imported ({type(error).__name__}:"
-                f" {error}); install its package where Tailrace is, or set PYTHONPATH"
+                f" {error}). Fix: install its package where Tailrace is, or set PYTHONPATH"
             ]
         ) from error
     for part in path.split("."):
@@ -113,7 +113,7 @@ def _found(name: str) -> Callable[[str], Any]:
 
 
 def _wrong_of(answer: object, now: float) -> str | None:
-    """What is wrong with what the function returned, without the token; None where nothing is."""
+    """Return what is wrong with the function's result, without the token; None if it is valid."""
     if not isinstance(answer, tuple) or not 2 <= len(answer) <= 4:
         kind = type(answer).__name__
         return f"a tuple of {len(answer)}" if isinstance(answer, tuple) else f"a value of {kind}"

@@ -1,4 +1,4 @@
-"""Further keywords of the ODBC connection string: which there are, and what a login takes."""
+"""Further keywords of the ODBC connection string: which are known, and which a login needs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ KEYWORDS: Final = (
     "Trusted_Connection",
     "WSID",
 )
-"""Keywords of the Microsoft driver that change how it connects, and nothing that is read.
+"""Keywords of the Microsoft driver that change how it connects, but nothing that is read.
 
-The driver passes over a keyword that it does not know, without a word: so others are refused here.
+The driver silently ignores an unknown keyword, so others are refused here.
 https://learn.microsoft.com/sql/connect/odbc/dsn-connection-string-attribute
 """
 
@@ -53,10 +53,10 @@ _NEEDS_A_PERSON: Final = frozenset({"activedirectoryinteractive", "activedirecto
 
 
 def spelled(given: Mapping[str, SecretStr]) -> dict[str, SecretStr]:
-    """The keywords as Microsoft spells them.
+    """Return the keywords as Microsoft spells them.
 
     Raises:
-        ValueError: one of them is not to be given here; says what is.
+        ValueError: a keyword is not allowed here; the text names what to use instead.
     """
     found: dict[str, SecretStr] = {}
     for name, value in given.items():
@@ -74,22 +74,20 @@ def spelled(given: Mapping[str, SecretStr]) -> dict[str, SecretStr]:
 def check_login(
     odbc: Mapping[str, SecretStr], user: str | None, *, has_password: bool, has_both: bool
 ) -> None:
-    """Check that user and password are those that the way of logging in takes.
+    """Check that user and password fit the way of logging in.
 
     Args:
         odbc: the keywords, as Microsoft spells them.
-        user: the login.
-        has_password: whether a password or a file of one is given.
-        has_both: whether both are.
+        has_both: whether a password and its file are given.
 
     Raises:
-        ValueError: says what to give and what to leave out.
+        ValueError: names what to set and what to remove.
     """
     way = _value(odbc, "Authentication")
     is_trusted = _value(odbc, "Trusted_Connection") in {"yes", "true", "1"}
     if way in _NEEDS_A_PERSON:
         raise ValueError(
-            "odbc.Authentication asks a person for each connection: take ActiveDirectoryMsi,"
+            "odbc.Authentication prompts a person for each connection. Fix: use ActiveDirectoryMsi,"
             " ActiveDirectoryServicePrincipal, ActiveDirectoryPassword or ActiveDirectoryIntegrated"
         )
     if is_trusted and way:

@@ -14,54 +14,54 @@ class PaceOptions(Section):
         default=2_000,
         ge=1,
         le=100_000,
-        description="Change rows per page; 1 to 100000, default 2000. Less costs round trips; more"
-        " costs memory, of which there are four pages, and is worth it where the server is some"
-        " milliseconds away (10000). Where rows are large, or many tables have news, a page has"
-        " fewer: memory_mb bounds it.",
+        description="Change rows per page; 1 to 100000, default 2000. Lower: more round trips."
+        " Higher: more memory (four pages are held); try 10000 if the server is several"
+        " milliseconds away. If rows are large, or many tables have news, memory_mb limits a page"
+        " to fewer rows.",
     )
     window_transactions: int = Field(
         default=20_000,
         ge=1,
         le=100_000,
-        description="Source transactions per poll at most; 1 to 100000, default 20000. Between two"
-        " polls nothing is read, so few are slow in catching up; of many, only the commit times are"
-        " held in memory. A poll takes fewer where they are large: those of about 500,000 rows.",
+        description="Source transactions per poll at most; 1 to 100000, default 20000. Lower:"
+        " catching up is slower, because nothing is read between two polls. Higher: more memory,"
+        " but only for commit times. A poll of large transactions has fewer: about 500,000 rows.",
     )
     rows_per_transaction: int = Field(
         default=40_000,
         ge=1,
         le=10_000_000,
-        description="Rows from which on a Kafka transaction is closed at the next end of a source"
+        description="Rows after which a Kafka transaction is closed at the next end of a source"
         " transaction; 1 to 10000000, default 40000. A source transaction with more rows spans"
-        " several. Fewer make brokers and readers work more in catching up; otherwise linger_ms"
-        " closes it before.",
+        " several. Lower: brokers and readers work more while the publisher catches up; otherwise"
+        " linger_ms closes it before.",
     )
     mb_per_transaction: int = Field(
         default=64,
         ge=1,
         le=10_000,
-        description="The same in megabytes of events: whichever comes first; 1 to 10000, default"
-        " 64. Readers of committed events wait for the whole of a Kafka transaction, and brokers"
-        " abort one that takes longer than kafka.transaction_timeout_s.",
+        description="Megabytes of events after which a Kafka transaction is closed, if that comes"
+        " before rows_per_transaction; 1 to 10000, default 64. Higher: readers of committed events"
+        " wait longer, and brokers abort a transaction that exceeds kafka.transaction_timeout_s.",
     )
     memory_mb: int = Field(
         default=256,
         ge=16,
         le=1_000_000,
         description="Megabytes for change rows in memory, however large their values are; 16 to"
-        " 1000000, default 256. Half is for the pages of all capture instances together: they get"
-        " fewer rows where rows are large. Half is for events that wait to be sent. A page has at"
-        " least one row, so a value must fit; the process takes about 100 MB more. Too low"
-        " makes many round trips of tables with large values.",
+        " 1000000, default 256. Half is for the pages of all capture instances together, which get"
+        " fewer rows if rows are large. Half is for events that wait to be sent. A page has at"
+        " least one row, so a value must fit; the process needs about 100 MB more. Lower: more"
+        " round trips for tables with large values.",
     )
     linger_ms: int = Field(
         default=150,
         ge=0,
         le=60_000,
         description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
-        " 150. 0 commits every source transaction alone, which loads the brokers. Where commits"
-        " take long it waits longer while more is known to come: four times as long as the last"
-        " one took, up to a second; and a second while a backlog is longer than a window.",
+        " 150. 0 commits every source transaction alone, which loads the brokers. If commits are"
+        " slow and more rows are known to come, it waits longer: four times as long as the last"
+        " commit took, up to a second; and a second while the backlog exceeds a window.",
     )
     poll_interval_ms: int = Field(
         default=500,
@@ -76,14 +76,14 @@ class PaceOptions(Section):
         ge=0.1,
         le=3600.0,
         description="Seconds between progress records of an idle publisher; 0.1 to 3600, default"
-        " 10. They keep the lag known and let a fenced publisher notice it.",
+        " 10. They keep the lag known, and show a fenced publisher that it was replaced.",
     )
     capture_stall_s: float = Field(
         default=60.0,
         ge=1.0,
         le=86_400.0,
-        description="Age of the newest log scan session, in seconds, from which on the capture"
-        " job counts as stopped; 1 to 86400, default 60.",
+        description="Age of the newest log scan session, in seconds, at which the capture job"
+        " counts as stopped; 1 to 86400, default 60.",
     )
     retry_backoff_max_s: float = Field(
         default=30.0,
@@ -98,18 +98,18 @@ class PaceOptions(Section):
         le=8760.0,
         description="Hours after which a pause of the publisher (tailrace pause) ends"
         " automatically; 0.001 to 8760, default 24. Keep it below the retention of the change"
-        " tables (72 hours by default): what cleanup takes before it is published is lost to the"
-        " stream.",
+        " tables (72 hours by default): rows that cleanup deletes before they are published are"
+        " lost to the stream.",
     )
 
     @property
     def pages_bytes(self) -> int:
-        """What the pages of all capture instances together may occupy in memory."""
+        """Memory limit of the pages of all capture instances together."""
         return self.memory_mb * 1_000_000 // 2
 
     @property
     def queue_bytes(self) -> int:
-        """What the events that wait to be sent may occupy in memory."""
+        """Memory limit of the events that wait to be sent."""
         return self.memory_mb * 1_000_000 - self.pages_bytes
 
     @property

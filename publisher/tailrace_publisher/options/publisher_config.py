@@ -1,7 +1,7 @@
-"""The publisher's options: unit, default, bounds, and what happens at both ends.
+"""The publisher's options: unit, default, bounds, and the effect of lower and higher values.
 
-Built with :meth:`PublisherConfig.load` from one mapping (the command line merges file, environment
-and flags into it), so that every wrong option is reported together.
+:meth:`PublisherConfig.load` builds it from one mapping, into which the command line merges file,
+environment and flags. So every wrong option is reported together.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
     server_name: str = Field(
         default="",
         description="Logical name of the server in source.name and in checkpoints; default: the"
-        " prefix. Changing it starts anew, with a new snapshot.",
+        " prefix. Another name starts from scratch, with a new snapshot.",
     )
     topic_names: dict[str, str] = Field(
         default_factory=dict,
         description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
         " the names of these tables' topics, e.g. '{prefix}.{schema}.{table}'; the first pattern"
         " that matches counts; default '{prefix}.{database}.{schema}.{table}'. A name begins with"
-        " {prefix} and tells its table: it has {schema} and {table}, unless the pattern is one"
+        " {prefix} and identifies its table: it has {schema} and {table}, unless the pattern is one"
         " table's name ('dbo\\.orders') or begins with a schema's ('dbo\\..*'). Two tables in one"
-        " topic are refused. The sink reads the default names only. Another name than before"
-        " begins an empty topic: its table stops until tailrace snapshot.",
+        " topic are refused. The sink reads the default names only. A changed name starts an empty"
+        " topic: its table stops until tailrace snapshot.",
     )
     tables: CapturedTables = Field(default_factory=CapturedTables)
     message_keys: dict[str, Columns] = Field(
@@ -65,8 +65,8 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
     )
     lossless_columns: dict[str, Columns] = Field(
         default_factory=dict,
-        description="schema.table to its time(7) and datetime2(7) columns that are to be carried"
-        " as text with all seven digits; others are cut to microseconds.",
+        description="schema.table to its time(7) and datetime2(7) columns to publish as text with"
+        " all seven digits; others are cut to microseconds.",
     )
     columns: ColumnsConfig = Field(default_factory=ColumnsConfig)
     skip: SkipConfig = Field(default_factory=SkipConfig)
@@ -97,8 +97,8 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         mode = self.snapshot.mode
         if self.start.given and mode in {SnapshotMode.INITIAL_ONLY, SnapshotMode.ALWAYS}:
             raise ValueError(
-                f"start.{self.start.given[0]} begins without a snapshot, snapshot.mode:"
-                f" {mode.value} with one: leave one of them out"
+                f"start.{self.start.given[0]} starts without a snapshot, snapshot.mode:"
+                f" {mode.value} with one. Fix: remove one of the two"
             )
         return self
 
@@ -107,8 +107,8 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         if self.transaction_metadata and self.shards.count > 1:
             raise ValueError(
                 "transaction_metadata: true numbers the events of a source transaction, and with"
-                f" shards.count: {self.shards.count} no publisher has all of them: leave one of"
-                " them out"
+                f" shards.count: {self.shards.count} no publisher has all of them. Fix: remove one"
+                " of the two"
             )
         return self
 
@@ -120,10 +120,10 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
 
     @property
     def shard_map(self) -> ShardMap:
-        """The map of shards that the options ask for, as the first of its topics.
+        """The map of shards according to the options, as the first map of its topic.
 
         Raises:
-            ValueError: a pinned table can have no topic.
+            ValueError: a pinned table cannot have a topic.
         """
         database, names = self.source.database, self.topics
         pinned = {

@@ -11,22 +11,22 @@ from tailrace_service.options.sections import Section
 
 
 class ShardsConfig(Section):
-    """How the tables are divided, and how the publishers share what they are divided into."""
+    """How the tables are divided into shards, and how publishers share the shards."""
 
     count: int = Field(
         default=1,
         ge=1,
         le=SHARDS_MAX,
         description="Shards that the tables are divided into; 1 to 1000, default 1: one publisher"
-        " has all. With more, every publisher with this configuration takes its part of them, and"
-        " those of one that ends go to the others; each shard has a producer, connections and"
-        " memory_mb of its own. What is published under the prefix already is divided anew by"
-        " tailrace reshard (docs/scaling.md).",
+        " has all. With more, the publishers with this configuration share them, and the shards of"
+        " one that ends go to the others; each shard has a producer, connections and memory_mb of"
+        " its own. For a prefix with published tables, tailrace reshard changes the division"
+        " (docs/scaling.md).",
     )
     pinned: dict[str, Annotated[int, Field(ge=0)]] = Field(
         default_factory=dict,
-        description="schema.table, as the source spells it, to the number of its shard, from 0 on;"
-        " default: none, the name decides. It is for single tables that are as busy as all others.",
+        description="schema.table, as the source spells it, to the number of its shard, from 0;"
+        " default: none, so the name decides. Use it for a table that is as busy as all others.",
     )
     session_timeout_s: float = Field(
         default=6.0,
@@ -34,7 +34,7 @@ class ShardsConfig(Section):
         le=300.0,
         description="Seconds without a sign of life after which a publisher's shards go to the"
         " others; 1 to 300, default 6, which is also the least that brokers allow"
-        " (group.min.session.timeout.ms). A publisher that ends by itself hands over at once.",
+        " (group.min.session.timeout.ms). A publisher that is stopped hands over at once.",
     )
 
     @model_validator(mode="after")

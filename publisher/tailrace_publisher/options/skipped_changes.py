@@ -13,25 +13,24 @@ Operations = Annotated[list[Literal["c", "u", "d"]], Field(min_length=1)]
 
 
 class SkipConfig(Section):
-    """Changes that are not published, though they are read.
+    """Changes that are read but not published.
 
-    LSNs are closed as if they had been published, and the ledger counts what is in the topics.
-    Until the snapshot of a table is out nothing of it is skipped.
+    LSNs are closed as if the changes had been published, and the ledger counts what is in the
+    topics. Nothing of a table is skipped until its snapshot is published.
     """
 
     unchanged: bool = Field(
         default=False,
-        description="Skip updates whose two images are the same as they are published: they changed"
-        " only what columns leave out, mask or cut, or set values to what they were; default"
-        " false.",
+        description="Skip updates whose two published images are equal: they changed only columns"
+        " that are left out, masked or cut, or set values to what they were; default false.",
     )
     operations: dict[str, Operations] = Field(
         default_factory=dict,
         description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
-        " operations that are not published: c, u, d, as the change table has them: it has a change"
-        " of the primary key as d and c. Such a topic does not tell the table's state any more, and"
-        " its ledger does not count by operation: the sink merges whatever comes. Take a new"
-        " snapshot when operations are published again.",
+        " operations that are not published: c, u, d, as in the change table, where a change of the"
+        " primary key is d and c. Such a topic no longer gives the table's state, and its ledger"
+        " does not count by operation: the sink merges whatever comes. Take a new snapshot when"
+        " operations are published again.",
     )
 
     @field_validator("operations")
@@ -41,7 +40,7 @@ class SkipConfig(Section):
         return rules
 
     def operations_of(self, table: TableName) -> frozenset[str]:
-        """The operations of a table that are not published."""
+        """Return the operations of a table that are not published."""
         name = f"{table.schema}.{table.table}"
         found = [given for pattern, given in self.operations.items() if matches([pattern], name)]
         return frozenset(operation for given in found for operation in given)

@@ -14,7 +14,7 @@ from tailrace_service.options.sections import Section
 
 
 class Encrypt(StrEnum):
-    """TLS to SQL Server, by the names that the Microsoft ODBC driver uses."""
+    """TLS to SQL Server, by the names of the Microsoft ODBC driver."""
 
     NO = "no"
     YES = "yes"
@@ -22,14 +22,14 @@ class Encrypt(StrEnum):
 
 
 class ApplicationIntent(StrEnum):
-    """Where an availability group may send the connection."""
+    """Where an availability group may route the connection."""
 
     READ_WRITE = "ReadWrite"
     READ_ONLY = "ReadOnly"
 
 
 class ReadMode(StrEnum):
-    """Through what the changes of a capture instance are read."""
+    """How the changes of a capture instance are read."""
 
     DIRECT = "direct"
     FUNCTION = "function"
@@ -52,7 +52,7 @@ class SourceConfig(Section):
     user: str | None = Field(
         default=None,
         min_length=1,
-        description="SQL Server login; required but where odbc has another way of logging in.",
+        description="SQL Server login; required unless odbc has another way of logging in.",
     )
     password: SecretStr | None = Field(
         default=None, description="Its password; give this or password_file. Never logged."
@@ -64,7 +64,7 @@ class SourceConfig(Section):
     )
     encrypt: Encrypt = Field(
         default=Encrypt.YES,
-        description="TLS: no (clear text, where the server allows it), yes (default), strict"
+        description="TLS: no (clear text, if the server allows it), yes (default), strict"
         " (TDS 8: TLS before anything else, certificate always checked).",
     )
     trust_server_certificate: bool = Field(
@@ -86,8 +86,8 @@ class SourceConfig(Section):
         default=300,
         ge=1,
         le=3600,
-        description="Seconds a query may take; 1 to 3600, default 300. Too low repeats pages of"
-        " a slow server for ever, too high notices a hanging server late.",
+        description="Seconds a query may take; 1 to 3600, default 300. Lower: pages of a slow"
+        " server are repeated for ever. Higher: a hanging server is noticed late.",
     )
     time_zone: str | None = Field(
         default=None,
@@ -104,8 +104,8 @@ class SourceConfig(Section):
         description="Further keywords of the driver's connection string, in any case, e.g."
         " MultiSubnetFailover: Yes for a listener in several subnets, Trusted_Connection: Yes and"
         " ServerSPN for Kerberos, Authentication: ActiveDirectoryMsi for Entra. Values are never"
-        " logged. Known are " + ", ".join(KEYWORDS) + "; others are refused, as the driver passes"
-        " over what it does not know.",
+        " logged. Known are " + ", ".join(KEYWORDS) + "; others are refused, because the driver"
+        " ignores unknown keywords.",
     )
     driver: str | None = Field(
         default=None,
@@ -117,21 +117,21 @@ class SourceConfig(Section):
         default=ReadMode.DIRECT,
         description="direct (default) reads change tables, with SELECT on schema cdc; function"
         " reads through cdc.fn_cdc_get_all_changes_<instance>, for logins that may not: they need"
-        " the gating roles and SELECT on the captured columns (tailrace grants says all of it). The"
-        " functions give no command id, so a transaction that moves keys among rows can have an"
-        " order that nobody can tell: its table stops then. Slower: each poll with news asks every"
-        " table. To be changed where the checkpoint is at the end of a transaction.",
+        " the gating roles and SELECT on the captured columns (tailrace grants prints them). The"
+        " functions return no command id, so the order of a transaction that moves keys among rows"
+        " may be unknown, which stops its table. It is slower: each poll with news queries every"
+        " table. Change it only while the checkpoint is at the end of a transaction.",
     )
     readers: int = Field(
         default=4,
         ge=1,
         le=64,
-        description="Connections that read change tables side by side; 1 to 64, default 4. Each is"
+        description="Connections that read change tables in parallel; 1 to 64, default 4. Each is"
         " opened when so many capture instances have news at once, with a second one for blocks.",
     )
     blocks: bool = Field(
         default=True,
-        description="Read and encode change rows in blocks, several times faster, where numpy and"
+        description="Read and encode change rows in blocks, several times faster, if numpy and"
         " pyarrow are installed (the extra `fast`) and a table's types allow it; default true. The"
         " events are the same. False reads everything row by row.",
     )
@@ -149,11 +149,11 @@ class SourceConfig(Section):
 
     @property
     def account(self) -> str:
-        """The login as messages name it; of the process's own account the name is not known."""
+        """The login as messages name it; the name of the process's own account is unknown."""
         return self.user or "of this process"
 
     def read_password(self) -> str:
-        """The password, from the option or from its file.
+        """Return the password, from the option or from its file.
 
         Raises:
             ConfigError: the file cannot be read.

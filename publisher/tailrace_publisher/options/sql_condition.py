@@ -1,8 +1,12 @@
-"""Conditions that are given as an option: they stay within the parentheses that they are put into.
+"""Conditions given as an option, which must stay within the parentheses around them.
 
-A condition is the operator's own SQL, and the server says whether it is right. What is refused here
-would change the statement around it: a comment that hides what follows, a parenthesis that closes
-ours, a text that does not end, a question mark that the driver takes for a parameter.
+A condition is the operator's own SQL, and the server checks whether it is right. The check here
+refuses what would change the statement around the condition:
+
+- a comment that hides what follows
+- a parenthesis that closes ours
+- a text that does not end
+- a question mark, which the driver takes for a parameter
 
 https://learn.microsoft.com/sql/t-sql/language-elements/comment-transact-sql
 https://learn.microsoft.com/sql/relational-databases/databases/database-identifiers
@@ -32,19 +36,19 @@ _REFUSED: Final = {
 
 
 def shape_of(condition: str) -> str:
-    """A condition as logs have it: recognisable, without the values that may be in it."""
+    """Return a condition as logs show it: recognisable, but without the values in it."""
     digest = hashlib.sha256(condition.encode()).hexdigest()[:8]
     return f"{len(condition)} characters, sha256 {digest}"
 
 
 def check_condition(text: str) -> None:
-    """Check that a condition ends where its text does, whatever is put behind it.
+    """Check that a condition ends with its text, whatever follows it.
 
     Raises:
-        ValueError: it does not; says what is wrong and where.
+        ValueError: it does not; the text says what is wrong and where.
     """
     if not text.strip():
-        raise ValueError("it is empty: give a condition, or leave it out")
+        raise ValueError("it is empty. Fix: set a condition, or remove the pattern")
     depth = 0
     for match in _TOKEN.finditer(text):
         token = match[0]

@@ -1,4 +1,4 @@
-"""The options of where to begin: unit, default, bounds, and what happens at both ends."""
+"""The options of the start position: unit, default, bounds, and their effects."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from tailrace_service.options.sections import Section
 
 
 class StartConfig(Section):
-    """Where to begin with the changes; default: with the snapshot that snapshot.mode says.
+    """Where to start with the changes; default: with the snapshot of snapshot.mode.
 
-    At most one of lsn, time, debezium_file and debezium_topic. It applies where the database has no
-    checkpoint under this prefix: its tables begin with their changes from there on, without a
-    snapshot. Where there is a checkpoint, that is said once and the publisher goes on from it. What
-    is asked for must still be held: a start that cleanup has passed is refused, with the low
-    watermark of each table, unless snapshot.mode is when_needed, which takes a snapshot of those.
+    Set at most one of lsn, time, debezium_file and debezium_topic. It applies if the database has
+    no checkpoint under this prefix: its tables start with their changes from there, without a
+    snapshot. If there is a checkpoint, this is logged once and the publisher resumes from it. The
+    change tables must still hold the requested changes. A start that cleanup has passed is refused,
+    with the low watermark of each table. With snapshot.mode: when_needed such tables get a snapshot
+    instead.
     """
 
     lsn: str | None = Field(
         default=None,
-        description="Commit LSN to begin with, itself included: xxxxxxxx:xxxxxxxx:xxxx, or 0x and"
-        " 20 hexadecimal digits; not above the newest captured one.",
+        description="First commit LSN to publish: xxxxxxxx:xxxxxxxx:xxxx, or 0x and 20 hexadecimal"
+        " digits; not above the newest captured one.",
     )
     time: datetime | None = Field(
         default=None,
-        description="Time to begin with, itself included, in ISO 8601: the first commit at or after"
-        " it (sys.fn_cdc_map_time_to_lsn, to 1/300 s). With an offset or Z it is that moment, and"
-        " without one the server's local time. Servers before 2022 do not tell their time zone:"
-        " there an offset is taken as it is now, so give local times across a change of clocks.",
+        description="Time to start at, in ISO 8601: the first commit at or after it is published"
+        " first (sys.fn_cdc_map_time_to_lsn, to 1/300 s). With an offset or Z it is that moment,"
+        " without one the server's local time. Servers before 2022 do not report their time zone,"
+        " so their present offset is used: set a local time if the clocks changed since.",
     )
     debezium_file: Path | None = Field(
         default=None,
-        description="Offsets file of a Debezium connector in a standalone worker or the embedded"
-        " engine (offset.storage.file.filename), stopped before. Its offsets lack command id and"
-        " operation: it begins with their commit LSN, and the transaction that was cut there is"
-        " published again.",
+        description="Offsets file of a stopped Debezium connector in a standalone worker or the"
+        " embedded engine (offset.storage.file.filename). Its offsets lack command id and"
+        " operation, so publishing starts with their commit LSN and repeats that transaction.",
     )
     debezium_topic: str | None = Field(
         default=None,
@@ -52,7 +52,7 @@ class StartConfig(Section):
     debezium_name: str | None = Field(
         default=None,
         min_length=1,
-        description="Name or topic.prefix of the connector, where several are of this database.",
+        description="Name or topic.prefix of the connector, if several are of this database.",
     )
 
     @field_validator("lsn")
@@ -65,20 +65,22 @@ class StartConfig(Section):
         else:
             lsn = Lsn.parse(text)
         if lsn == Lsn.ZERO:
-            raise ValueError("an LSN of zeros is none: leave the option out to begin anew")
+            raise ValueError(
+                "an LSN of zeros is none. Fix: remove the option to start from scratch"
+            )
         return str(lsn)
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
         given = self.given
         if len(given) > 1:
-            raise ValueError(f"give one of {', '.join(given)}: a start is in one place")
+            raise ValueError(f"give one of {', '.join(given)}: there is one start position")
         if self.debezium_name is not None and not {"debezium_file", "debezium_topic"} & {*given}:
             raise ValueError("debezium_name needs debezium_file or debezium_topic")
         return self
 
     @property
     def given(self) -> list[str]:
-        """Names of the options that say where, as they are given."""
+        """Names of the options that give a start position, as far as they are set."""
         names = ("lsn", "time", "debezium_file", "debezium_topic")
         return [name for name in names if getattr(self, name) is not None]

@@ -1,4 +1,4 @@
-"""Which tables are published, and what their topics are called."""
+"""Which tables are published, and how their topics are named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailrace_service.options.sections import TableSelection
 
 
 class OnRename(StrEnum):
-    """What becomes of a table that has another name than the one it was published under."""
+    """How to handle a table that was renamed after it was published."""
 
     STOP = "stop"
     KEEP_TOPIC = "keep_topic"
@@ -22,33 +22,33 @@ class OnRename(StrEnum):
 class CapturedTables(TableSelection):
     """Which tables are published: those that match include and do not match exclude.
 
-    A pattern of include that is a plain name must be captured.
+    A table that include names plainly must be captured.
     """
 
     on_rename: OnRename = Field(
         default=OnRename.STOP,
-        description="What becomes of a published table that was renamed at the source, which is"
-        " noticed when the catalog is read (at a start, and after DDL): stop (default) leaves it"
-        " out, loudly, because a topic under its new name would begin in the middle; keep_topic"
-        " goes on under the topic, the subjects and the name that it had, by which the other"
-        " options mean it, too. A table that takes over the old name begins with a snapshot.",
+        description="How to handle a published table that was renamed at the source, which is"
+        " noticed when the catalog is read (at a start, and after DDL): stop (default) stops it,"
+        " with an error, because a topic under its new name would lack the earlier events;"
+        " keep_topic continues with its old topic, subjects and name, which the other options use"
+        " too. A table that takes over the old name starts with a snapshot.",
     )
 
     def plain_names(self) -> list[str]:
-        """The include patterns that name one table: those tables must be captured."""
+        """Return the include patterns that name one table; those tables must be captured."""
         return list(filter(is_plain_name, self.include))
 
 
 def templates_of(names: Mapping[str, str]) -> tuple[TopicTemplate, ...]:
-    """The option topic_names, checked.
+    """Check the option topic_names and return its templates.
 
     Raises:
-        ValueError: what is wrong with one of them.
+        ValueError: names what is wrong with one of them.
     """
     return tuple(_template(pattern, template) for pattern, template in names.items())
 
 
 @lru_cache(maxsize=1024)
 def _template(pattern: str, template: str) -> TopicTemplate:
-    """Checked once: the names of a configuration's topics are asked for table by table."""
+    """Create a template; cached, because topic names are computed table by table."""
     return TopicTemplate(pattern, template)

@@ -129,11 +129,11 @@ def test_flat_events_have_no_place_for_transactions():
     ("given", "told"),
     [
         ({"serialization": "protobuf"}, "serialization"),
-        ({"event_form": "cloudevents"}, "cloudevents .* serialization is avro: take .*: json"),
-        ({"json_decimals": "text"}, "json_decimals: text .* serialization: avro .* leave it out"),
+        ({"event_form": "cloudevents"}, "cloudevents .* is avro. Fix: set .*: json"),
+        ({"json_decimals": "text"}, "json_decimals: text .* serialization is avro"),
         (
             {"serialization": "json", "connect_types": True},
-            "connect_types: true .* serialization: json says them always: leave it out",
+            "connect_types: true .* json always states these types. Fix: remove connect_types",
         ),
         (
             {"serialization": "json", "event_form": "flat", "transaction_metadata": True},

@@ -146,7 +146,10 @@ def test_plain_names_of_no_captured_column_are_named():
         ({"mask": {".*": "a\0"}}, "what is no character"),
         ({"hash": [".*"]}, "hash needs a salt"),
         ({"hash": [".*"], "salt": "1234567"}, "fewer than 8"),
-        ({"hash": [".*"], "salt": "12345678", "salt_file": "x"}, "one of salt and salt_file"),
+        (
+            {"hash": [".*"], "salt": "12345678", "salt_file": "x"},
+            "salt and salt_file exclude each other",
+        ),
     ],
 )
 def test_wrong_options_are_told_at_once(options: dict[str, Any], told: str):

@@ -412,7 +412,7 @@ def test_further_keywords_are_in_the_connection_string(
             {"odbc": {"Trusted_Connection": "Yes", "Authentication": "ActiveDirectoryMsi"}},
             "one of odbc.Trusted_Connection and odbc.Authentication",
         ),
-        ({"odbc": {"Authentication": "ActiveDirectoryInteractive"}}, "asks a person"),
+        ({"odbc": {"Authentication": "ActiveDirectoryInteractive"}}, "prompts a person"),
     ],
 )
 def test_keywords_that_are_wrong_or_contradict_the_login(options: dict[str, Any], told: str):

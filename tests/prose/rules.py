@@ -50,7 +50,11 @@ _ANY = re.compile("|".join(f"(?:{word})" for word, *_ in _WORDS), re.IGNORECASE)
 _ENTRY = re.compile(r"^\s{4,}(\w+): ((?:\S+ ){0,2}\S+)\.$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_BETWEEN = re.compile(r"[.!?:;][*\"')`]*\s+(?=[A-Z0-9\"'`*(\[])|\n\s*\n|\n\s*(?=[-*|#]\s|\d+\. )")
+# The third is where an entry of Args or Attributes starts, after the end of the one before.
+_BETWEEN = re.compile(
+    r"[.!?:;][*\"')`]*\s+(?=[A-Z0-9\"'`*(\[])|\n\s*\n|[.:]\n\s+(?=\w+(?:, \w+)*: )"
+    r"|\n\s*(?=[-*|#]\s|\d+\. )"
+)
 
 
 @dataclass(frozen=True)

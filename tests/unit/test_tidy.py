@@ -111,7 +111,8 @@ def f(config):
 
     Args:
         config: the options.
-        wait_s: seconds, at most 60 in all.
+        wait_s: seconds, at most 60 in all; each of these entries is a sentence of its own.
+        limit: of the words, so that the two would have more than 25 together; they have not.
     """
     fail("begun anew", "behind")
 
@@ -123,9 +124,9 @@ class C:
     assert sorted(found) == [
         (3, "Go on"),
         (6, "config: the options."),
-        (9, "anew"),
-        (9, "begun"),
-        (13, "Wword word word word word ..."),
+        (10, "anew"),
+        (10, "begun"),
+        (14, "Wword word word word word ..."),
     ]
 
 

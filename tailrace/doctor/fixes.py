@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 import click
 from confluent_kafka import KafkaException
@@ -17,11 +16,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tailrace.doctor.findings import Finding, Fix
 from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.broker_waits import MARGIN_S
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.source.connection.connection import OdbcConnection
-
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 
 
 def run_safe_fixes(config: PublisherConfig, findings: Iterable[Finding], *, ask: bool) -> None:
@@ -64,4 +62,4 @@ def _alter_topic(kafka: KafkaConfig, name: str, settings: Mapping[str, str]) -> 
     admin = AdminClient({**kafka.connection(), "log_level": 0})
     asked = admin.incremental_alter_configs([topic], request_timeout=kafka.start_timeout_s)
     for future in asked.values():
-        future.result(kafka.start_timeout_s + _MARGIN_S)
+        future.result(kafka.start_timeout_s + MARGIN_S)

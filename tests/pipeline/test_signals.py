@@ -142,7 +142,7 @@ def test_debezium_s_conditions_are_taken_and_what_cannot_be_read_by_one_costs_no
     assert "nosuch" in told[1], "names of columns are no values"
     assert "it has no key" in told[2]
     (given_up,) = publisher.told("partial_snapshot_given_up")
-    assert "read by a condition (16 characters, sha256" in given_up["reason"]
+    assert "the condition of its snapshot (16 characters, sha256" in given_up["reason"]
     assert "id - 2" not in given_up["reason"]
     assert not publisher.told("table_stopped")
     shop.assert_exactly_once("orders")

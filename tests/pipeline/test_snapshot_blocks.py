@@ -266,7 +266,9 @@ def test_rows_of_a_condition_are_read_both_ways(source: Source):
     anew, _, _ = source.chunks(limits, by_row[0].resume_key)
     assert list(map(len, anew)) == [350, 250]
     source.where = "gone = 1"
-    with pytest.raises(SourceError, match=r"gone.*read by a condition \(8 characters,") as refused:
+    with pytest.raises(
+        SourceError, match=r"gone.*condition of its snapshot \(8 characters,"
+    ) as refused:
         source.chunks(limits)
     assert refused.value.number == NO_SUCH_COLUMN
 

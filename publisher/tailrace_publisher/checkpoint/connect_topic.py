@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tailrace_publisher.checkpoint.partition import PATIENCE_S, newest_by_key
+from tailrace_publisher.checkpoint.partition import newest_by_key
 from tailrace_publisher.checkpoint.reader import existing_topics
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.options.broker_waits import PATIENCE_S
 from tailrace_publisher.ports import KafkaAccess
 
 

@@ -19,8 +19,6 @@ from tailrace_publisher.ports import KafkaAccess, KafkaConsumer
 _BATCH: Final = 10_000
 _LEADER_S: Final = 1.0
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
-PATIENCE_S: Final = 60.0
-"""Seconds without an answer, or a further record, after which the publisher gives up."""
 
 # The names of librdkafka's own (not the broker's) codes begin with an underscore.
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001

@@ -13,9 +13,10 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.checkpoint.partition import PATIENCE_S, end_of, partition_reader
+from tailrace_publisher.checkpoint.partition import end_of, partition_reader
 from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError
+from tailrace_publisher.options.broker_waits import PATIENCE_S
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.position.lsn import Lsn

@@ -14,9 +14,10 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from tailrace_publisher.checkpoint.partition import PATIENCE_S, newest_by_key
+from tailrace_publisher.checkpoint.partition import newest_by_key
 from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError, CheckpointUnavailable
+from tailrace_publisher.options.broker_waits import PATIENCE_S
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.checkpoint import (

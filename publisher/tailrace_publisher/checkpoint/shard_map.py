@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tailrace_publisher.checkpoint.partition import PATIENCE_S, newest_by_key
+from tailrace_publisher.checkpoint.partition import newest_by_key
 from tailrace_publisher.errors import CheckpointError
+from tailrace_publisher.options.broker_waits import PATIENCE_S
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.records.shards import MAP_KEY, ShardMap
 

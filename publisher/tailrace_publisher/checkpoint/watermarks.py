@@ -12,9 +12,9 @@ from typing import Final
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
+from tailrace_publisher.options.broker_waits import MARGIN_S
 from tailrace_publisher.ports import KafkaAccess
 
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which gives the reason, comes first
 _SHORTEST_S: Final = 0.02  # a request at the deadline still gets an answer, if there is one
 _PAUSE_S: Final = 0.1
 _PASSING: Final = frozenset(
@@ -55,7 +55,7 @@ def high_watermarks(
         )
         for where, future in futures.items():
             try:
-                ends[where.topic, where.partition] = int(future.result(left_s + _MARGIN_S).offset)
+                ends[where.topic, where.partition] = int(future.result(left_s + MARGIN_S).offset)
             except KafkaException as error:
                 if error.args[0].code() not in _PASSING or kafka.clock.monotonic() > deadline:
                     raise

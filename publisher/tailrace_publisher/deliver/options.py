@@ -26,10 +26,10 @@ class DeliveryOptions:
     """
 
     transactional_id: str
+    commit_timeout_s: float
+    start_timeout_s: float
     replication_factor: int | None = None
     tombstones: bool = True
-    commit_timeout_s: float = 60.0
-    start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
     queue_bytes: int = 128_000_000
     transactions: bool = False

@@ -12,6 +12,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.errors import CheckpointRetentionTooShort, KafkaUnavailable, TopicCompacted
+from tailrace_publisher.options.broker_waits import MARGIN_S, POLL_S
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.ports import Clock, KafkaAdmin
 
@@ -19,12 +20,10 @@ _log = structlog.get_logger(__name__)
 
 _BROKERS_DEFAULT: Final = -1
 _MANY_COPIES: Final = 3  # from here on two copies are required and one broker may be away
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which gives the reason, comes first
 _UNLIMITED: Final = "-1"
 _FOR_EVER: Final = 1 << 63
 _DAY_MS: Final = 86_400_000
 _ENOUGH_DAYS: Final = 30
-_POLL_S: Final = 0.05
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 )
@@ -220,7 +219,7 @@ def describe_topics(
             if clock.monotonic() > deadline:
                 names = ", ".join(topic for topic in wanted if topic not in answered)
                 raise KafkaUnavailable(f"describing settings: a broker does not know {names}")
-            clock.wait(_POLL_S)
+            clock.wait(POLL_S)
     if refused:
         _log.warning(
             "topic_settings_not_visible",
@@ -278,7 +277,7 @@ def _describe(
     for resource, future in admin.describe_configs(wanted, request_timeout=timeout_s).items():
         what = f"describing settings of {resource.name}"
         try:
-            entries = future.result(timeout_s + _MARGIN_S)
+            entries = future.result(timeout_s + MARGIN_S)
         except TimeoutError as error:
             raise KafkaUnavailable(f"{what}: no answer") from error
         except KafkaException as error:

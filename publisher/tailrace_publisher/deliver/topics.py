@@ -17,15 +17,13 @@ from tailrace_publisher.deliver.topic_settings import (
     new_topic_durability,
 )
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
+from tailrace_publisher.options.broker_waits import MARGIN_S, POLL_S, UNKNOWN_TOPIC_S
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.topics.topic_names import TableName
 
-_POLL_S: Final = 0.05
 _POLL_MAX_S: Final = 0.5  # each query lists all topics of the cluster
 _SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
-_GONE_S: Final = 5.0
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which gives the reason, comes first
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class TopicAdmin:
             TopicRefused: a topic may not be used, or one that holds events is gone.
             DeliveryRejected: the brokers refused a new topic.
         """
-        began, pause_s = self._clock.monotonic(), _POLL_S
+        began, pause_s = self._clock.monotonic(), POLL_S
         present = self._partitions()
         missing = [spec for spec in specs if spec.name not in present]
         new = [spec for spec in missing if not spec.holds_events]
@@ -128,7 +126,7 @@ class TopicAdmin:
         )
         for spec in specs:
             try:
-                asked[spec.name].result(self._timeout_s + _MARGIN_S)
+                asked[spec.name].result(self._timeout_s + MARGIN_S)
             except TimeoutError as error:
                 raise KafkaUnavailable(f"describing topic {spec.name}: no answer") from error
             except KafkaException as error:
@@ -136,7 +134,7 @@ class TopicAdmin:
                 code = None if inner is None else inner.code()
                 # A new topic, or any on a broker that has just started, is unknown for a moment.
                 if code == KafkaError.UNKNOWN_TOPIC_OR_PART and (
-                    not spec.holds_events or waited_s < min(_GONE_S, self._timeout_s / 2)
+                    not spec.holds_events or waited_s < min(UNKNOWN_TOPIC_S, self._timeout_s / 2)
                 ):
                     continue
                 raise translate(f"describing topic {spec.name}", error, spec.name) from error
@@ -196,7 +194,7 @@ class TopicAdmin:
         )
         for name, future in futures.items():
             try:
-                future.result(self._timeout_s + _MARGIN_S)
+                future.result(self._timeout_s + MARGIN_S)
             except TimeoutError as error:
                 raise KafkaUnavailable(f"creating topic {name}: no answer") from error
             except KafkaException as error:

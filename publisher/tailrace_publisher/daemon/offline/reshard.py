@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import structlog
 from confluent_kafka import KafkaException
@@ -32,6 +32,7 @@ from tailrace_publisher.deliver.kafka_errors import translate
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
 from tailrace_publisher.errors import CheckpointUnavailable, KafkaUnavailable, ReshardRefused
+from tailrace_publisher.options.broker_waits import MARGIN_S, POLL_S
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import KafkaAccess, Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics, kafka_access
@@ -41,9 +42,6 @@ from tailrace_schemas.records.shards import Shard, ShardMap, transactional_id
 from tailrace_schemas.topics.topic_names import TopicNames
 
 _log = structlog.get_logger(__name__)
-
-_MARGIN_S: Final = 1.0
-_POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +236,7 @@ def _grow(
         client = cast("Any", topics.kafka.admin())  # the publisher itself never adds partitions
         asked = client.create_partitions([NewPartitions(topic, count)], request_timeout=timeout_s)
         try:
-            asked[topic].result(timeout_s + _MARGIN_S)
+            asked[topic].result(timeout_s + MARGIN_S)
         except TimeoutError as error:
             raise KafkaUnavailable(f"adding partitions to topic {topic}: no answer") from error
         except KafkaException as error:
@@ -247,7 +245,7 @@ def _grow(
     while admin.ensure([control_spec(topic, count)])[topic] != count:
         if clock.monotonic() > deadline:
             raise KafkaUnavailable(f"topic {topic}: the new partitions are not there in time")
-        clock.wait(_POLL_S)
+        clock.wait(POLL_S)
 
 
 def _write(producer: TransactionalProducer, names: TopicNames, plan: Plan) -> None:

@@ -22,6 +22,7 @@ from tailrace_publisher.errors import (
     SchemaRefused,
     TableFailed,
 )
+from tailrace_publisher.options.broker_waits import FIRST_PUBLISH_S
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.runtime import Runtime, Step, database_topics
 from tailrace_publisher.source.catalog.instances import KnownCatalog
@@ -34,7 +35,6 @@ _log = structlog.get_logger(__name__)
 
 _FOREIGN_TRIES = 3
 """Consecutive transactions that foreign records may abort before they stop the table."""
-_CHECKPOINT_DEADLINE_S = 10.0
 
 
 class Conductor:
@@ -132,7 +132,7 @@ class Conductor:
         try:
             with ports.registry(config.registry) as registry:
                 topics = database_topics(config, ports, registry, self._runtime.shard)
-                return was_published_before(topics, _CHECKPOINT_DEADLINE_S)
+                return was_published_before(topics, FIRST_PUBLISH_S)
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))
             return unknown.retryable

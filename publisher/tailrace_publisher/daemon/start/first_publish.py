@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace_publisher.checkpoint.partition import PATIENCE_S
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
+from tailrace_publisher.options.broker_waits import PATIENCE_S
 from tailrace_publisher.runtime import DatabaseTopics
 
 

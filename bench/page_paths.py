@@ -6,7 +6,6 @@ raw blocks       bound columns of an own cursor, and nothing else
 by row           pyodbc and the reference encoder: the path of every table that blocks cannot take
 arrow kernels    arrow-odbc, and the kernels of numpy and Arrow on its batches
 blocks           the own cursor and the same kernels: the publisher's path
-compiled         the own cursor and an encoder in C (bench/compiled), where there is a compiler
 
 All ways that encode give the same bytes, which is checked. They take turns, several times, and the
 best of each counts, by the clock and by this process's time on a core.
@@ -15,10 +14,6 @@ best of each counts, by the clock and by this process's time on a core.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import itertools
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -37,24 +32,15 @@ from tailrace_publisher.encode.blocks.byte_runs import joined, prefixed, scalar
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS, Header
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
-from tailrace_publisher.encode.columns.column_forms import Cell, Form
-from tailrace_publisher.encode.columns.varint import NULL, PRESENT
+from tailrace_publisher.encode.columns.column_forms import Form
+from tailrace_publisher.encode.columns.varint import PRESENT
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.envelopes.source_parts import (
-    BEFORE_COMMIT_LSN,
-    SERIALS,
-    SourceParts,
-    envelope_end,
-)
-from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.source.blocks.block_cursor import BlockConnection
 from tailrace_schemas.events.framing import frame_header
 
 _PAGE: Final = 2000
 _SERVER: Final = "bench"
-_SOURCE: Final = Path(__file__).parent / "compiled" / "encoder.c"
-_ROW_BYTES_MAX: Final = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,10 +76,6 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             "arrow_kernels": lambda: list(ways.arrow_kernels()),
             "blocks": lambda: list(ways.in_blocks()),
         }
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is not None:
-            encode = _compiled(compiler, Path(directory))
-            sides["compiled"] = lambda: list(ways.compiled(encode))
         best = _turns(sides, arguments.path_rounds, rows)
     measured: dict[str, Any] = {"rows": rows, "rows_per_transaction": arguments.path_transaction}
     for name, (elapsed, on_core) in best.items():
@@ -224,11 +206,6 @@ class _Ways:
             block = EncodedBlock(Header.of(header), images, keys)
             yield encoder.encode([block], self._commit_ms)
 
-    def compiled(self, encode: Callable[..., Any]) -> Iterator[EncodedRows]:
-        encoder = self._block_encoder()
-        for cells in self.blocks():
-            yield encode(encoder, self._schema, cells, self._commit_ms)
-
     def _block_encoder(self) -> BlockEncoder:
         return BlockEncoder(_SERVER, self._schema, "topic", 1, 2)
 
@@ -313,99 +290,3 @@ def _strings(column: pa.Array, form: Form) -> tuple[Any, ...]:
     if form is Form.GUID:
         data = data | np.uint8(0x20)
     return prefixed(data, lengths, nulls if column.null_count else None, PRESENT)
-
-
-class _Column(ctypes.Structure):
-    _fields_ = (
-        ("kind", ctypes.c_int32),
-        ("required", ctypes.c_int32),
-        ("width", ctypes.c_int32),
-        ("pad", ctypes.c_int32),
-        ("cells", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-    )
-
-
-_KINDS: Final = [
-    *(Form.BIT, Form.LONG, Form.SINGLE, Form.DOUBLE, Form.NUMERIC, Form.DATE, Form.TIMESTAMP),
-    *(Form.GUID, Form.TEXT, Form.BYTES),
-]
-
-
-def _form_of(cell: Cell) -> Form:
-    """Texts here are ASCII where they are taken as such."""
-    return Form.BYTES if cell.form is Form.ASCII else cell.form
-
-
-def _compiled(compiler: str, directory: Path) -> Callable[..., EncodedRows]:
-    """The encoder in C, as a function of a block."""
-    library = directory / "encoder.so"
-    subprocess.run(  # noqa: S603 - this module's own source
-        [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE)], check=True
-    )
-    inserts = ctypes.CDLL(str(library)).encode_inserts
-    inserts.restype = ctypes.c_int64
-    key_frame = frame_header(2)
-
-    def encode(
-        encoder: BlockEncoder, schema: Any, block: list[Cells], commit_ms: dict[bytes, int]
-    ) -> EncodedRows:
-        rows = len(block[0].lengths)
-        source = SourceParts(_SERVER, schema)
-        columns = (_Column * len(block))()
-        for number, (cell, cells) in enumerate(zip(encoder.cells, block, strict=True)):
-            required = number >= 5 and schema.columns[number - 5].is_required
-            columns[number] = _Column(
-                *(_KINDS.index(_form_of(cell)), required, cell.width, 0),
-                *(cells.data.ctypes.data, cells.lengths.ctypes.data),
-            )
-        mask = block[4].data[0, : int(block[4].lengths[0])].tobytes()
-        parts = [
-            frame_header(1) + NULL + PRESENT,
-            source.before_commit_ms,
-            source.before_seqval,
-            BEFORE_COMMIT_LSN,
-            SERIALS[Kind.INSERT],
-            source.suffixes[Kind.INSERT, mask, ()],
-        ]
-        commits = block[0].data.view("V10")[:, 0].tolist()
-        times = np.array([commit_ms[commit] for commit in commits], np.int64)
-        out, keys = np.empty(rows * _ROW_BYTES_MAX, np.uint8), np.empty(rows * 32, np.uint8)
-        ends, key_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        end = envelope_end(None)
-        size = inserts(
-            columns,
-            len(block),
-            ctypes.c_int64(rows),
-            0,
-            ctypes.c_void_p(times.ctypes.data),
-            (ctypes.c_char_p * len(parts))(*parts),
-            (ctypes.c_int64 * len(parts))(*map(len, parts)),
-            *(ctypes.c_void_p(array.ctypes.data) for array in (out, ends, keys, key_ends)),
-            key_frame,
-            end,
-            ctypes.c_int64(len(end)),
-        )
-        if size < 0:
-            raise AssertionError("a block was declined")
-        positions = np.empty((rows, 25), np.uint8)
-        positions[:, :10], positions[:, 14:24] = block[0].data, block[2].data
-        numbers = block[1].data.view("<i8")[:, 0]
-        positions[:, 10:14] = numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
-        positions[:, 24] = block[3].data[:, 0]
-        return EncodedRows(
-            encoder.topic,
-            encoder.schema_id,
-            positions.view("V25")[:, 0].tolist(),
-            list(_cut(keys, key_ends)),
-            _cut(out, ends),
-        )
-
-    return encode
-
-
-def _cut(data: Any, ends: Any) -> list[bytes]:
-    """One ``bytes`` of each row."""
-    raw = data[: int(ends[-1])].tobytes()
-    bounds = [0, *ends.tolist()]
-    return [raw[start:stop] for start, stop in itertools.pairwise(bounds)]

@@ -45,6 +45,14 @@ _POSITION_FIELDS: Final = {"commit_lsn", "command_id", "change_lsn", "operation"
 TRANSACTION_SCHEMA: Final[dict[str, Any]] = load("transaction")
 """The ``transaction`` block."""
 
+ENVELOPE_FIELDS: Final[list[dict[str, Any]]] = [
+    {"name": "source", "type": SOURCE_SCHEMA},
+    {"name": "op", "type": "string"},
+    {"name": "ts_ms", "type": ["null", "long"], "default": None},
+    {"name": "transaction", "type": ["null", TRANSACTION_SCHEMA], "default": None},
+]
+"""The fields after the row images."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
@@ -152,10 +160,7 @@ def envelope_schema(prefix: str, schema: TableSchema) -> dict[str, Any]:
         "fields": [
             {"name": "before", "type": ["null", row], "default": None},
             {"name": "after", "type": ["null", f"{namespace}.Value"], "default": None},
-            {"name": "source", "type": SOURCE_SCHEMA},
-            {"name": "op", "type": "string"},
-            {"name": "ts_ms", "type": ["null", "long"], "default": None},
-            {"name": "transaction", "type": ["null", TRANSACTION_SCHEMA], "default": None},
+            *ENVELOPE_FIELDS,
         ],
     }
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace_publisher.encode.blocks.block_events import BlockEvents
+from tailrace_publisher.encode.blocks.block_writer import BlockWriter
 from tailrace_publisher.encode.blocks.byte_runs import (
     Bytes,
     Flags,
@@ -18,22 +20,18 @@ from tailrace_publisher.encode.blocks.byte_runs import (
     as_bytes,
     as_list,
     flags_of,
-    joined,
     places,
 )
-from tailrace_publisher.encode.blocks.debezium import DebeziumBlocks
-from tailrace_publisher.encode.blocks.flat import FlatBlocks
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS, OPERATION_AT, Header
 from tailrace_publisher.encode.blocks.images import ImageEncoder, Images
 from tailrace_publisher.encode.blocks.kernels import Cells
-from tailrace_publisher.encode.blocks.runs import is_inserts
 from tailrace_publisher.encode.columns.column_forms import Declined
 from tailrace_publisher.encode.encoded_events import EncodedRows
-from tailrace_publisher.encode.envelopes.source_parts import SourceParts
-from tailrace_publisher.encode.event_kinds import DELETES, Kind
+from tailrace_publisher.encode.envelopes.event_forms import parts_of_event
+from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.encode.event_settings import Treatment
+from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_schemas.events.envelope import TableSchema
-from tailrace_schemas.events.forms import EventForm
 from tailrace_schemas.position.change_position import Operation
 
 __all__ = ["BlockEncoder", "EncodedBlock", "Header"]
@@ -94,8 +92,8 @@ class BlockEncoder:
         key_schema_id: int | None,
         treatment: Treatment | None = None,
     ) -> None:
-        source = SourceParts(server_name, schema)
-        if source.mask.has_large_columns:
+        mask = UpdateMask(schema)
+        if mask.has_large_columns:
             raise Declined("a value may be unavailable")
         self._treatment = treatment or Treatment()
         self._key_schema_id = key_schema_id
@@ -104,9 +102,9 @@ class BlockEncoder:
         self.topic = topic
         self._table = str(schema.table)
         self.schema_id = value_schema_id
-        self._debezium = DebeziumBlocks(value_schema_id, source)
-        is_flat = self._treatment.form is EventForm.FLAT
-        self._flat = FlatBlocks(value_schema_id) if is_flat else None
+        self._writer = BlockWriter(
+            parts_of_event(self._treatment.form, value_schema_id, server_name, schema, mask)
+        )
 
     def relearned(self) -> BlockEncoder:
         """Itself, or one that takes what turned out not to be ASCII in wider cells.
@@ -181,19 +179,15 @@ class BlockEncoder:
         if events is not None:
             positions, masks = positions[events], masks[events]
             keys = keys if keys is None else keys.take(places(events))
-        if self._flat is not None:
-            parts = self._flat.parts(images, events, kinds, positions, commit_ms, processed_ms)
-        else:
-            within = Header(positions, masks)
-            parts = self._debezium.parts(images, events, kinds, within, commit_ms, processed_ms)
-        values = joined(parts)
+        header = Header(positions, masks)
+        page = BlockEvents(images, events, kinds, header, commit_ms, processed_ms)
         return EncodedRows(
             self.topic,
             self.schema_id,
             as_bytes(np.ascontiguousarray(positions)),
             [None] * len(kinds) if keys is None else list(as_list(keys)),
-            as_list(values),
-            [] if is_inserts(kinds) else np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
+            as_list(self._writer.values(page)),
+            page.deletes(),
             self._table,
             found - len(kinds),
             bool(self._treatment.skipped),

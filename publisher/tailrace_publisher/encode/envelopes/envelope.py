@@ -1,8 +1,7 @@
 """Change rows to framed events, a page at a time.
 
-A page is turned into columns, the columns into row images and keys, the rows into events; what is
-joined to the images of an event is said by its form (``debezium_form``, ``flat_form``). Each part
-is a list made by one comprehension, and what depends on few values is remembered.
+A page is turned into columns, the columns into row images and keys, the rows into events.
+``event_forms`` describes what surrounds the images of an event; ``row_writer`` writes it.
 """
 
 from __future__ import annotations
@@ -14,15 +13,14 @@ from typing import Any, Final
 from tailrace_publisher.encode.columns.column_encoders import VALUE_ERRORS, column_encoder
 from tailrace_publisher.encode.columns.half_pairs import HalfPairs
 from tailrace_publisher.encode.encoded_events import EncodedRows
-from tailrace_publisher.encode.envelopes.debezium_form import DebeziumForm
-from tailrace_publisher.encode.envelopes.flat_form import FlatForm
-from tailrace_publisher.encode.envelopes.page_events import PageEvents, ValueForm
-from tailrace_publisher.encode.envelopes.source_parts import SourceParts
+from tailrace_publisher.encode.envelopes.event_forms import parts_of_event
+from tailrace_publisher.encode.envelopes.page_events import PageEvents
+from tailrace_publisher.encode.envelopes.row_writer import RowWriter
 from tailrace_publisher.encode.event_kinds import DELETES, Kind, RawRow, UnpairedUpdate, events_of
 from tailrace_publisher.encode.event_settings import Treatment
+from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.events.envelope import TableSchema
-from tailrace_schemas.events.forms import EventForm
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.position.change_position import ChangePosition, pack_position
 from tailrace_schemas.position.lsn import Lsn
@@ -67,11 +65,10 @@ class EnvelopeEncoder:
         self._columns = [column_encoder(column, treatment.hashes) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
-        self._source = SourceParts(server_name, schema)
+        self._mask = UpdateMask(schema)
         self._placeholder = treatment.placeholder_of(schema)
-        is_flat = treatment.form is EventForm.FLAT
-        self._form: ValueForm = (
-            FlatForm(value_schema_id) if is_flat else DebeziumForm(value_schema_id, self._source)
+        self._writer = RowWriter(
+            parts_of_event(treatment.form, value_schema_id, server_name, schema, self._mask)
         )
 
     def encode(
@@ -103,7 +100,7 @@ class EnvelopeEncoder:
             return EncodedRows(self.topic, self.schema_id)
         commits, commands, seqvals, operations, masks, *columns = zip(*rows, strict=True)
         values: list[Sequence[Any]] = list(columns)
-        if self._placeholder is not None and self._source.mask.has_large_columns:
+        if self._placeholder is not None and self._mask.has_large_columns:
             values = self._placeholder.filled(columns, operations, masks)
         encoded = self._encode_columns(values, rows)
         images = list(map(b"".join, zip(*encoded, strict=True)))
@@ -119,8 +116,8 @@ class EnvelopeEncoder:
             )
             keys = [keys[row] for row in events]
         unavailable: Iterable[tuple[str, ...]] = repeat(())
-        if self._source.mask.has_large_columns:
-            unavailable = self._source.mask.unavailable(columns, events, operations, masks)
+        if self._mask.has_large_columns:
+            unavailable = self._mask.unavailable(columns, events, operations, masks)
         times = self._commit_times(rows, set(commits), commit_ms)
         positions = list(map(pack_position, commits, commands, seqvals, operations))
         page = PageEvents(
@@ -141,7 +138,7 @@ class EnvelopeEncoder:
             self.schema_id,
             positions,
             keys,
-            self._form.values(page),
+            self._writer.values(page),
             [index for index, kind in enumerate(kinds) if kind in DELETES],
             str(self.schema.table),
             found - len(kinds),
@@ -187,7 +184,7 @@ class EnvelopeEncoder:
         if not images:
             return EncodedRows(self.topic, self.schema_id)
         table = str(self.schema.table)
-        values = self._form.snapshot_values(images, fence, read_ms, last)
+        values = self._writer.snapshot_values(images, fence, read_ms, last)
         position = ChangePosition.of_snapshot(fence).to_bytes()
         positions = [position] * len(images)
         return EncodedRows(
@@ -232,7 +229,7 @@ class EnvelopeEncoder:
 
     def _compared(self, encoded: list[list[bytes]]) -> list[bytes]:
         """Row images without large columns: before images may lack their values."""
-        large = set(self._source.mask.large_places)
+        large = set(self._mask.large_places)
         kept = [values for place, values in enumerate(encoded) if place not in large]
         return list(map(b"".join, zip(*kept, strict=True)))
 
@@ -254,7 +251,7 @@ class EnvelopeEncoder:
         skipped = self.treatment.skipped
         kept = [pair for pair in zip(events, kinds, strict=True) if pair[1] not in skipped]
         if self.treatment.skips_unchanged:
-            is_large = self._source.mask.has_changed_large
+            is_large = self._mask.has_changed_large
             kept = [
                 (row, kind)
                 for row, kind in kept

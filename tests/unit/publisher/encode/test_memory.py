@@ -7,7 +7,10 @@ import subprocess
 import sys
 
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.envelopes.source_parts import SUFFIXES_BYTES_MAX
+from tailrace_publisher.encode.envelopes.remembered_parts import (
+    REMEMBERED_BYTES_MAX,
+    RememberedParts,
+)
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -32,14 +35,19 @@ def update(number: int, mask: bytes) -> list[tuple[object, ...]]:
     return [(COMMIT, number, seqval, operation, mask, *values) for operation in (3, 4)]
 
 
+def remembered_by(encoder: EnvelopeEncoder) -> list[RememberedParts]:
+    cells = [cell for kernel in encoder._writer._kernels for cell in kernel.__closure__ or ()]
+    return [c.cell_contents for c in cells if isinstance(c.cell_contents, RememberedParts)]
+
+
 def test_masks_of_wide_tables_are_not_remembered_without_bound():
     draw = random.Random(5)
     encoder = EnvelopeEncoder("server", SCHEMA, "t", 1, None)
     masks = [draw.randbytes(COLUMNS // 8) for _ in range(60)]
     once = [encoder.encode(update(7, mask), {COMMIT: 1}).values for mask in masks]
-    held = encoder._source.suffixes
+    (held,) = remembered_by(encoder)
 
-    assert sum(map(len, held.values())) <= SUFFIXES_BYTES_MAX
+    assert sum(map(len, held.values())) <= REMEMBERED_BYTES_MAX
     assert len(held) > 1
     assert [encoder.encode(update(7, mask), {COMMIT: 1}).values for mask in masks] == once
 
@@ -49,7 +57,7 @@ def test_the_rows_of_a_large_transaction_share_what_is_remembered():
     rows = [row for number in range(50) for row in update(number, b"\x01" * 125)]
     encoder.encode(rows, {COMMIT: 1})
 
-    assert len(encoder._source.suffixes) == 1
+    assert list(map(len, remembered_by(encoder))) == [1]
 
 
 IN_BLOCKS = """

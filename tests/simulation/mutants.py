@@ -125,7 +125,7 @@ def _command_ids_are_there() -> AbstractContextManager[None]:
 
 def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
     """9b: a table without command ids goes on by seqval behind a position that has one."""
-    begin = proven_rows.ProvenRows.__init__
+    begin = pages.ChangePages.__init__
 
     def begun(
         self: Any, connection: Any, instance: Any, schema: Any, span: Any, *rest: Any
@@ -133,7 +133,7 @@ def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
         begin(self, connection, instance, schema, span, *rest)
         self._after = span.after
 
-    return replaced(proven_rows.ProvenRows, "__init__", begun)
+    return replaced(pages.ChangePages, "__init__", begun)
 
 
 def _stops_are_not_written() -> AbstractContextManager[None]:
@@ -185,7 +185,7 @@ def _old_transactions_wait() -> AbstractContextManager[None]:
 
 def _declined_pages_are_passed_over() -> AbstractContextManager[None]:
     """Of blocks: a page that is declined once it is encoded is not read again."""
-    return replaced(proven_rows.ProvenRows, "read_again", lambda self, *_: self.fetch())
+    return replaced(pages.ChangePages, "read_again", lambda self, *_: self.fetch())
 
 
 def _one_stray_counts() -> AbstractContextManager[None]:

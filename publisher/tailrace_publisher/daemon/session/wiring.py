@@ -13,18 +13,20 @@ from functools import partial
 import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
-from tailrace_publisher.daemon.checks.preflight import TableProblem, check_source
+from tailrace_publisher.daemon.checks.preflight import check_source
+from tailrace_publisher.daemon.checks.table_problems import TableProblem
 from tailrace_publisher.daemon.orders.pause import Pause
 from tailrace_publisher.daemon.orders.signals import Signals, signals_refusal
 from tailrace_publisher.daemon.orders.table_orders import TableOrders
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.daemon.session.committer import Committer
+from tailrace_publisher.daemon.session.encoded_pages import SourceAccess
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.session.session import Session, SessionParts
 from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.session.snapshot_modes import SnapshotModes
-from tailrace_publisher.daemon.session.stream import SourceAccess, Stream
+from tailrace_publisher.daemon.session.stream import Stream
 from tailrace_publisher.daemon.shards.other_shards import OtherShards
 from tailrace_publisher.daemon.start.carried_state import CarriedState
 from tailrace_publisher.daemon.start.first_publish import was_published_before

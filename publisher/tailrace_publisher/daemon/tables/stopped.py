@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.daemon.checks.preflight import TableProblem
+from tailrace_publisher.daemon.checks.table_problems import TableProblem
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.errors import (
     PreflightError,

@@ -19,11 +19,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-NAMES: Final = (
-    *("encode", "page_paths", "emulator", "publisher", "publisher_latency", "publisher_memory"),
-    *("publisher_tables", "publisher_snapshot", "publisher_shards", "sink", "sink_start"),
-    "end_to_end",
-)
+MODULES: Final = {
+    "encode": "encode",
+    "page_paths": "page_paths",
+    "emulator": "emulator",
+    "publisher": "publisher.rate",
+    "publisher_latency": "publisher.latency",
+    "publisher_memory": "publisher.memory",
+    "publisher_tables": "publisher.tables",
+    "publisher_snapshot": "publisher.snapshot",
+    "publisher_shards": "publisher.shards",
+    "sink": "sink.rate",
+    "sink_start": "sink.start",
+    "end_to_end": "end_to_end",
+}
+NAMES: Final = tuple(MODULES)
 RESULTS: Final = Path(__file__).parent / "results"
 
 
@@ -40,9 +50,9 @@ def main(argv: list[str] | None = None) -> int:
     if chosen.name == "all":
         parser.parse_args(argv)
     names = NAMES if chosen.name == "all" else (chosen.name,)
-    modules = {name: importlib.import_module(f"bench.{name}") for name in names}
+    modules = {name: importlib.import_module(f"bench.{MODULES[name]}") for name in names}
     # Each has its own parser: two benchmarks may have an option of the same name.
-    given = {name: _options(parser, module, options) for name, module in modules.items()}
+    given = {name: _options(parser, name, module, options) for name, module in modules.items()}
     measured: dict[str, Any] = {}
     for name, module in modules.items():
         result = {"name": name, **_machine(), **module.run(given[name])}
@@ -59,10 +69,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _options(
-    common: argparse.ArgumentParser, module: ModuleType, options: Sequence[str]
+    common: argparse.ArgumentParser, name: str, module: ModuleType, options: Sequence[str]
 ) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog=f"{common.prog} {module.__name__.removeprefix('bench.')}",
+        prog=f"{common.prog} {name}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -29,7 +29,7 @@ from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 from tailrace_sink.daemon.application import serve
 from tests.fix_spark import SPARK_JAVA
-from tests.sink.reading import query_delta
+from tests.sink.lake_rows import query_delta
 
 REACHED_WITHIN_S = 300
 """Two JVMs start and warm up meanwhile; on two busy cores that took more than two minutes."""

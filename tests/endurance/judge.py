@@ -14,9 +14,9 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_service.registry.client import SchemaRegistry
 from tests.endurance.source import DATABASE, TABLES, Source
 from tests.endurance.world import World
-from tests.pipeline.chaos import is_in_order, names_of, rows_of
 from tests.pipeline.conftest import Topics
-from tests.sink.reading import query_delta
+from tests.pipeline.daemon.chaos import is_in_order, names_of, rows_of
+from tests.sink.lake_rows import query_delta
 
 Span = tuple[Lsn, Lsn]
 """(after, up to]"""

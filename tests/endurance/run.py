@@ -24,9 +24,9 @@ from tests.endurance import switched
 from tests.endurance.judge import Verdict, judge, judge_lake
 from tests.endurance.source import DATABASE, Source
 from tests.endurance.world import PREFIX, World
-from tests.pipeline.chaos import create_tables
 from tests.pipeline.conftest import Topics
-from tests.pipeline.large_checkpoint import commit_often
+from tests.pipeline.daemon.chaos import create_tables
+from tests.pipeline.daemon.large_checkpoint import commit_often
 from tests.pipeline.source_database import SourceDatabase
 
 _CATCH_UP_S = 600.0

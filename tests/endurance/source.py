@@ -15,8 +15,8 @@ from emulator.tests.fix_emulator import EmulatorProcess
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 from tests.endurance.switched import TABLE, switch
-from tests.pipeline import chaos
-from tests.pipeline.chaos import names_of, running, transaction
+from tests.pipeline.daemon import chaos
+from tests.pipeline.daemon.chaos import names_of, running, transaction
 
 DATABASE: Final = "endurance"
 TABLES: Final = (*chaos.TABLES, TABLE)

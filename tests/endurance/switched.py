@@ -12,7 +12,7 @@ from typing import Final
 
 import pyodbc
 
-from tests.pipeline.chaos import KEYS
+from tests.pipeline.daemon.chaos import KEYS
 from tests.pipeline.source_database import SourceDatabase
 
 TABLE: Final = "parts"

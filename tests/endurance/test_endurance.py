@@ -12,7 +12,7 @@ SEED = 1
 
 
 @pytest.mark.kafka
-@pytest.mark.nightly("tests/pipeline/test_chaos.py, test_kill.py and tests/simulation")
+@pytest.mark.nightly("tests/pipeline/daemon/test_chaos.py, test_kill.py and tests/simulation")
 @pytest.mark.slow("parts are killed at random for half a minute")
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_while_parts_die(tmp_path: Path):

@@ -18,7 +18,7 @@ from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Cut, Key, Row, SourceTable
-from tests.sink.reading import Rows, query_delta, read_delta
+from tests.sink.lake_rows import Rows, query_delta, read_delta
 from tests.sink.stories import Failures, Stories
 
 

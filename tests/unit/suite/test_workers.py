@@ -5,7 +5,7 @@ import pytest
 from tests.suite.groups import group_of
 from tests.suite.workers import next_group
 
-SINK = "tests/sink/test_log.py::test_sinks_that_start_together"
+SINK = "tests/sink/intake/test_log.py::test_sinks_that_start_together"
 PIPELINE = "tests/end_to_end/test_pipeline.py::t"
 WIRE = "emulator/tests/wire/test_server.py::test_one[a::b]"
 
@@ -14,7 +14,7 @@ WIRE = "emulator/tests/wire/test_server.py::test_one[a::b]"
     ("nodeid", "group"),
     [
         (WIRE, "emulator/tests/wire/test_server.py"),
-        (SINK, "spark tests/sink/test_log.py"),
+        (SINK, "spark tests/sink/intake/test_log.py"),
         (PIPELINE, "spark tests/end_to_end/test_pipeline.py"),
         ("emulator/tests/clients/test_jdbc.py::t", "emulator/tests/clients/test_jdbc.py"),
     ],

@@ -1,0 +1,170 @@
+"""Capture instances come and go while changes flow: nothing is lost without a word."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tailrace.signals.request import ask
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.daemon.test_kill import scanning
+from tests.pipeline.daemon.test_stopped_tables import (
+    keeps_is_out,
+    snapshot_keys,
+    topic_of,
+    two_tables,
+)
+from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.source_database import SourceDatabase
+
+pytestmark = pytest.mark.kafka
+
+ROTATIONS = 8
+
+
+def enable(source: SourceDatabase, table: str, name: str) -> None:
+    """A capture instance beside the first; the capture process recognises it at its next scan."""
+    source.execute(
+        f"EXEC sys.sp_cdc_enable_table N'dbo', N'{table}', @capture_instance = N'{name}',"
+        " @role_name = NULL"
+    )
+
+
+def disable(source: SourceDatabase, table: str, name: str) -> None:
+    source.execute(f"EXEC sys.sp_cdc_disable_table N'dbo', N'{table}', N'{name}'")
+
+
+def change_both(source: SourceDatabase) -> None:
+    source.execute("DELETE dbo.loses WHERE id = 1", "UPDATE dbo.keeps SET note = 10 WHERE id = 1")
+    source.scan()
+
+
+def lose_the_older_instance(pipe: Pipe) -> None:
+    """The older instance, whose changes are not published yet, goes: the newer one lacks them."""
+    source = pipe.source
+    change_both(source)
+    enable(source, "loses", "loses_2")
+    source.scan()
+    source.execute("INSERT dbo.loses VALUES (3, 3)")
+    source.scan()
+    # The newer one is in the checkpoint, at a position before its start.
+    live_until_killed(pipe.options(), "window")
+    disable(source, "loses", "dbo_loses")
+
+
+def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(pipe: Pipe):
+    two_tables(pipe)
+    lose_the_older_instance(pipe)
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+        assert told["error"] == "PositionExpired"
+        assert told["table"].endswith("dbo.loses")
+        assert "dbo_loses" in told["reason"]
+        assert "sys.sp_cdc_disable_table" in told["reason"]
+        publisher.until(
+            lambda: pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")],
+            "it is named as no part of the cut",
+        )
+    assert not pipe.topics.changes(pipe.source.name, "loses"), "nothing behind the gap is out"
+
+    with Running(pipe.config()) as publisher:
+        ask(pipe.config(), ["dbo.loses"], 60)
+        publisher.until(pipe.is_caught_up, "its new snapshot is out")
+        assert publisher.told("table_restarted")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+@contextmanager
+def writing(source: SourceDatabase, may_write: Callable[[int], bool]) -> Iterator[list[int]]:
+    """A writer that inserts, updates and deletes until the block ends; its number of rounds.
+
+    Before a round it waits until it may write it: a machine on which it outruns the publisher
+    would otherwise be asked how fast the publisher is.
+    """
+    stop = threading.Event()
+    errors: list[Exception] = []
+    rounds = [0]
+
+    def write() -> None:
+        connection = source.server.connect(source.name)
+        try:
+            for number in itertools.count():
+                while not may_write(number):
+                    if stop.wait(0.01):
+                        return
+                if stop.wait(0.002):
+                    return
+                connection.execute(
+                    f"INSERT dbo.busy (id, v) VALUES ({number}, 0);"
+                    f" UPDATE dbo.busy SET v = v + 1 WHERE id >= {number - 2};"
+                    f" DELETE dbo.busy WHERE id = {number - 5}"
+                )
+                rounds[0] = number
+        except Exception as error:  # noqa: BLE001 - raised behind the block
+            errors.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield rounds
+    finally:
+        stop.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.timeout(240)
+def test_rotation_under_load(pipe: Pipe):
+    """A column, a second instance, the hand-over, the first one disabled, and so on at once."""
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.busy (id int PRIMARY KEY, v int)")
+    enable(source, "busy", "busy_0")
+    source.scan()
+    seen: set[ChangePosition] = set()
+    config = pipe.config(page_rows=7, window_transactions=11)
+
+    with Running(config) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+
+        def is_near(number: int) -> bool:
+            transactions = publisher.metrics.registry.get_sample_value(
+                "tailrace_transactions_total"
+            )
+            return 3 * number < (transactions or 0) + 200  # a round is three transactions
+
+        with writing(source, is_near) as rounds, scanning(source):
+            for number in range(ROTATIONS):
+                source.execute(f"ALTER TABLE dbo.busy ADD c{number} int NULL")
+                enable(source, "busy", f"busy_{number + 1}")
+                source.scan()
+                start = source.max_lsn()
+                publisher.until(lambda start=start: pipe.topics.through() > start, "handed over")
+                seen.update(source.positions(f"busy_{number}"))
+                disable(source, "busy", f"busy_{number}")
+            written = rounds[0] + 3
+            publisher.until(lambda: rounds[0] > written, "it still writes")
+        publisher.until(pipe.is_caught_up, "everything is out")
+        seen.update(source.positions(f"busy_{ROTATIONS}"))
+        assert not publisher.told("retrying")
+        assert not publisher.told("table_stopped")
+
+    begin = Lsn.parse(pipe.topics.progress()[0]["after_lsn"])
+    published = pipe.topics.positions(source.name, "busy")
+    assert published == Counter(position for position in seen if position.commit_lsn > begin)
+    state = pipe.topics.state(source.name, "busy", "id")
+    assert {(row["id"], row["v"]) for row in state.values()} == set(
+        source.query("SELECT id, v FROM dbo.busy")
+    )

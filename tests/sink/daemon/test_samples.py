@@ -1,0 +1,85 @@
+"""What users paste or copy runs: the samples of README and docs/readers.md, and examples/."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+ROOT = Path(__file__).parents[3]
+
+
+def samples(page: str) -> list[str]:
+    """The Python blocks of a page that read a lake; the indentation of a list taken away."""
+    text = (ROOT / page).read_text("utf-8")
+    blocks = re.findall(r"(?ms)^( *)```python\n(.*?)^ *```", text)
+    found = [re.sub(rf"(?m)^{indent}", "", block) for indent, block in blocks]
+    return [block for block in found if "tailrace_sink" in block]
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """``example("read_cut", *arguments)`` runs a program; gives what it printed."""
+
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        capsys.readouterr()
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_samples_and_examples_read_a_lake(
+    source: Source, lake: Lake, example: Any, capsys: pytest.CaptureFixture[str]
+):
+    orders = source.table("orders", column(1, "id", "int", key=1), column(2, "note", "varchar(9)"))
+    begins = source.commit(lambda t: t.insert(orders, id=1, note="first"))
+    source.commit(lambda t: t.insert(orders, id=2, note="second"))
+    source.publish()
+    source.commit(lambda t: t.update(orders, (1,), note="third"))
+    source.publish()
+    lake.catch_up(on_bad_record="dead-letter")
+    (readme,) = samples("README.md")
+    changes, letters = samples("docs/readers.md")
+
+    told = {}
+    for sample in (readme, changes, letters):
+        text = sample.replace("s3a://lake/shop", f"{lake.path}/lake")
+        text = text.replace("Shop.dbo.orders", "shop.dbo.orders")
+        text = text.replace("00000025:00000060:0003", begins)
+        exec(compile(text, "sample", "exec"), told)  # noqa: S102 - what users paste
+
+    assert {row.id: row.note for row in told["orders"].collect()} == {1: "third", 2: "second"}
+    assert [row._cdc_op for row in told["between"].orderBy("_cdc_position").collect()] == ["c", "u"]
+    assert "third" in capsys.readouterr().out
+
+    rows = [("1", "third"), ("2", "second")]
+    shown = example("read_cut", f"{lake.path}/lake", "shop.dbo.orders")
+    assert sorted(re.findall(r"\| *(\d) *\| *(\w+) *\|", shown)) == rows
+    names, *printed = example("read_with_pandas", lake.location("orders")).splitlines()
+    assert (names.split(), sorted(tuple(line.split()) for line in printed)) == (
+        ["id", "note"],
+        rows,
+    )
+    subscribe = runpy.run_path(str(ROOT / "examples" / "subscribe.py"))["changes"]
+    where = (lake.options["kafka"]["bootstrap"], source.registry.url, orders.topic)
+    changes_of = subscribe(*where, f"{source.prefix}-example")
+    seen = [(change["op"], change["after"]) for change in islice(changes_of, 3)]
+    changes_of.close()
+    assert sorted((op, after["id"], after["note"]) for op, after in seen) == [
+        ("c", 1, "first"),
+        ("c", 2, "second"),
+        ("u", 1, "third"),
+    ]

@@ -1,0 +1,199 @@
+"""A snapshot of more rows than a batch takes: applied as it comes, then what is older goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_sink.reading.reader import CutUnknown, read
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
+from tests.sink.conftest import Lake
+from tests.sink.fold.test_write_paths import ways
+from tests.sink.intake.test_dead_letters import cut_short
+from tests.sink.reading.test_as_of import log_only, rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+KEY = column(1, "id", "int", key=1)
+SMALL: dict[str, Any] = {"changes_per_batch": 5}
+
+
+def a_table(source: Source, name: str = "t") -> SourceTable:
+    return source.table(name, KEY, column(2, "v", "int"))
+
+
+def filled(source: Source, numbers: Iterable[int]) -> SourceTable:
+    """A table with a published row for each number."""
+    table = a_table(source)
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in numbers))
+    source.publish()
+    return table
+
+
+def chunk(source: Source, table: SourceTable, rows: Iterable[tuple[int, int]]) -> None:
+    """Publish a chunk of a snapshot; the table is named."""
+    fence = source.snapshot(table, [{"id": number, "v": v} for number, v in rows])
+    source.publish(fence, snapshotting=[table])
+
+
+@pytest.mark.parametrize(("delete_mode", "local_changes_max"), [("hard", 0), ("soft", 5000)])
+def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
+    source: Source, lake: Lake, spark: SparkSession, delete_mode: str, local_changes_max: int
+):
+    options = {
+        **SMALL,
+        "delete_mode": delete_mode,
+        "local_changes_max": local_changes_max,
+        "changelog": {"include": [r"dbo\.t"]},
+    }
+    table = filled(source, range(30))
+    # Nobody follows it: 5 and 29 are deleted, 7 changes.
+    for gone in (5, 29):
+        del table.rows[(gone,)]
+    source.publish(source.commit(), snapshotting=[table])
+    chunk(source, table, [(n, n + 100 if n == 7 else n) for n in range(15) if n != 5])
+    lake.catch_up(**options)
+    assert {row["id"]: row["v"] for row in lake.rows("t")}[7] == 107, "it is applied as it comes"
+    assert lake.commits()[-1]["tables"] == {}
+    with pytest.raises(CutUnknown):
+        read(lake.spark, f"{lake.path}/lake").as_of("latest").read(table.name)
+
+    source.commit(
+        lambda t: t.update(table, (2,), v=200),
+        lambda t: t.delete(table, (3,)),
+        lambda t: t.insert(table, id=50, v=50),
+        lambda t: t.insert(table, id=5, v=55),  # an older 5 is still there
+    )
+    chunk(source, table, [(n, n) for n in range(15, 29)])
+    source.commit(lambda t: t.update(table, (20,), v=0))
+    source.publish()
+    log_only(lake, spark, **options)
+    assert rows(read(lake.spark, f"{lake.path}/lake").as_of("latest"), table) == table.rows
+
+    lake.catch_up(**options)
+    kept = [row for row in lake.raw("t") if row["_cdc_op"] != "d"]
+    assert Counter(row["id"] for row in kept) == Counter(key for (key,) in table.rows)
+    assert {(row["id"],): {"id": row["id"], "v": row["v"]} for row in kept} == table.rows
+    assert lake.commits()[-1]["tables"].keys() == {"shop/dbo/t", "shop/dbo/t.changes"}
+    deleted = Counter(row["id"] for row in lake.raw("t.changes") if row["_cdc_op"] == "d")
+    assert deleted == {3: 1, 29: 1}
+    if delete_mode == "soft":
+        gone_rows = {row["id"] for row in lake.raw("t") if row["_cdc_op"] == "d"}
+        assert gone_rows == {3, 29}
+
+
+def test_rows_of_the_very_lsn_of_the_naming_are_told_by_their_keys(source: Source, lake: Lake):
+    """On an idle database the snapshot is read where the last change was."""
+    options = {**SMALL, "changelog": {"include": [r"dbo\.t"]}}
+    table = filled(source, range(12))
+    at = Lsn.parse(source.through)
+    del table.rows[(4,)]
+    source.publish(source.through, snapshotting=[table])
+    messages = [
+        source.message(table, "r", None, {"id": n, "v": n}, ChangePosition.of_snapshot(at))
+        for n in range(12)
+        if n != 4
+    ]
+    source.publish(source.through, messages=messages, snapshotting=[table])
+    lake.catch_up(**options)
+    source.publish(source.commit())
+
+    lake.catch_up(**options)
+    assert lake.cut() == source.cut()
+    assert [row["id"] for row in lake.raw("t.changes") if row["_cdc_op"] == "d"] == [4]
+
+
+def test_a_new_table_is_appended_part_by_part_while_keys_do_not_meet(source: Source, lake: Lake):
+    options = {**SMALL, "local_changes_max": 0}
+    table, mixed = a_table(source), a_table(source, "mixed")
+    for first in (0, 10):
+        for of in (table, mixed):
+            numbers = range(first, first + 10) if of is table else range(first // 10, 20, 2)
+            source.snapshot(of, [{"id": n, "v": n} for n in numbers])
+        source.publish(str(source.next_lsn()), snapshotting=[table, mixed])
+    source.publish(source.commit())
+    lake.catch_up(**options)
+    assert lake.cut() == source.cut()
+    assert (ways(lake, "t"), ways(lake, "mixed")) == (["WRITE"] * 2, ["WRITE", "MERGE"])
+    assert lake.commits()[-1]["tables"].keys() == {"shop/dbo/t", "shop/dbo/mixed"}
+
+
+def test_parts_are_taken_once_whatever_dies(source: Source, lake: Lake):
+    options = {**SMALL, "changelog": {"include": [r"dbo\.t"]}}
+    table = filled(source, range(20))
+    lake.catch_up(**options)
+    for gone in (1, 11):
+        del table.rows[(gone,)]
+    source.publish(source.commit(), snapshotting=[table])
+
+    def dies_at(step: str) -> None:
+        def crash(now: str, _path: str) -> None:
+            if now == step:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            lake.catch_up(crash, **options)
+
+    chunk(source, table, [(n, -n) for n in range(10) if n != 1])
+    dies_at("merged")
+    source.commit(lambda t: t.insert(table, id=100, v=0))
+    chunk(source, table, [(n, -n) for n in range(10, 20) if n != 11])
+    source.commit(lambda t: t.delete(table, (2,)))
+    source.publish()
+    dies_at("finished")
+    source.commit(lambda t: t.insert(table, id=500, v=0))
+    source.publish()
+    lake.catch_up(**options)
+
+    assert lake.cut() == source.cut()
+    counted = Counter((row["id"], row["_cdc_op"]) for row in lake.raw("t.changes"))
+    assert set(counted.values()) == {1}
+    assert {key for key, op in counted if op == "d"} == {1, 2, 11}
+
+
+def test_a_table_that_has_to_be_made_anew_waits_for_the_whole(source: Source, lake: Lake):
+    table = filled(source, range(8))
+    source.alter(table, KEY, column(2, "v", "date"))
+    table.rows.clear()
+    source.publish(source.commit(), snapshotting=[table])
+    source.snapshot(table, [{"id": n, "v": 7} for n in range(6)])
+    source.publish(str(source.next_lsn()), snapshotting=[table])
+    lake.catch_up(**SMALL)
+    assert lake.commits()[-1]["stopped"] == "{}"
+    assert len(lake.rows("t")) == 8, "nothing of it is applied yet"
+    source.snapshot(table, [{"id": n, "v": 7} for n in range(6, 12)])
+    source.publish(str(source.next_lsn()), snapshotting=[table])
+    source.publish(source.commit())
+    lake.catch_up(**SMALL)
+    assert len(lake.rows("t")) == 12
+    assert lake.commits()[-1]["tables"].keys() == {"shop/dbo/t"}
+
+
+def test_a_part_that_cannot_be_applied_stops_its_table_until_the_next_snapshot(
+    source: Source, lake: Lake
+):
+    table = filled(source, range(4))
+    source.publish(source.commit(), snapshotting=[table])
+    chunk(source, table, [(n, n) for n in range(6)])
+    fence = source.snapshot(table, [{"id": n, "v": n} for n in range(6, 12)])
+    cut_short(source.pending[2])
+    source.publish(fence, snapshotting=[table])
+    chunk(source, table, [(n, n) for n in range(12, 18)])
+    source.publish(source.commit())
+    lake.catch_up(**SMALL)
+    assert table.topic in lake.commits()[-1]["stopped"], "what is left of it is not the whole"
+    assert lake.commits()[-1]["tables"] == {}
+
+    for first in (0, 9):
+        chunk(source, table, [(n, -n) for n in range(first, first + 9)])
+    source.publish(source.commit())
+    lake.catch_up(**SMALL)
+    assert lake.commits()[-1]["stopped"] == "{}"
+    assert lake.cut() == source.cut()

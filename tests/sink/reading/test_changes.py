@@ -1,0 +1,239 @@
+"""Changes of a table between two points, and validity intervals over them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_sink import changes
+from tailrace_sink.reading.changes import ChangesUnknown
+from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.history import history
+from tailrace_sink.reading.reader import read
+from tests.envelopes.messages import FIRST_COMMIT_MS
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
+from tests.sink.conftest import Lake
+from tests.sink.reading.test_as_of import log_only
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+KEY = column(1, "id", "int", key=1)
+
+
+def told(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """Operation and values of both images, in order."""
+    found = []
+    for row in frame.orderBy("_cdc_position").collect():
+        images = [None if row[s] is None else tuple(row[s]) for s in ("before", "after")]
+        found.append((row["_cdc_op"], *images))
+    return found
+
+
+@pytest.mark.slow("four cuts and folds, and changes between every two of them")
+def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSession):
+    """Folded or not, over a rename and a new column; a snapshot's rows are no changes."""
+    table = source.table("t", KEY, column(2, "v", "int"))
+    source.snapshot(table, [{"id": 0, "v": 0}])
+    source.publish(snapshotting=[table])
+    first = source.commit(lambda t: t.insert(table, id=1, v=1))
+    source.publish()
+    lake.catch_up()
+    second = source.commit(lambda t: t.update(table, (1,), v=2))
+    source.publish()
+    log_only(lake, spark)
+    source.alter(table, KEY, column(2, "w", "bigint"), column(3, "more", "int"))
+    third = source.commit(
+        lambda t: t.insert(table, id=2, w=2**40, more=3), lambda t: t.delete(table, (1,))
+    )
+    source.publish()
+    log_only(lake, spark)
+    folder = f"{lake.path}/lake"
+
+    every = read(lake.spark, folder).changes("dbo.t")
+    expected = [
+        ("c", None, (1, 1, None)),
+        ("u", (1, 1, None), (1, 2, None)),
+        ("c", None, (2, 2**40, 3)),
+        ("d", (1, 2, None), None),
+    ]
+    assert told(every) == expected
+    assert told(changes(lake.spark, folder, table.name, after=first)) == expected[1:]
+    at = datetime.fromtimestamp((FIRST_COMMIT_MS + Lsn.parse(second).block) / 1000, UTC)
+    between = changes(lake.spark, folder, table.name, after=first, up_to=at)
+    assert told(between) == [("u", (1, 1), (1, 2))]
+    assert {row["_cdc_lsn"] for row in between.collect()} == {second}
+
+    source.commit(lambda t: t.insert(table, id=5, w=5))
+    source.publish()
+    lake.catch_up()
+    assert told(every) == expected, "it stays what it is"
+    assert len(told(changes(lake.spark, folder, "Shop.DBO.T", after=third))) == 1
+    assert told(changes(lake.spark, folder, table.name, after=source.through)) == []
+    with pytest.raises(ChangesUnknown, match=r"has no table dbo\.tt\. Near names: dbo\.t$"):
+        changes(lake.spark, folder, "dbo.tt")
+    with pytest.raises(ChangesUnknown, match=r"no event of table shop\.dbo\.none"):
+        changes(lake.spark, folder, type(table.name)("shop", "dbo", "none"))
+
+    source.commit(lambda t: t.insert(table, id=6, w=6))
+    source.publish()
+    lake.catch_up(tables={"exclude": [r"dbo\.t"]})
+    with pytest.raises(ChangesUnknown, match="excluded by configuration"):
+        changes(lake.spark, folder, table.name)
+
+
+def test_changes_that_the_log_lacks_are_refused_by_range(source: Source, lake: Lake):
+    """Compaction took one before the sink read it: the table stops, and no part is shown."""
+    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "other"))
+    source.commit(lambda t: t.insert(table, id=1, v=1), lambda t: t.insert(other, id=1, v=1))
+    source.publish()
+    first = source.through
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(6, 12)))
+    next(message for message in source.pending if message.topic == table.topic).value = None
+    source.publish()
+    lacking = source.through
+    source.commit(lambda t: t.insert(table, id=20, v=20), lambda t: t.insert(other, id=2, v=2))
+    source.publish()
+    lake.catch_up(changes_per_batch=1)
+    folder = f"{lake.path}/lake"
+
+    for after in (None, first):
+        with pytest.raises(ChangesUnknown, match=f"LSN {lacking}: .* after LSN {lacking}"):
+            changes(lake.spark, folder, table.name, after=after)
+    assert told(changes(lake.spark, folder, table.name, after=lacking)) == [("c", None, (20, 20))]
+    assert told(changes(lake.spark, folder, table.name, up_to=first)) == [("c", None, (1, 1))]
+    assert len(told(changes(lake.spark, folder, other.name))) == 2
+    with pytest.raises(ChangesUnknown, match=r"changes of table .* where the publisher counted"):
+        changes(lake.spark, folder, table.name, up_to=lacking)
+
+
+def test_a_changelog_that_is_switched_on_later_starts_with_its_table(source: Source, lake: Lake):
+    """And again after it was switched off, with what left meanwhile; a replay appends nothing."""
+    table = source.table("t", KEY, column(2, "v", "int"))
+    options: dict[str, Any] = {"changelog": {"include": [r"dbo\.t"]}}
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(3)))
+    source.publish()
+    lake.catch_up()
+    before = source.through
+    source.commit(lambda t: t.update(table, (1,), v=5))
+    source.publish()
+
+    def crash(step: str, _path: str) -> None:
+        if step == "merged":
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        lake.catch_up(crash, **options)
+    lake.catch_up(**options)
+    read_changes = read(lake.spark, f"{lake.path}/lake")
+
+    def intervals() -> list[tuple[Any, ...]]:
+        every = read_changes.as_of("latest").read(table.name, is_changes=True)
+        columns = ("id", "v", "_cdc_op", "_cdc_valid_from_lsn", "_cdc_valid_to_lsn")
+        return sorted(tuple(row) for row in history(every, ["id"]).select(*columns).collect())
+
+    first = source.through
+    expected = [
+        (0, 0, "r", before, None),
+        (1, 1, "r", before, first),
+        (1, 5, "u", first, None),
+        (2, 2, "r", before, None),
+    ]
+    assert intervals() == sorted(expected)
+
+    source.commit(lambda t: t.delete(table, (0,)), lambda t: t.update(table, (2,), v=7))
+    source.publish()
+    lake.catch_up()
+    without = source.through
+    with pytest.raises(CutUnknown):
+        read_changes.as_of("latest").read(table.name, is_changes=True)
+    source.commit(lambda t: t.insert(table, id=9, v=9))
+    source.publish()
+    lake.catch_up(**options)
+    assert intervals() == [
+        (0, 0, "r", before, without),
+        (1, 1, "r", before, first),
+        (1, 5, "r", without, None),
+        (1, 5, "u", first, without),
+        (2, 2, "r", before, without),
+        (2, 7, "r", without, None),
+        (9, 9, "c", source.through, None),
+    ]
+
+
+def test_intervals_end_where_a_row_left_while_nobody_looked(source: Source, lake: Lake):
+    """A table that was out of the lake for a while comes back whole: rows are missing from it."""
+    table = source.table("t", KEY, column(2, "v", "int"))
+    options: dict[str, Any] = {"changelog": {"include": [r"dbo\.t"]}}
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in (1, 2)))
+    source.publish()
+    lake.catch_up(**options)
+    lake.catch_up(tables={"exclude": [r"dbo\.t"]}, **options)
+    source.commit(lambda t: t.delete(table, (1,)))
+    source.publish()
+    lake.catch_up(tables={"exclude": [r"dbo\.t"]}, **options)
+    assert json.loads(lake.commits()[-1]["stopped"]) == {table.topic: "excluded by configuration"}
+
+    source.publish(snapshotting=[table])
+    source.snapshot(table, list(table.rows.values()))
+    source.publish()
+
+    def crash(step: str, _path: str) -> None:
+        if step == "merged":
+            raise InterruptedError
+
+    read_changes = read(lake.spark, f"{lake.path}/lake")
+    with pytest.raises(InterruptedError):
+        lake.catch_up(crash, **options)
+    lake.catch_up(**options)
+    cut = read_changes.as_of("latest")
+    every = cut.read(table.name, is_changes=True)
+    intervals = history(every, ["id"]).orderBy("id", "_cdc_position").collect()
+    ended = [(r["id"], r["_cdc_op"], r["_cdc_valid_to"] is None) for r in intervals]
+    assert ended == [(1, "c", False), (2, "c", False), (2, "r", True)]
+    assert intervals[0]["_cdc_valid_to_lsn"] == cut.closed_lsn
+    assert every.count() == 4
+
+
+def test_rows_read_in_a_shard_that_is_ahead_come_once(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    """A cut in the middle of its transaction takes them; the next one does not bring them back."""
+    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "other"))
+    lake.options |= {"shards": 2, "changelog": {"include": [r"dbo\.t"]}}
+    closed = [source.through, source.through]
+
+    def publish(shard: int, through: str) -> None:
+        source.shard, source.through = shard, closed[shard]
+        source.publish(through)
+        closed[shard] = source.through
+
+    publish(0, source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in (1, 2))))
+    publish(1, source.commit(lambda t: t.insert(other, id=1, v=1)))
+    publish(0, closed[1])
+    lake.catch_up()
+    source.snapshot(table, list(table.rows.values()))
+    middle = source.commit(lambda t: t.delete(table, (1,)))
+    publish(0, source.commit(lambda t: t.insert(table, id=3, v=3)))
+    publish(1, middle)
+    lake.catch_up()
+    assert lake.commits()[-1]["through_lsn"] == middle
+    publish(1, closed[0])
+
+    def found() -> tuple[list[tuple[Any, ...]], list[int]]:
+        cut = read(lake.spark, f"{lake.path}/lake").as_of("latest")
+        assert cut.closed_lsn == closed[0]
+        every = cut.read(table.name, is_changes=True).select("id", "_cdc_op").collect()
+        rows = cut.read(table.name).collect()
+        return sorted(map(tuple, every)), sorted(row["id"] for row in rows)
+
+    log_only(lake, spark)
+    in_tail = found()
+    lake.catch_up()
+    events = [(1, "c"), (1, "d"), (1, "r"), (2, "c"), (2, "r"), (3, "c")]
+    assert in_tail == found() == (events, [2, 3])

@@ -60,10 +60,10 @@ def _check(settings: Settings) -> NoReturn:
     from tailrace.web.run import look_once
 
     with quiet_logs():
-        state, sentences = checked(lambda: look_once(settings).verdict)
-    for sentence in sentences:
+        found = checked(lambda: look_once(settings).verdict)
+    for sentence in found.sentences:
         click.echo(shown(sentence))
-    sys.exit(list(State).index(state))
+    sys.exit(list(State).index(found.state))
 
 
 @click.command()

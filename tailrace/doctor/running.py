@@ -45,13 +45,16 @@ def look_at_running(settings: Settings) -> Iterator[Finding]:
     # Capture job and cleanup are judged by their own part, which names the fix.
     of_its_own = replace(facts, capture_age_s=0.0, until_loss_s=None)
     seen = list(findings(of_its_own))
-    for state, sentence in seen:
-        judged = _JUDGE.problem if state is State.BAD else _JUDGE.warning
+    for found in seen:
+        judged = _JUDGE.problem if found.state is State.BAD else _JUDGE.warning
+        reasons = "tailrace status has the reasons; the page (tailrace web) has what to do"
+        # The finding may advise to run doctor, which is running.
+        is_ours = found.command in ("", "tailrace doctor")
         yield judged(
             _SUBJECT,
-            sentence.rstrip("."),
+            found.sentence.rstrip("."),
             "changes do not reach everybody who reads them, or nobody would notice that",
-            Fix("tailrace status has the reasons; the page (tailrace web) has what to do"),
+            Fix(reasons if is_ours else found.command),
         )
     if not seen:
         yield _JUDGE.ok(_SUBJECT, "what is configured runs, and every lag is in its bound")

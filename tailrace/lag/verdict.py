@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 CAPTURE_AGE_MAX_S: Final = 120.0
 """Age of the capture job's newest scan above which it counts as stopped."""
@@ -18,12 +18,23 @@ LAG_MAX_S: Final = {"captured": 300.0, "topics": 60.0, "log": 300.0, "lake": 300
 _RECORD_AGE_MIN_S: Final = 30.0
 _HEARTBEATS: Final = 3
 _NAMES_SHOWN: Final = 5
+
+
+class _Stage(NamedTuple):
+    lags: str
+    place: str
+    runbook: str
+
+
 _STAGES: Final = {
-    "captured": ("The change tables lag", "any change table"),
-    "topics": ("The topics lag", "the topics"),
-    "log": ("The lake's log lags", "the lake's log"),
-    "lake": ("The lake's tables lag", "the lake's tables"),
+    "captured": _Stage("The change tables lag", "any change table", "CaptureJobBehind"),
+    "topics": _Stage("The topics lag", "the topics", "PublisherBehind"),
+    "log": _Stage("The lake's log lags", "the lake's log", "LakeBehind"),
+    "lake": _Stage("The lake's tables lag", "the lake's tables", "LakeBehind"),
 }
+_START: Final = {"publisher": "tailrace publish", "sink": "tailrace sink"}
+_GONE: Final = {"publisher": "PublisherGone", "sink": "SinkGone"}
+_RESTARTING: Final = {"publisher": "PublisherRestarting", "sink": "SinkRetrying"}
 _DAEMON_STATES: Final = {
     "running": "good",
     "starting": "warn",
@@ -76,10 +87,9 @@ class Facts:
 
     Attributes:
         daemons: those that the configuration has.
-        record_age_s: of the newest progress record, of the shard whose is oldest; None: there is
-            none.
+        record_age_s: of the newest progress record of the slowest shard; None if none exists.
         heartbeat_s: how often an idle publisher writes one.
-        capture_age_s: seconds since the capture job's newest scan; None: the login may not see it.
+        capture_age_s: seconds since the capture job's newest scan; None if it is not visible.
         tables: how many are captured and selected.
         stopped: names of those that cannot continue.
         unpublished: names of those that the publisher does not know.
@@ -107,45 +117,90 @@ class Facts:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-class Verdict(NamedTuple):
-    """A state, and the sentences that explain it: the gravest first."""
+class Finding(NamedTuple):
+    """One reason why the verdict is not good.
+
+    Attributes:
+        command: what to type next; empty if no command helps.
+        runbook: a page under docs/runbooks, without ``.md``; empty if none is about it.
+    """
 
     state: State
-    sentences: tuple[str, ...]
+    sentence: str
+    command: str = ""
+    runbook: str = ""
+
+
+class Verdict(NamedTuple):
+    """A state, and what explains it.
+
+    Attributes:
+        headline: one sentence: the gravest finding, or how far the pipeline is.
+        findings: the gravest first; none if the state is good.
+    """
+
+    state: State
+    headline: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Of every finding; the headline if there is none."""
+        return tuple(finding.sentence for finding in self.findings) or (self.headline,)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "state": self.state,
+            "sentences": self.sentences,
+            "findings": [finding._asdict() for finding in self.findings],
+        }
 
 
 def verdict(facts: Facts) -> Verdict:
     """Judge the facts."""
-    found = sorted(findings(facts), key=lambda finding: finding[0] is not State.BAD)
+    found = tuple(sorted(findings(facts), key=lambda finding: finding.state is not State.BAD))
     if found:
-        return Verdict(found[0][0], tuple(sentence for _, sentence in found))
+        return Verdict(found[0].state, found[0].sentence, found)
+    return Verdict(State.GOOD, _well(facts))
+
+
+def _well(facts: Facts) -> str:
     tables = f"{facts.tables} table" + ("" if facts.tables == 1 else "s")
     unread = f" {facts.unread} in snapshot." if facts.unread else ""
-    return Verdict(State.GOOD, (f"All is well: {tables}.{unread}",))
+    for stage in reversed(facts.stages):
+        if stage.name != "captured" and stage.lag_s:
+            late = f"{_STAGES[stage.name].lags} the source by {duration(stage.lag_s)}."
+            return f"All is well: {tables}.{unread} {late}"
+    return f"All is well: {tables}.{unread}"
 
 
-def findings(facts: Facts) -> Iterator[tuple[State, str]]:
-    """Everything that keeps the verdict from being good: how grave, and a sentence."""
-    for part, why in sorted(facts.problems.items()):
-        yield State.BAD, f"{part} did not answer: {why}"
+def findings(facts: Facts) -> Iterator[Finding]:
+    """Everything that keeps the verdict from being good."""
     yield from _record(facts)
+    for part, why in sorted(facts.problems.items()):
+        page = _GONE.get(part, "")
+        yield Finding(State.BAD, f"{part} did not answer: {why}", "tailrace doctor", page)
     yield from _daemons(facts)
     if facts.stopped:
         count = f"{len(facts.stopped)} of {facts.tables} tables cannot continue"
-        yield State.BAD, f"{count}: {_names(facts.stopped)}."
+        sentence = f"{count}: {_names(facts.stopped)}."
+        yield Finding(State.BAD, sentence, "tailrace status", "TableStopped")
     if facts.unpublished:
         count = f"The publisher does not know {len(facts.unpublished)} of {facts.tables} tables"
-        yield (
+        yield Finding(
             State.WARN,
             f"{count}: {_names(facts.unpublished)}. It finds new ones within a heartbeat; otherwise"
             " its own configuration leaves them out.",
+            "tailrace doctor",
         )
     if "source" not in facts.problems:
         yield from _source(facts)
         for stage in facts.stages:
             yield from _stage(stage, facts.problems)
     if facts.broken:
-        yield State.BAD, f"The ledger is broken in {facts.broken} places: run tailrace audit."
+        sentence = f"The ledger is broken in {facts.broken} places."
+        yield Finding(State.BAD, sentence, "tailrace audit")
 
 
 def _names(tables: Sequence[str]) -> str:
@@ -153,72 +208,85 @@ def _names(tables: Sequence[str]) -> str:
     return ", ".join(tables[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _record(facts: Facts) -> Iterator[tuple[State, str]]:
+def _record(facts: Facts) -> Iterator[Finding]:
     """Whether a publisher lives, by what it writes."""
     if "topics" in facts.problems:
         return
     age_s = facts.record_age_s
     if age_s is None:
-        yield State.BAD, "There is no progress record: start the publisher (tailrace publish)."
+        yield Finding(State.BAD, "Nothing was published yet.", "tailrace publish", "PublisherGone")
     elif age_s > max(_RECORD_AGE_MIN_S, _HEARTBEATS * facts.heartbeat_s):
-        yield (
+        left_s = facts.until_loss_s
+        lost = "" if left_s is None else f" Changes are lost in {duration(max(0.0, left_s))}."
+        yield Finding(
             State.BAD,
-            f"No publisher has written a progress record for {duration(age_s)}; one that runs"
-            f" writes one every {duration(facts.heartbeat_s)}: start it, or read its log.",
+            f"The publisher has been silent for {duration(age_s)}: a running one writes a progress"
+            f" record every {duration(facts.heartbeat_s)}.{lost}",
+            "tailrace publish",
+            "PublisherNotPublishing",
         )
 
 
-def _daemons(facts: Facts) -> Iterator[tuple[State, str]]:
+def _daemons(facts: Facts) -> Iterator[Finding]:
     told = {daemon.state for daemon in facts.daemons}
     if facts.is_paused or "paused" in told:
-        yield State.WARN, "The publisher is paused: tailrace resume ends the pause."
+        yield Finding(State.WARN, "The publisher is paused.", "tailrace resume")
     for daemon in facts.daemons:
         name = daemon.program
         if not daemon.is_watched:
-            yield State.WARN, f"The {name} is not watched: set metrics_port of the {name}."
+            sentence = f"The {name} is not watched: set metrics_port of the {name}."
+            yield Finding(State.WARN, sentence)
         elif daemon.state is None:
             if name not in facts.problems:
-                yield State.BAD, f"The {name} did not answer."
+                yield Finding(State.BAD, f"The {name} did not answer.", _START[name], _GONE[name])
         elif daemon.state != "paused":
             state = State(_DAEMON_STATES.get(daemon.state, "bad"))
             if state is not State.GOOD:
-                yield state, f"The {name} is {daemon.state}."
+                sentence = f"The {name} is {daemon.state}."
+                yield Finding(state, sentence, "tailrace doctor", _RESTARTING[name])
 
 
-def _source(facts: Facts) -> Iterator[tuple[State, str]]:
+def _source(facts: Facts) -> Iterator[Finding]:
     """Whether the source captures, and keeps what is not yet published."""
     if not facts.tables:
-        yield State.WARN, "No table is captured and selected."
+        sentence = "No table is captured and selected."
+        yield Finding(State.WARN, sentence, "tailrace enable dbo.orders")
     age_s, left_s, kept_s = facts.capture_age_s, facts.until_loss_s, facts.retention_s
     if age_s is None:
-        yield (
+        yield Finding(
             State.WARN,
             "The login may not see whether the capture job runs: GRANT VIEW DATABASE STATE to it.",
+            "tailrace grants",
         )
     elif age_s > CAPTURE_AGE_MAX_S:
-        yield (
+        yield Finding(
             State.BAD,
             f"The capture job has not scanned the log for {duration(age_s)}: start SQL Server"
             " Agent, or EXEC sys.sp_cdc_start_job @job_type = N'capture'.",
+            "tailrace doctor",
+            "CaptureJobStalled",
         )
     if left_s is not None and kept_s is not None and left_s < kept_s / 2:
-        yield (
+        yield Finding(
             State.BAD,
             f"The source removes what is not published in {duration(max(0.0, left_s))}: raise the"
             " retention of its cleanup job.",
+            "tailrace doctor",
+            "RetentionInDanger",
         )
 
 
-def _stage(stage: StageFact, problems: Mapping[str, str]) -> Iterator[tuple[State, str]]:
-    subject, place = _STAGES[stage.name]
+def _stage(stage: StageFact, problems: Mapping[str, str]) -> Iterator[Finding]:
+    of = _STAGES[stage.name]
     if stage.name in problems:
         return
     if not stage.has_begun:
-        yield State.WARN, f"Nothing has reached {place} yet."
+        yield Finding(State.WARN, f"Nothing has reached {of.place} yet.")
     elif stage.lag_s is None:
-        yield State.WARN, f"{subject} the source by an unknown time."
+        yield Finding(State.WARN, f"{of.lags} the source by an unknown time.", "tailrace lag")
     elif stage.lag_s > LAG_MAX_S[stage.name]:
-        yield State.BAD, f"{subject} the source by {duration(stage.lag_s)}."
+        sentence = f"{of.lags} the source by {duration(stage.lag_s)}."
+        yield Finding(State.BAD, sentence, "tailrace lag", of.runbook)
 
 
 def duration(seconds: float) -> str:

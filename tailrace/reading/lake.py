@@ -35,6 +35,12 @@ class CommitRow:
         """When the cut became readable, in milliseconds."""
         return round(self.committed_at.timestamp() * 1000)
 
+    @property
+    def closed_commit_ms(self) -> int | None:
+        """Commit time at the source of its LSN, milliseconds UTC; None if it is not known."""
+        known = self.closed_commit_time
+        return None if known is None else round(known.timestamp() * 1000)
+
 
 def log_commits(path: str) -> list[tuple[str, int]]:
     """Closed LSN of each cut in the lake's log, and when it became readable, in milliseconds.

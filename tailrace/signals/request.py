@@ -195,6 +195,17 @@ def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
         raise SignalNotTaken(f"requested, but the checkpoint cannot be read: {error}") from error
 
 
+def outcome(config: PublisherConfig, offset: int) -> list[str] | None:
+    """Why shards refused a signal; empty: all have accepted it; None: one has not come to it.
+
+    Raises:
+        PublisherError, RegistryError: a checkpoint cannot be read.
+    """
+    with open_topics(config) as shards:
+        answers = [_answer(config, topics, offset) for topics in shards]
+    return None if None in answers else [answer for answer in answers if answer]
+
+
 def _answer(config: PublisherConfig, topics: DatabaseTopics, offset: int) -> str | None:
     """Why a shard refused a signal; empty where it took it, None where it has not come to it."""
     own = read_checkpoints(topics, config.kafka.start_timeout_s).database

@@ -110,7 +110,7 @@ class Collector:
                 before = self._model or Model(Freshness(_now_ms(), None, {}, ()))
                 seen = replace(before, problems={**before.problems, **told})
             with self._turn:
-                self._model, self._seen_at = seen, time.monotonic()
+                self._model, self._seen_at = _since(seen, self._model), time.monotonic()
                 self._turn.notify_all()
             self._rest()
 
@@ -144,20 +144,28 @@ class Collector:
         return replace(
             seen,
             rows=tuple(replace(r, rows=counts.get(r.table.casefold(), 0)) for r in seen.rows),
-            strip=tuple(ledger.strip(_now_ms(), self._cuts_ms(problems))),
+            strip=tuple(ledger.strip(_now_ms(), self._cuts(problems))),
             problems=problems,
         )
 
-    def _cuts_ms(self, problems: dict[str, str]) -> Iterable[int]:
+    def _cuts(self, problems: dict[str, str]) -> Iterable[tuple[int, int | None]]:
         if self._commits is None or "lake" in problems:
             return []
         from deltalake.exceptions import DeltaError
 
         try:
-            return [row.committed_ms for row in self._commits.read()]
+            return [(row.committed_ms, row.closed_commit_ms) for row in self._commits.read()]
         except (DeltaError, OSError) as error:
             problems["lake"] = str(error)
             return []
+
+
+def _since(seen: Model, before: Model | None) -> Model:
+    """The model with the time since when its verdict is what it is; None at the first look."""
+    if before is None:
+        return seen
+    is_same = seen.verdict.state is before.verdict.state
+    return replace(seen, since_ms=before.since_ms if is_same else seen.freshness.at_ms)
 
 
 def _now_ms() -> int:

@@ -9,7 +9,9 @@ from confluent_kafka import KafkaException
 from tailrace.explain.explain import explain_key_or_moment
 from tailrace.explain.report import explanation_lines
 from tailrace.reading.change_rows import NotThere
-from tailrace.reading.moments import MomentError, parse_moment
+from tailrace.reading.event_text import as_line
+from tailrace.reading.moments import Moment, MomentError, parse_moment
+from tailrace.reading.newest_events import newest_events
 from tailrace.reading.schema_versions import Version, ddl_of, versions_of
 from tailrace.reading.table_names import TableNameError, parse_table, splits
 from tailrace_publisher.errors import PublisherError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.settings.load import Settings
 
 _CHANGES: int = 10
+_EVENTS: int = 50
 
 
 class Details:
@@ -70,6 +73,30 @@ class Details:
         ) as error:
             return str(error)
         return "\n".join(explanation_lines(found, has_lake=self._lake is not None))
+
+    def events(self, table: TableName, since: str) -> tuple[str, ...]:
+        """Newest events of a table's topic, a line each, or why they cannot be read.
+
+        Args:
+            since: a time from which the first ones are shown; empty for the newest.
+        """
+        config = self._config
+        try:
+            since_ms = Moment.parse(None, since).time_ms if since else None
+            with open_registry(config.registry) as registry:
+                found = newest_events(
+                    config.kafka.bootstrap,
+                    registry,
+                    config.topics.data(table),
+                    _EVENTS,
+                    since_ms=since_ms,
+                    extra=config.kafka.librdkafka_options(),
+                )
+        except KafkaException as error:
+            return (f"Kafka at {config.kafka.bootstrap}: {error.args[0].str()}",)
+        except (MomentError, RegistryError, TimeoutError, ValueError) as error:
+            return (str(error),)
+        return tuple(as_line(event, table) for event in found)
 
     def name_of(self, table: str) -> TableName | None:
         """Return the table that a name means; None if it means none."""

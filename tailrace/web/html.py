@@ -10,7 +10,8 @@ from typing import Final
 from tailrace.lag.verdict import duration
 
 DASH: Final = "&ndash;"
-_SLOW_S: Final = 60.0
+SLOW_S: Final = 60.0
+"""Lag of a table, in seconds, from which it needs attention."""
 
 
 def text(value: object) -> str:
@@ -31,12 +32,12 @@ def tag(name: str, content: str = "", attributes: Mapping[str, object] | None = 
 
 
 def seconds(value: float | None) -> str:
-    """Return a lag, marked if it is large."""
+    """Return a lag, marked if it is large; nothing worth reading if there is none."""
     if value is None:
         return DASH
     if value == 0:
-        return '<span class="good">up to date</span>'
-    kind = "warn" if value >= _SLOW_S else "plain"
+        return '<span class="quiet">0 s</span>'
+    kind = "warn" if value >= SLOW_S else "plain"
     return f'<span class="{kind}">{text(duration(value))}</span>'
 
 
@@ -54,27 +55,31 @@ def lsn(value: str | None) -> str:
     return DASH if value is None else f"<code>{text(value)}</code>"
 
 
-def page(title: str, body: str, pipeline: str, *, is_live: bool = False) -> bytes:
+def page(title: str, body: str, pipeline: str, counts: str | None = None) -> bytes:
     """A whole page.
 
     Args:
         body: HTML of the main part.
         pipeline: its name, for the head.
-        is_live: whether the page renews itself.
+        counts: of its tables, for the head of a page that renews itself; None if it does not.
     """
     live = (
+        f'<span id="counts">{text(counts or "")}</span>'
         '<label class="scripts">Find a table <input id="find" type="search" autocomplete="off"'
         ' aria-controls="tables"></label><span id="age" class="quiet"></span>'
     )
+    if counts is None:
+        live = ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{text(title)}</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
+        '<link id="icon" rel="icon" type="image/svg+xml" href="/static/icon-plain.svg">'
         '<link rel="stylesheet" href="/static/style.css">'
         '<script defer src="/static/page.js"></script></head>'
         '<body><a class="skip" href="#main">To the content</a>'
         f'<header><a class="home" href="/">Tailrace</a><span>{text(pipeline)}</span>'
-        f'{live if is_live else ""}</header><p id="notice" role="alert"></p>'
+        f'{live}</header><p id="notice" role="alert"></p>'
         f'<main id="main" tabindex="-1">{body}</main></body></html>'
     ).encode()

@@ -33,7 +33,8 @@ class Row:
     Attributes:
         state: what an operator has to know of it, in one word.
         reason: why it is stopped; else empty.
-        newest_lsn: of its newest captured change.
+        newest_lsn, newest_ms: of its newest captured change: commit LSN, and commit time in
+            milliseconds UTC.
         topic_s, log_s, lake_s: lag in seconds; None if it is not known, or if the table is in its
             snapshot or stopped.
         rows: events published in the last hours.
@@ -47,6 +48,7 @@ class Row:
     state: str
     reason: str
     newest_lsn: str | None
+    newest_ms: int | None
     topic_s: float | None
     log_s: float | None
     lake_s: float | None
@@ -55,6 +57,12 @@ class Row:
     snapshot_estimate: int | None
     snapshot_told: str
     schema_lsn: str | None
+
+    @property
+    def lag_s(self) -> float:
+        """The lag of its last stage that is known, in seconds; 0.0 if none is."""
+        known = [lag for lag in (self.topic_s, self.log_s, self.lake_s) if lag is not None]
+        return max(known, default=0.0)
 
     @property
     def is_bad(self) -> bool:
@@ -81,6 +89,8 @@ class Model:
         watched: those of ``publisher`` and ``sink`` that are queried.
         heartbeat_s: how often an idle publisher writes a progress record.
         is_paused: whether the checkpoints of a publisher that does not answer say so.
+        since_ms: since when the verdict's state is what it is, milliseconds UTC; None: since before
+            the first look.
     """
 
     freshness: Freshness
@@ -93,6 +103,7 @@ class Model:
     watched: tuple[str, ...] = ()
     heartbeat_s: float = 10.0
     is_paused: bool = False
+    since_ms: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -142,8 +153,7 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        state, sentences = self.verdict
-        return asdict(self) | {"verdict": {"state": state, "sentences": sentences}}
+        return asdict(self) | {"verdict": self.verdict.to_json()}
 
 
 def put_together(
@@ -197,6 +207,7 @@ def _row(
         state=state,
         reason=reason,
         newest_lsn=None if fresh is None else fresh.newest_lsn,
+        newest_ms=None if fresh is None else fresh.newest_ms,
         topic_s=None if in_cut is None else in_cut.topic_s,
         log_s=None if in_cut is None else in_cut.log_s,
         lake_s=None if in_cut is None or in_cut.stopped is not None else in_cut.lake_s,

@@ -115,6 +115,7 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
             yield f"{address.scheme}://{shown}:{service.port}/"
         finally:
             collector.close()
+            site.close()
 
 
 def look_once(settings: Settings) -> Model:

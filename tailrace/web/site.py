@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import time
+from dataclasses import replace
 from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from tailrace.signals.request import SignalNotTaken, send
+from tailrace.signals.request import SignalNotTaken
 from tailrace.web.collector import Collector
 from tailrace.web.details import Details
+from tailrace.web.headline import summary, title
 from tailrace.web.html import page, tag
 from tailrace.web.model import Model
-from tailrace.web.overview import overview, title
+from tailrace.web.overview import overview
+from tailrace.web.requests import Requests
+from tailrace.web.runbooks_page import runbook_html
 from tailrace.web.table_page import Explorer, table_page
-from tailrace_schemas.records.signals import SnapshotSignal
+from tailrace_schemas.records.signals import (
+    AcceptedLoss,
+    PauseSignal,
+    Signal,
+    SnapshotSignal,
+    TableSignal,
+    read_signal,
+)
 from tailrace_service.http.messages import Refused, Request, Response, Route, Routes
 
 if TYPE_CHECKING:
@@ -25,11 +35,17 @@ _FIRST_LOOK_S: Final = 25.0
 _HEADERS: Final = {
     # Nothing but what this page brings itself: text of the source cannot become a script.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
-    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    " connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
-_STATIC: Final = {"style.css": "text/css", "page.js": "text/javascript"}
+_STATIC: Final = {
+    "style.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+}
+_ICON: Final = {"plain": "#5d686c", "good": "#1d6f42", "warn": "#c98500", "bad": "#b3261e"}
+"""The icon of the window has the colour of the verdict."""
 
 
 class Site:
@@ -44,8 +60,12 @@ class Site:
         self._name = f"{config.prefix} · {config.source.database} @ {config.source.host}"
         self._collector = collector
         self._details = details
+        self._requests = Requests(config)
         self._static = {
-            name: (resources.files(__package__) / "static" / name).read_bytes() for name in _STATIC
+            name: ((resources.files(__package__) / "static" / name).read_bytes(), kind)
+            for name, kind in _STATIC.items()
+        } | {
+            f"icon-{state}.svg": (_icon(colour), "image/svg+xml") for state, colour in _ICON.items()
         }
 
     def routes(self) -> Routes:
@@ -55,10 +75,10 @@ class Site:
             ("GET", "/fragment"): Route(self._fragment),
             ("GET", "/model.json"): Route(self._model_json),
             ("GET", "/table"): Route(self._table),
-            ("GET", "/static/style.css"): Route(self._file),
-            ("GET", "/static/page.js"): Route(self._file),
+            ("GET", "/runbook"): Route(self._runbook),
+            **{("GET", f"/static/{name}"): Route(self._file) for name in self._static},
             ("GET", "/health"): Route(lambda _: Response.of_text("ok"), is_open=True),
-            ("POST", "/snapshot"): Route(self._snapshot),
+            ("POST", "/signal"): Route(self._signal),
         }
 
     def _seen(self) -> Model:
@@ -70,14 +90,14 @@ class Site:
     def _overview(self, _: Request) -> Response:
         model = self._seen()
         heading = title(model, self._config.prefix)
-        return _html(page(heading, self._live(model), self._name, is_live=True))
+        return _html(page(heading, self._live(model), self._name, summary(model)))
 
     def _fragment(self, _: Request) -> Response:
         return _html(self._live(self._seen()).encode())
 
     def _live(self, model: Model) -> str:
         age_s = max(0.0, time.time() - model.freshness.at_ms / 1000)
-        return overview(model, self._config.prefix, age_s)
+        return overview(model, self._config.prefix, age_s, self._requests.newest_first())
 
     def _model_json(self, _: Request) -> Response:
         return Response.of_json(self._seen().to_json())
@@ -95,30 +115,74 @@ class Site:
         versions = self._details.versions(table, problems)
         quoted = f"[{table.schema.replace(']', ']]')}].[{table.table.replace(']', ']]')}]"
         explained = self._details.explained(quoted, key, at) if key or at else None
-        explorer = Explorer(row.table, key, at, explained)
+        since = request.query.get("since")
+        events = () if since is None else self._details.events(table, since)
+        explorer = Explorer(row.table, key, at, explained, since, events)
         body = table_page(explorer, row, versions, problems=problems)
         return _html(page(row.table, body, self._name))
 
     def _file(self, request: Request) -> Response:
         name = request.path.rpartition("/")[2]
-        return Response(self._static[name], f"{_STATIC[name]}; charset=utf-8")
+        return Response(*self._static[name])
 
-    def _snapshot(self, request: Request) -> Response:
-        known = {row.table.casefold(): row.table for row in self._seen().rows}
+    def _runbook(self, request: Request) -> Response:
+        name = request.query.get("name", "")
+        body = runbook_html(name)
+        if body is None:
+            body = tag("h1", "No such runbook") + '<p><a href="/">All tables</a></p>'
+            return _html(page("No such runbook", body, self._name), HTTPStatus.NOT_FOUND)
+        return _html(page(name, body, self._name))
+
+    def _signal(self, request: Request) -> Response:
         try:
-            names = json.loads(request.body)["tables"]
-            wanted = tuple(known[str(name).casefold()] for name in names)
-        except (ValueError, KeyError, TypeError) as error:
-            raise Refused(
-                HTTPStatus.BAD_REQUEST, 'send {"tables": ["schema.table"]}, of the tables shown'
-            ) from error
+            signal = self._meant(read_signal(request.body))
+        except ValueError as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
         try:
-            offset = send(self._config, SnapshotSignal(wanted).to_bytes())
+            requested = self._requests.send(signal, _in_words(signal))
         except SignalNotTaken as error:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error)) from error
-        return Response.of_json(
-            {"asked": list(wanted), "signal_offset": offset}, HTTPStatus.ACCEPTED
-        )
+        told = {"requested": requested.what, "signal_offset": requested.offset}
+        return Response.of_json(told, HTTPStatus.ACCEPTED)
+
+    def _meant(self, signal: Signal) -> Signal:
+        """A signal with its tables spelled as they are.
+
+        Raises:
+            ValueError: it is none of those that the page sends, or names a table not shown.
+        """
+        match signal:
+            case AcceptedLoss():
+                raise ValueError("a lost checkpoint is accepted on the command line only")
+            case PauseSignal():
+                return signal
+        known = {row.table.casefold(): row.table for row in self._seen().rows}
+        unknown = [name for name in signal.tables if name.casefold() not in known]
+        if unknown:
+            raise ValueError(f"not among the tables shown: {', '.join(unknown)}")
+        return replace(signal, tables=tuple(known[name.casefold()] for name in signal.tables))
+
+    def close(self) -> None:
+        """End what follows the outcome of requests."""
+        self._requests.close()
+
+
+def _in_words(signal: Signal) -> str:
+    match signal:
+        case SnapshotSignal(tables=tables, where=where):
+            return f"{'partial' if where else 'new'} snapshot of {', '.join(tables)}"
+        case TableSignal(order=order, tables=tables):
+            return f"{order.value.replace('_', ' ')}: {', '.join(tables) or 'all tables'}"
+        case PauseSignal(is_paused=is_paused):
+            return "pause" if is_paused else "resume"
+    return type(signal).__name__
+
+
+def _icon(colour: str) -> bytes:
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">'
+        f'<circle cx="8" cy="8" r="7" fill="{colour}"/></svg>'
+    ).encode()
 
 
 def _html(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:

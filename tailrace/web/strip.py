@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tailrace.reading.progress import decode
 from tailrace.reading.topics import consumer_of
-from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.records.progress import PUBLISHER_HEADER, Progress
 from tailrace_schemas.topics.topic_names import TopicNames
 
 BUCKET_MS: Final = 300_000
@@ -31,6 +31,9 @@ class Bucket:
         moved: whether the closed LSN moved.
         broken: what is wrong with the chain of the records: a gap, or an overlap.
         cuts: commit rows of the lake.
+        lag_ms: the longest time from a commit until its changes were published; None: nothing was.
+        lake_lag_ms: the same until they were in the lake's tables.
+        marks: what happened: a restart, a snapshot that began, a new schema.
     """
 
     records: int = 0
@@ -38,6 +41,9 @@ class Bucket:
     moved: bool = False
     broken: list[str] = field(default_factory=list)
     cuts: int = 0
+    lag_ms: int | None = None
+    lake_lag_ms: int | None = None
+    marks: list[str] = field(default_factory=list)
 
 
 class Ledger:
@@ -50,9 +56,16 @@ class Ledger:
         self._buckets: dict[int, Bucket] = {}
         self._rows: dict[int, Counter[str]] = {}
         self._reached: dict[int, str] = {}
+        self._publishers: dict[int, str] = {}
+        self._unread: dict[int, set[str]] = {}
+        self._schemas: dict[str, set[int]] = {}
 
-    def add(self, record: Progress) -> None:
-        """Add a record, in the order of its shard."""
+    def add(self, record: Progress, publisher: str = "") -> None:
+        """Add a record, in the order of its shard.
+
+        Args:
+            publisher: host and process that wrote it; empty if the record does not say.
+        """
         number = record.published_ms // BUCKET_MS
         bucket = self._buckets.setdefault(number, Bucket())
         bucket.records += 1
@@ -66,25 +79,51 @@ class Ledger:
         for partition in record.partitions:
             bucket.rows += partition.count
             of_topics[partition.topic] += partition.count
+        if record.partitions and record.closed and record.closed_commit_ms is not None:
+            lag_ms = max(0, record.published_ms - record.closed_commit_ms)
+            bucket.lag_ms = max(bucket.lag_ms or 0, lag_ms)
+        bucket.marks += self._happened(record, publisher)
 
-    def strip(self, now_ms: int, cuts_ms: Iterable[int] = ()) -> list[tuple[int, Bucket]]:
+    def _happened(self, record: Progress, publisher: str) -> Iterator[str]:
+        """What a record shows to have happened since the one before it."""
+        before = self._publishers.get(record.shard, publisher)
+        if publisher and publisher != before:
+            yield f"publisher restarted: {publisher}"
+        if publisher:
+            self._publishers[record.shard] = publisher
+        left_out = set(record.snapshotting)
+        for topic in sorted(left_out - self._unread.get(record.shard, left_out)):
+            yield f"left the cut: {topic}"
+        self._unread[record.shard] = left_out
+        for partition in record.partitions:
+            known = self._schemas.setdefault(partition.topic, set(partition.schema_ids))
+            if not known.issuperset(partition.schema_ids):
+                yield f"new schema: {partition.topic}"
+            known.update(partition.schema_ids)
+
+    def strip(
+        self, now_ms: int, cuts: Iterable[tuple[int, int | None]] = ()
+    ) -> list[tuple[int, Bucket]]:
         """The last hours, oldest first, each with its beginning in milliseconds UTC.
 
         Args:
-            cuts_ms: when cuts of the lake were committed.
+            cuts: of the lake: when each was committed, and the commit time at the source of its
+                LSN, milliseconds UTC; None if that is not known.
         """
         last = now_ms // BUCKET_MS
         first = last - BUCKETS + 1
         for old in [number for number in self._buckets if number < first]:
             del self._buckets[old]
             self._rows.pop(old, None)
-        cuts = Counter(at // BUCKET_MS for at in cuts_ms)
-        shown = []
-        for number in range(first, last + 1):
-            bucket = self._buckets.get(number, Bucket())
-            bucket.cuts = cuts[number]
-            shown.append((number * BUCKET_MS, bucket))
-        return shown
+        shown = {n: replace(self._buckets.get(n, Bucket())) for n in range(first, last + 1)}
+        for at_ms, commit_ms in cuts:
+            bucket = shown.get(at_ms // BUCKET_MS)
+            if bucket is not None:
+                bucket.cuts += 1
+                if commit_ms is not None:
+                    lag_ms = max(0, at_ms - commit_ms)
+                    bucket.lake_lag_ms = max(bucket.lake_lag_ms or 0, lag_ms)
+        return [(number * BUCKET_MS, bucket) for number, bucket in shown.items()]
 
     def rows_by_topic(self) -> Mapping[str, int]:
         """Events of the last hours by topic."""
@@ -129,7 +168,9 @@ class LedgerReader:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is None:
-            self.ledger.add(decode(cast("bytes", message.value())))
+            headers = dict(message.headers() or ())
+            publisher = cast("bytes", headers.get(PUBLISHER_HEADER) or b"").decode()
+            self.ledger.add(decode(cast("bytes", message.value())), publisher)
         elif error.name() == "_PARTITION_EOF":
             self._unread.discard(message.partition())
         else:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.web.html import DASH, lsn, seconds, tag, text
+from tailrace.web.html import DASH, lsn, moment, seconds, tag, text
+from tailrace.web.table_groups import actions
 
 if TYPE_CHECKING:
     from tailrace.reading.schema_versions import Version
@@ -21,12 +22,16 @@ class Explorer:
         key: of a row; empty where none was asked for.
         at: LSN or time of a commit; empty where none was asked for.
         answer: what was found, as lines; None where nothing was asked.
+        since: time from which events are shown; empty for the newest; None if none are asked for.
+        events: a line each, or what kept them from being read.
     """
 
     table: str
     key: str = ""
     at: str = ""
     answer: str | None = None
+    since: str | None = None
+    events: tuple[str, ...] = ()
 
 
 def table_page(
@@ -47,6 +52,7 @@ def table_page(
     parts += [tag("p", text(problem), {"class": "bad"}) for problem in problems]
     if row is not None:
         parts.append(_state(row))
+    parts.append(_events(explorer))
     parts.append(_explorer(explorer))
     parts.append(_versions(versions))
     return "".join(parts)
@@ -56,7 +62,7 @@ def _state(row: Row) -> str:
     facts = {
         "state": text(row.state),
         "reason": text(row.reason) if row.reason else "",
-        "newest change": lsn(row.newest_lsn),
+        "newest change": f"{moment(row.newest_ms)} {lsn(row.newest_lsn)}",
         "topics behind": seconds(row.topic_s),
         "lake's log behind": seconds(row.log_s),
         "lake's table behind": seconds(row.lake_s),
@@ -64,9 +70,20 @@ def _state(row: Row) -> str:
         "snapshot": text(row.snapshot_told),
     }
     told = "".join(tag("dt", name) + tag("dd", value) for name, value in facts.items() if value)
-    button = f'<p><button type="button" data-snapshot="{text(row.table)}">snapshot</button>'
-    command = f"<noscript>tailrace snapshot '{text(row.table)}'</noscript></p>"
-    return tag("dl", told) + button + command
+    command = f"<noscript><p>tailrace snapshot '{text(row.table)}'</p></noscript>"
+    return tag("dl", told) + actions(row) + command
+
+
+def _events(explorer: Explorer) -> str:
+    form = (
+        '<form method="get" action="/table">'
+        f'<input type="hidden" name="name" value="{text(explorer.table)}">'
+        f'<label>Published since <input name="since" value="{text(explorer.since or "")}"'
+        ' placeholder="the newest" autocomplete="off"></label> <button>show events</button></form>'
+    )
+    if explorer.since is not None:
+        form += tag("pre", text("\n".join(explorer.events) or "no events"))
+    return tag("section", tag("h2", "Events in the topic, newest first") + form)
 
 
 def _explorer(explorer: Explorer) -> str:

@@ -36,6 +36,8 @@ LIBRARIES = {
     "libltdl.so.7": "libltdl7",
     "libgssapi_krb5.so.2": "libgssapi-krb5-2",
 }
+# The tests of the page drive this browser; without it they are skipped, and say so.
+BROWSER = {"chromium": "chromium", "chromedriver": "chromium-driver"}
 JAVA_PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "openjdk-25-jre-headless")
 
 
@@ -50,9 +52,12 @@ def say(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the steps: all of them, or with `python` only those that linting needs."""
+    """Run the steps: all, with `python` what linting needs, with `browser` only the browser."""
     started = time.monotonic()
     try:
+        if arguments == ["browser"]:
+            browser()
+            return 0
         require_python()
         make_venv()
         if arguments != ["python"]:
@@ -117,11 +122,31 @@ def system_packages() -> None:
             f"  sudo apt-get update && sudo apt-get install --yes {' '.join(wanted)}\n"
             "(any other Java 17+ runtime will do, too), then run this again."
         )
+    debian_packages(missing, needs_java=needs_java)
+
+
+def browser() -> None:
+    """Install the browser of the page's tests if possible; else print what to install."""
+    missing = [package for program, package in BROWSER.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    wanted = " ".join(missing)
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        say(f"set-up: tests of the page in a browser are skipped; to run them, install {wanted}")
+        return
+    try:
+        debian_packages(missing)
+    except SetUpError as error:
+        say(f"set-up: tests of the page in a browser are skipped: {error}")
+
+
+def debian_packages(packages: list[str], *, needs_java: bool = False) -> None:
+    """Install Debian packages, and a Java if it is needed; only root may."""
     environ = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     lock_wait = ["-o", "DPkg::Lock::Timeout=120"]
     say("set-up: Debian packages: reading the package lists")
     run(["apt-get", *lock_wait, "update"], "apt-get", environ)
-    wanted = [*missing, *([available_java()] if needs_java else [])]
+    wanted = [*packages, *([available_java()] if needs_java else [])]
     say(f"set-up: Debian packages: installing {' '.join(wanted)}")
     install = ["apt-get", *lock_wait, "install", "--yes", "--no-install-recommends", *wanted]
     run(install, "apt-get", environ)

@@ -168,7 +168,10 @@ class _Handler(BaseHTTPRequestHandler):
             check_caller(self.server.address, self.headers)
         if method == "POST":
             check_own_origin(self.headers)
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        query = {
+            name: values[-1]
+            for name, values in parse_qs(parts.query, keep_blank_values=True).items()
+        }
         request = Request(parts.path, query, self.headers, self._body())
         if not parts.path.endswith(_PROBES) and not self.server.places.answer(self._guest):
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again")

@@ -1,7 +1,16 @@
 "use strict";
-// The page renews itself, finds tables and asks for snapshots; all of its HTML comes from the server.
+// The page renews itself, finds tables and sends signals; all of its HTML comes from the server.
 const EVERY_MS = 5000, LIMIT_MS = 30000, LATE_S = 15, STALE_S = 60;
-const [live, find, age, notice] = ["live", "find", "age", "notice"].map((id) => document.getElementById(id));
+const [live, find, age, notice, icon, counts] = ["live", "find", "age", "notice", "icon", "counts"].map((id) => document.getElementById(id));
+const CONSEQUENCES = {
+  snapshot: "Its rows are read from the source again and replace those in the lake.",
+  pause_snapshot: "Its changes continue; no further row of its snapshot is read.",
+  resume_snapshot: "Its snapshot continues where it was.",
+  stop_snapshot: "Its changes continue, but it stays out of the lake's cuts until its next snapshot.",
+  stop_table: "Its changes from now on are not published until its next snapshot.",
+  pause: "Nothing is published until somebody resumes the publisher. Changes wait in the source, as long as it keeps them.",
+  resume: "The publisher continues where it was.",
+};
 let seenAt = 0; // when the shown data was collected, by this browser's clock
 let isAsking = false;
 
@@ -15,6 +24,7 @@ function say(text, kind = "") {
 function shown() {
   seenAt = Date.now() - Number(live.dataset.age) * 1000;
   document.title = live.dataset.title;
+  counts.textContent = live.dataset.counts;
   filter();
   tick();
 }
@@ -24,27 +34,39 @@ function tick() {
   age.textContent = `seen ${seconds} s ago`;
   age.className = seconds > STALE_S ? "bad" : seconds > LATE_S ? "warn" : "quiet";
   document.body.classList.toggle("stale", seconds > STALE_S); // its green is grey then
+  icon.href = `/static/icon-${seconds > STALE_S ? "plain" : live.dataset.state}.svg`;
 }
 
 function filter() {
   const wanted = find.value.toLowerCase();
-  for (const body of document.querySelectorAll("#tables tbody")) body.hidden = !body.dataset.name.includes(wanted);
+  for (const row of document.querySelectorAll("#tables [data-name][data-table]")) row.hidden = !row.dataset.name.includes(wanted);
+  const folded = document.querySelector("#tables details.group");
+  if (wanted && folded) folded.open = true;
 }
 
-// Makes one node like another and keeps what is equal: focus, selection and scroll places stay.
+// Makes one node like another and keeps what is equal: focus, selection, scroll places and what is open stay.
 function patch(now, next) {
   if (now.isEqualNode(next)) return;
-  const isAlike = now.nodeType === 1 && now.nodeName === next.nodeName
-    && now.childNodes.length === next.childNodes.length && now.dataset.name === next.dataset.name;
-  if (!isAlike) return now.replaceWith(next);
-  for (const { name } of [...now.attributes]) if (!next.hasAttribute(name)) now.removeAttribute(name);
+  const isAlike = now.nodeType === 1 && now.nodeName === next.nodeName && now.dataset.name === next.dataset.name;
+  const isKeyed = isAlike && "keyed" in now.dataset && "keyed" in next.dataset;
+  if (!isAlike || (!isKeyed && now.childNodes.length !== next.childNodes.length)) return now.replaceWith(next);
+  for (const { name } of [...now.attributes]) if (!next.hasAttribute(name) && name !== "open") now.removeAttribute(name);
   for (const { name, value } of next.attributes) now.setAttribute(name, value);
   const children = [...next.childNodes];
-  [...now.childNodes].forEach((child, place) => patch(child, children[place]));
+  if (!isKeyed) return [...now.childNodes].forEach((child, place) => patch(child, children[place]));
+  const known = new Map([...now.children].map((child) => [child.dataset.name, child]));
+  children.forEach((child, place) => {
+    const was = known.get(child.dataset.name);
+    known.delete(child.dataset.name);
+    if (now.children[place] !== (was ?? child)) now.insertBefore(was ?? child, now.children[place] ?? null);
+    if (was) patch(was, child);
+  });
+  for (const gone of known.values()) gone.remove();
 }
 
 function placeOf(element) {
-  if (element?.dataset?.snapshot) return `button[data-snapshot="${CSS.escape(element.dataset.snapshot)}"]`;
+  const { signal, table } = element?.dataset ?? {};
+  if (signal) return `button[data-signal="${signal}"]${table ? `[data-table="${CSS.escape(table)}"]` : ""}`;
   return element?.matches?.("#live a") ? `#live a[href="${CSS.escape(element.getAttribute("href"))}"]` : null;
 }
 
@@ -73,24 +95,38 @@ async function renew() {
   }
 }
 
-async function takeSnapshot(button) {
-  const table = button.dataset.snapshot;
-  if (!confirm(`Take a new snapshot of ${table}? Its rows are read from the source again and replace those in the lake.`)) return;
+async function send(button) {
+  const { signal, table } = button.dataset;
+  const what = `${button.textContent}${table ? `: ${table}` : ""}`;
+  if (!confirm(`${what}?\n\n${CONSEQUENCES[signal]}`)) return;
   button.disabled = true;
   try {
     const headers = { "Content-Type": "application/json" };
-    await answerOf("/snapshot", { method: "POST", headers, body: JSON.stringify({ tables: [table] }) });
-    say(`${table}: a new snapshot was requested.`);
+    const body = JSON.stringify({ type: signal, ...(table ? { tables: [table] } : {}) });
+    await answerOf("/signal", { method: "POST", headers, body });
+    say(`${what}: requested; the outcome is listed under Requests.`);
+    if (live) renew();
   } catch (error) {
-    say(`${table}: no snapshot was requested: ${error.message}`, "bad");
+    say(`${what}: not requested: ${error.message}`, "bad");
   } finally {
     button.disabled = false;
   }
 }
 
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    say(`Copied: ${button.dataset.copy}`);
+  } catch (error) {
+    say(`Not copied: ${error.message}`, "warn");
+  }
+}
+
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("button[data-snapshot]");
-  if (button) takeSnapshot(button);
+  const button = event.target.closest("button[data-signal], button[data-copy]");
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  if (button?.dataset.signal) send(button);
+  else if (button) copy(button);
 });
 
 if (live) {

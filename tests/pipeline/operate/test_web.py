@@ -88,15 +88,32 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
             assert str(pipe.options()["source"]["password"]) not in told
 
             before = len(pipe.topics.snapshot(pipe.source.name, "orders"))
-            assert client.post("/snapshot", json={"tables": ["dbo.nosuch"]}).status_code == 400
+            unknown = {"type": "snapshot", "tables": ["dbo.nosuch"]}
+            assert client.post("/signal", json=unknown).status_code == 400
             foreign = {"Origin": "http://evil.example"}
-            asked = {"tables": ["dbo.orders"]}
-            assert client.post("/snapshot", json=asked, headers=foreign).status_code == 403
-            assert client.post("/snapshot", json=asked).status_code == 202
+            asked = {"type": "snapshot", "tables": ["DBO.orders"]}
+            assert client.post("/signal", json=asked, headers=foreign).status_code == 403
+            assert client.post("/signal", json=asked).status_code == 202
+            partial = {**asked, "where": {"dbo.orders": "id = = 3"}}
+            assert client.post("/signal", json=partial).status_code == 202
             publisher.until(
                 lambda: len(pipe.topics.snapshot(pipe.source.name, "orders")) == before + 1,
-                "it is read anew",
+                "it is read again",
             )
+            accepted = "new snapshot of dbo.orders: accepted"
+            refused = "partial snapshot of dbo.orders: refused: "
+            wait_until(
+                lambda: all(w in client.get("/fragment").text for w in (accepted, refused)),
+                "the outcomes are shown",
+                60,
+            )
+            newest = client.get("/table", params={"name": "dbo.orders", "since": ""}).text
+            events = newest.partition("<pre>")[2].partition("</pre>")[0].splitlines()
+            assert [line.split()[2] for line in events] == ["read", "update", "read"]
+            later = {"name": "dbo.orders", "since": "2099-01-01"}
+            assert "no events" in client.get("/table", params=later).text
+            wrong = client.get("/table", params={**later, "since": "noon"}).text
+            assert "is not a time: write ISO 8601" in wrong
 
 
 def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(
@@ -124,7 +141,7 @@ def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(
     row = nobody.rows[0]
     assert (row.table, row.state, row.topic_s) == ("dbo.loses", "stopped", None)
     assert "The publisher stopped dbo.loses: " in row.reason
-    state, sentences = nobody.verdict
+    state, sentences = nobody.verdict.state, nobody.verdict.sentences
     assert (state, sentences[0]) == ("bad", "1 of 2 tables cannot continue: dbo.loses.")
     for told in ("The publisher is not watched", "The sink is not watched", "Nothing has reached"):
         assert any(sentence.startswith(told) for sentence in sentences), sentences

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,19 +32,21 @@ def stages(**changed: StageFact) -> Mapping[str, Any]:
 
 
 def test_with_all_the_evidence_it_is_good():
-    assert verdict(WELL) == (State.GOOD, ("All is well: 6 tables.",))
+    assert verdict(WELL) == (State.GOOD, "All is well: 6 tables.", ())
     reading = verdict(replace(WELL, unread=2))
-    assert reading == (State.GOOD, ("All is well: 6 tables. 2 in snapshot.",))
+    assert reading == (State.GOOD, "All is well: 6 tables. 2 in snapshot.", ())
+    late = verdict(replace(WELL, **stages(lake=StageFact("lake", 4.0))))
+    assert late.headline == "All is well: 6 tables. The lake's tables lag the source by 4.0 s."
 
 
 @pytest.mark.parametrize(
     ("state", "words", "changes"),
     [
         # A dead publisher, first as nobody watches it, then as it does not answer.
-        ("bad", "No publisher has written a progress record for 3 min", {"record_age_s": 180.0}),
+        ("bad", "The publisher has been silent for 3 min", {"record_age_s": 180.0}),
         ("bad", "publisher did not answer: refused", {"problems": {"publisher": "refused"}}),
         ("bad", "sink did not answer: refused", {"problems": {"sink": "refused"}}),
-        ("bad", "start the publisher (tailrace publish)", {"record_age_s": None}),
+        ("bad", "Nothing was published yet.", {"record_age_s": None}),
         ("bad", "2 of 6 tables cannot continue: dbo.a, dbo.b.", {"stopped": ("dbo.a", "dbo.b")}),
         ("bad", "topics did not answer: away", {"problems": {"topics": "away"}}),
         ("bad", "The topics lag the source by 2 min", stages(topics=StageFact("topics", 130.0))),
@@ -70,8 +73,8 @@ def test_with_all_the_evidence_it_is_good():
             "The publisher is not watched: set metrics_port",
             daemons(DaemonFact("publisher", None, is_watched=False)),
         ),
-        ("warn", "tailrace resume", {"is_paused": True}),
-        ("warn", "tailrace resume", daemons(DaemonFact("publisher", "paused"))),
+        ("warn", "The publisher is paused.", {"is_paused": True}),
+        ("warn", "The publisher is paused.", daemons(DaemonFact("publisher", "paused"))),
         ("warn", "The publisher is starting.", daemons(DaemonFact("publisher", "starting"))),
         ("warn", "GRANT VIEW DATABASE STATE", {"capture_age_s": None}),
         (
@@ -121,3 +124,24 @@ def test_a_part_that_is_away_is_told_once():
     assert len(verdict(replace(facts, problems=away)).sentences) == 2
     many = verdict(replace(WELL, stopped=[f"t{n}" for n in range(9)]))
     assert many.sentences == ("9 of 6 tables cannot continue: t0, t1, t2, t3, t4 and 4 more.",)
+
+
+def test_what_to_do_is_said_with_a_runbook_that_exists():
+    facts = replace(
+        WELL,
+        problems={"publisher": "refused", "lake": "away"},
+        record_age_s=500.0,
+        stopped=("dbo.a",),
+        capture_age_s=900.0,
+        until_loss_s=1.0,
+        retention_s=3.0,
+        broken=1,
+        stages=tuple(StageFact(stage.name, 100_000.0) for stage in STAGES),
+        daemons=(DaemonFact("publisher", "retrying"), DaemonFact("sink", None)),
+    )
+    found = verdict(facts).findings
+    assert len(found) == 12
+    assert all(finding.command.startswith("tailrace ") for finding in found), found
+    runbooks = {file.stem for file in Path("docs/runbooks").glob("[A-Z]*.md")}
+    assert {finding.runbook for finding in found} <= {"", *runbooks}
+    assert "Changes are lost in 1.0 s." in found[0].sentence

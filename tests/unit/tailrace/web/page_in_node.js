@@ -17,16 +17,18 @@ class Element {
   }
   isEqualNode(next) { this.dataset = next.dataset; return true; } // a renewal brings its data
   matches() { return false; }
-  closest() { return this.dataset.snapshot ? this : null; }
+  contains() { return false; }
+  closest() { return this.dataset.signal ? this : null; }
   addEventListener() {}
   focus() {}
 }
 
 const parts = {
-  live: new Element({ age: "2.0", title: "shop" }),
-  find: new Element(), age: new Element(), notice: new Element(),
+  live: new Element({ age: "2.0", title: "shop", state: "good", counts: "1 table" }),
+  find: new Element(), age: new Element(), notice: new Element(), icon: new Element(), counts: new Element(),
 };
-const button = new Element({ snapshot: "dbo.a" });
+const button = new Element({ signal: "snapshot", table: "dbo.a" });
+button.textContent = "new snapshot";
 const document = {
   hidden: false, title: "", activeElement: null,
   body: new Element(), documentElement: new Element(),
@@ -35,12 +37,12 @@ const document = {
   createElement: () => ({
     content: {},
     set innerHTML(html) {
-      this.content.firstElementChild = { dataset: { age: /data-age="([^"]*)"/.exec(html)[1], title: "shop" } };
+      this.content.firstElementChild = { dataset: { age: /data-age="([^"]*)"/.exec(html)[1], title: "shop", state: "good", counts: "1 table" } };
     },
   }),
   addEventListener: (name, listener) => { listeners[name] = listener; },
 };
-const fetch = (path) => { asked.push(path); return answer(); };
+const fetch = (path) => { asked.push(path); return answer(path); };
 const text = (status, body) => async () => ({ ok: status < 400, status, text: async () => body });
 const fresh = text(200, '<div data-age="0.5"></div>');
 const refused = () => Promise.reject(new Error("Failed to fetch"));
@@ -75,7 +77,7 @@ const settled = () => new Promise(setImmediate);
   report.asked_while_one_hangs = asked.length - before;
   release(await fresh()), await hanging;
 
-  for (const [name, next] of [["lost", refused], ["rejected", text(400, "no such table")], ["taken", text(202, "{}")]]) {
+  for (const [name, next] of [["lost", refused], ["rejected", text(400, "no such table")], ["taken", (path) => (path === "/signal" ? text(202, "{}") : fresh)()]]) {
     answer = next;
     listeners.click({ target: button });
     await settled(), await settled();

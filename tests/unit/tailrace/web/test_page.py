@@ -15,8 +15,10 @@ from tailrace.lag.verdict import duration
 from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview
+from tailrace.web.pipeline import slowest_stage
 from tailrace.web.run import WebOptions, weaknesses
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
+from tailrace.web.table_groups import groups_of
 from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_service.status import DaemonStatus, Failure, TableStatus
@@ -100,7 +102,7 @@ def test_what_needs_somebody_stands_first_and_is_said_at_the_head():
 
 def test_no_text_of_the_source_becomes_an_element():
     seen = model()
-    whole = page("shop", shown(seen), "shop · Shop", is_live=True).decode()
+    whole = page("shop", shown(seen), "shop · Shop", "2 tables").decode()
     rows = {row.table: row for row in seen.rows}
     detail = table_page(Explorer(HOSTILE, HOSTILE, HOSTILE, HOSTILE), rows[HOSTILE], [])
     for html in (whole, detail):
@@ -110,14 +112,14 @@ def test_no_text_of_the_source_becomes_an_element():
         assert not [a for _, a in elements.found if any(name.startswith("on") for name in a)]
         assert not [a for _, a in elements.found if "style" in a]
     assert "(1!) shop" in whole, "the title of the window counts what is not well"
-    buttons = [a["data-snapshot"] for a in Elements(whole).named("button")]
+    buttons = [a.get("data-table") for a in Elements(whole).named("button")]
     assert HOSTILE in buttons
 
 
 def test_each_cell_of_a_table_has_its_heading_for_the_cards_of_a_phone():
-    elements = Elements(shown(model(0)))
+    elements = Elements(shown(green()))
     labels = [attributes["data-label"] for attributes in elements.named("td")]
-    assert labels[:3] == ["table", "state", "topics behind"]
+    assert labels[:3] == ["table", "topics behind", "lake's log behind"]
     assert len(labels) == len(elements.named("th"))
 
 
@@ -158,7 +160,7 @@ def test_a_thousand_tables_are_made_in_a_fraction_of_a_second():
     began = time.thread_time()
     html = shown(seen)
     took_s = time.thread_time() - began
-    assert html.count("<tbody") == 1001
+    assert html.count('data-name="dbo.') == 1001
     assert took_s < 0.5
 
 
@@ -194,7 +196,7 @@ def green(publisher: DaemonStatus | None = None) -> Model:
 def test_an_idle_database_is_not_late():
     html = shown(green())
     assert "All is well: 1 table." in html
-    assert '<ul class="verdict good"' in html
+    assert '<section class="verdict good"' in html
     assert "4 min" not in html, "that its last commit is four minutes old is no lag"
 
 
@@ -203,14 +205,14 @@ def test_a_lake_that_is_late_is_not_well_though_its_daemon_runs():
     late = replace(seen.freshness.joints["lake"], lag_s=10_800.0)
     freshness = replace(seen.freshness, joints={**seen.freshness.joints, "lake": late})
     html = shown(replace(seen, freshness=freshness))
-    assert '<ul class="verdict bad"' in html
+    assert '<section class="verdict bad"' in html
     assert "3.0 h behind" in html
 
 
 def test_what_is_not_watched_is_told_and_not_well():
     seen = replace(green(), publisher=None, watched=("sink",))
     html = shown(seen)
-    assert '<ul class="verdict warn"' in html
+    assert '<section class="verdict warn"' in html
     assert "The publisher is not watched: set metrics_port of the publisher." in html
     assert seen.to_json()["verdict"]["state"] == "warn"
 
@@ -286,15 +288,53 @@ def test_the_ledger_shows_silence_rows_and_gaps():
     ledger.add(record(first + BUCKET_MS, "c", "c"))
     ledger.add(record(NOW_MS, "d", "e"))
 
-    strip = ledger.strip(NOW_MS, [NOW_MS, NOW_MS])
+    strip = ledger.strip(NOW_MS, [(NOW_MS, NOW_MS - 700), (NOW_MS, None)])
 
     assert len(strip) == BUCKETS
     shown = [bucket for _, bucket in strip]
     assert (shown[0].rows, shown[0].moved, shown[0].broken) == (5, True, [])
     assert (shown[1].records, shown[1].moved, shown[2].records) == (1, False, 0)
-    assert (shown[-1].cuts, len(shown[-1].broken)) == (2, 1)
+    assert (shown[-1].cuts, shown[-1].lake_lag_ms, len(shown[-1].broken)) == (2, 700, 1)
+    assert [bucket.lag_ms for bucket in shown[:2]] == [0, None], "an idle record has no lag"
     assert "gap" in shown[-1].broken[0]
     assert dict(ledger.rows_by_topic()) == {"t": 5}
+
+
+def test_the_ledger_marks_restarts_snapshots_and_schemas():
+    ledger = Ledger()
+    first = record(NOW_MS, "a", "b", rows=1)
+    ledger.add(first, "host:1")
+    ledger.add(replace(record(NOW_MS, "b", "c"), snapshotting=["t"]), "host:2")
+    changed = record(NOW_MS, "c", "d", rows=1)
+    changed.partitions[0].schema_ids = [9]
+    ledger.add(replace(changed, snapshotting=["t"]), "host:2")
+    (marks,) = [bucket.marks for _, bucket in ledger.strip(NOW_MS) if bucket.marks]
+    assert marks == ["publisher restarted: host:2", "left the cut: t", "new schema: t"]
+    html = shown(replace(model(), strip=tuple(ledger.strip(NOW_MS))))
+    assert "3 restarts, schemas and snapshots" in html
+
+
+def test_tables_are_grouped_by_what_they_need_and_sorted_by_delay():
+    rows = [
+        replace(row, lake_s=lag_s)
+        for row, lag_s in zip(model(4).rows, (None, None, 5.0, 70.0, 700.0), strict=True)
+    ]
+    groups = {name: [row.table for row in of] for name, of in groups_of(rows).items()}
+    assert groups == {
+        "stopped": [HOSTILE],
+        "behind": ["dbo.table_3", "dbo.table_2"],
+        "in snapshot": ["dbo.table_0"],
+        "healthy": ["dbo.table_1"],
+    }
+
+
+def test_the_slowest_stage_is_the_one_that_adds_most_and_only_over_a_bound():
+    def slowest(**lags: float) -> str | None:
+        return slowest_stage({name: Joint("a", 0, 0.0, lag_s) for name, lag_s in lags.items()})
+
+    assert slowest(captured=1.0, topics=50.0, log=60.0, lake=70.0) is None
+    assert slowest(captured=0.0, topics=400.0, log=410.0, lake=500.0) == "topics"
+    assert slowest(captured=0.0, topics=100.0, log=110.0, lake=900.0) == "lake"
 
 
 def test_silence_counts_from_the_first_record_on():

@@ -36,7 +36,10 @@ def test_the_page_never_freezes_in_silence():
         "away": ["seen 21 s ago", "warn", f"{away}Failed to fetch", False],
         "back": ["seen 1 s ago", "quiet", "", False],
         "asked_while_one_hangs": 0,
-        "snapshot_lost": ["dbo.a: no snapshot was requested: Failed to fetch", False],
-        "snapshot_rejected": ["dbo.a: no snapshot was requested: 400 no such table", False],
-        "snapshot_taken": ["dbo.a: a new snapshot was requested.", False],
+        "snapshot_lost": ["new snapshot: dbo.a: not requested: Failed to fetch", False],
+        "snapshot_rejected": ["new snapshot: dbo.a: not requested: 400 no such table", False],
+        "snapshot_taken": [
+            "new snapshot: dbo.a: requested; the outcome is listed under Requests.",
+            False,
+        ],
     }

@@ -1,0 +1,99 @@
+"""Signals that the page sends, each with its outcome: accepted, refused and why, or not taken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException
+
+from tailrace.signals.request import outcome, send
+from tailrace_publisher.errors import PublisherError
+from tailrace_service.registry.client import RegistryError
+
+if TYPE_CHECKING:
+    from tailrace_publisher.options.publisher_config import PublisherConfig
+    from tailrace_schemas.records.signals import Signal
+
+_KEPT: Final = 20
+_PAUSE_S: Final = 1.0
+_LIMIT_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class Requested:
+    """One signal.
+
+    Attributes:
+        at_ms: when it was sent, milliseconds UTC.
+        kind: the outcome as a colour: plain while it waits, then good, warn or bad.
+    """
+
+    at_ms: int
+    what: str
+    offset: int
+    outcome: str = "waits for the publisher"
+    kind: str = "plain"
+
+
+class Requests:
+    """Sends signals and follows each in a thread of its own, until it is taken or a minute over.
+
+    Args:
+        outcome_of: why the publisher refused the signal at an offset; None while it has not come
+            to it. For tests.
+    """
+
+    def __init__(
+        self,
+        config: PublisherConfig,
+        outcome_of: Callable[[PublisherConfig, int], list[str] | None] = outcome,
+    ) -> None:
+        self._config = config
+        self._outcome_of = outcome_of
+        self._kept: deque[Requested] = deque(maxlen=_KEPT)
+        self._stop = threading.Event()
+
+    def send(self, signal: Signal, what: str) -> Requested:
+        """Send one.
+
+        Raises:
+            SignalNotTaken: the topic did not take it.
+        """
+        offset = send(self._config, signal.to_bytes())
+        requested = Requested(time.time_ns() // 1_000_000, what, offset)
+        self._kept.appendleft(requested)
+        threading.Thread(target=self.follow, args=(requested,), daemon=True).start()
+        return requested
+
+    def follow(self, requested: Requested, limit_s: float = _LIMIT_S) -> None:
+        """Wait for the outcome of one."""
+        deadline = time.monotonic() + limit_s
+        why = "no publisher has taken it"
+        while not self._stop.is_set():
+            try:
+                refusals = self._outcome_of(self._config, requested.offset)
+            except (PublisherError, RegistryError, KafkaException) as error:
+                refusals, why = None, f"its outcome cannot be read: {error}"
+            if refusals is not None:
+                refused = "; ".join(refusals)
+                requested.kind = "bad" if refused else "good"
+                requested.outcome = f"refused: {refused}" if refused else "accepted"
+                return
+            if time.monotonic() > deadline:
+                requested.kind = "warn"
+                requested.outcome = f"{why}; a publisher that starts within seven days takes it"
+                return
+            self._stop.wait(_PAUSE_S)
+
+    def newest_first(self) -> tuple[Requested, ...]:
+        """Those that are remembered."""
+        return tuple(self._kept)
+
+    def close(self) -> None:
+        """End all waits."""
+        self._stop.set()

@@ -1,8 +1,8 @@
-"""``python -m bench [NAME] [--json] [options]``: measure beside the ceilings, in one run.
+"""``python -m bench [NAME] [--json] [options]``: measure next to the ceilings, in one run.
 
-Absolute rates depend on the machine and on what else it does; the ratios to a ceiling measured in
-the same run are what to compare. Each module has ``run(arguments) -> dict`` and may have
-``add_arguments(parser)``; it is imported only when asked for, because some start a JVM.
+Absolute rates depend on the machine and its other load. Compare the ratios to a ceiling measured in
+the same run. Each module has ``run(arguments) -> dict`` and may have ``add_arguments(parser)``. It
+is imported only when it is named, because some start a JVM.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         "--save", action="store_true", help=f"also write {RESULTS.name}/<date>-<name>.json"
     )
     chosen, options = parser.parse_known_args(argv)
-    parser.add_argument("-h", "--help", action="help", help="behind a name: its options too")
+    parser.add_argument("-h", "--help", action="help", help="after a name: its options too")
     if chosen.name == "all":
         parser.parse_args(argv)
     names = NAMES if chosen.name == "all" else (chosen.name,)

@@ -1,10 +1,10 @@
 """The embedded SQL Server: is it ever the slower side?
 
-reading       the change table in order, by pyodbc and by arrow-odbc, from the server and from a
-              process that plays back the server's own bytes (replay.py): what the driver can do
-transactions  single-row transactions from several connections, committed and captured meanwhile
-large scan    a transaction of many rows is captured while a connection commits single rows, whose
-              latencies are put beside those of a quiet server; the server's peak memory after it
+- reading: the change table in order, by pyodbc and by arrow-odbc. It is read from the server, and
+  from a process that plays back the server's own bytes (replay.py), which shows the driver's limit.
+- transactions: single-row transactions from several connections, committed and captured meanwhile.
+- large scan: a transaction of many rows is captured while a connection commits single rows. Their
+  latencies are compared with those of a quiet server. The server's peak memory is read after it.
 
 The sides of a ratio take turns, several times, and the best of each counts.
 """

@@ -1,7 +1,8 @@
-"""Events per second and core of the encoder, beside fastavro used in the plain way.
+"""Events per second and core of the encoder, compared with fastavro used in the plain way.
 
-CPU time, not wall time: the encoder is pure, so what else the machine does stays out. The plain way
-is one dictionary per event and ``schemaless_writer`` with the naive types; the bytes are compared.
+CPU time, not wall time: the encoder is pure, so the machine's other load does not count. The plain
+way is one dictionary per event and ``schemaless_writer`` with the naive types; the bytes are
+compared.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The ways from a change table to encoded events, beside the drivers alone, in one run.
+"""The ways from a change table to encoded events, compared with the drivers alone, in one run.
 
-raw pyodbc       rows as Python objects, and nothing else
-raw arrow-odbc   Arrow batches, and nothing else
-raw blocks       bound columns of an own cursor, and nothing else
-by row           pyodbc and the reference encoder: the path of every table that blocks cannot take
-arrow kernels    arrow-odbc, and the kernels of numpy and Arrow on its batches
-blocks           the own cursor and the same kernels: the publisher's path
+- raw pyodbc: rows as Python objects, and nothing else
+- raw arrow-odbc: Arrow batches, and nothing else
+- raw blocks: bound columns of our own cursor, and nothing else
+- by row: pyodbc and the reference encoder, the path of every table that blocks cannot read
+- arrow kernels: arrow-odbc, and the kernels of numpy and Arrow on its batches
+- blocks: our own cursor and the same kernels, the publisher's path
 
-All ways that encode give the same bytes, which is checked. They take turns, several times, and the
+All ways that encode write the same bytes, which is checked. They take turns, several times, and the
 best of each counts, by the clock and by this process's time on a core.
 """
 
@@ -249,7 +249,7 @@ _ZERO: Final[dict[Form, Callable[[Any], Any]]] = {
 
 
 def _calendar(column: pa.Array, form: Form, rows: int) -> Any:
-    """Year to day, and the time, as the driver's structures have them."""
+    """Return year to day, and the time, as in the driver's structures."""
     moments = column.to_numpy(zero_copy_only=False)
     days = moments.astype("M8[D]")
     months = days.astype("M8[M]")

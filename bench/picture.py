@@ -1,6 +1,6 @@
 """``python -m bench.picture``: draw the README's picture from the publisher's newest result.
 
-Only results of a run that had Debezium beside it are drawn; all bars are of one run.
+Only results of a run with Debezium are drawn; all bars are of one run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _LEFT, _WIDTH, _STEP = 250, 400, 26
 
 
 def newest(folder: Path = RESULTS) -> dict[str, Any]:
-    """The publisher's newest result that has Debezium beside it.
+    """Return the publisher's newest result of a run with Debezium.
 
     Raises:
-        LookupError: there is none.
+        LookupError: no result is of such a run.
     """
     for path in sorted(folder.glob("*-publisher.json"), reverse=True):
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from typing import Final
 HEADER_BYTES: Final = 8
 END_OF_MESSAGE: Final = 0x01
 REQUESTS: Final = (1, 3)
-"""Batch and remote procedure call: told apart by their bytes, other messages by their type."""
+"""Batch and remote procedure call differ by their bytes, other messages by their type."""
 
 Answers = dict[bytes, bytes]
 

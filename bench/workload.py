@@ -1,7 +1,7 @@
-"""The table and the rows that encode and publisher are measured with.
+"""The table and the rows with which encode and publisher are measured.
 
-Twelve columns of the types a business table has, eleven of them nullable, about 350 bytes to an
-insert event; ten rows to a source transaction.
+Twelve columns of the types that a business table has, eleven of them nullable. An insert event has
+about 350 bytes; a source transaction has ten rows.
 """
 
 from __future__ import annotations

@@ -47,9 +47,8 @@ class ChangeLoad:
     """Changes of one kind.
 
     Attributes:
-        events: how many.
-        transaction: of a source transaction; divides the events, and 1000 or is a multiple of it.
-        shape: of the table.
+        transaction: events of a source transaction; divides the events, and 1000 or is a multiple
+            of it.
         is_updates: updates of one column instead of inserts.
     """
 

@@ -1,9 +1,9 @@
 """Debezium's SQL Server connector over the same change rows, as the publisher's peer.
 
-It runs unmodified in Kafka Connect's standalone worker, with the virtual machine's options that
-Kafka's own script gives it and JSON without schemas, once with its default batch sizes and once
-with larger ones. Its offsets are from before the rows, so a restart finds all of them captured;
-what is told is the time from its first event to its last, without its start.
+It runs unmodified in Kafka Connect's standalone worker, with JSON without schemas. The virtual
+machine has the options of Kafka's own script. It runs once with its default batch sizes and once
+with larger ones. Its offsets are from before the rows, so a restart finds all of them captured. The
+reported time is from its first event to its last, without its start.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ class DebeziumRun:
     """One connector over one database.
 
     Args:
-        stack: source and broker.
-        database: the source database.
         folder: for the worker's files.
-        mode: its query mode: ``direct`` reads change tables, ``function`` asks CDC's functions.
+        mode: its query mode: ``direct`` reads change tables, ``function`` queries CDC's functions.
         is_tuned: with larger batches than its defaults.
     """
 

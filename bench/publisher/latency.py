@@ -1,10 +1,10 @@
 """From a commit that the capture job has made visible to its committed event, under steady load.
 
-A loop on the server inserts ten rows a transaction, about a hundred transactions a second; the
-capture job scans without a pause. One thread asks ``cdc.lsn_time_mapping`` for new commits, another
-reads the progress topic as any subscriber would. What is told is the time from the question that
-found a commit to the arrival of the record that closes it: so it holds the publisher's polls, its
-reading, encoding and sending, Kafka's commit and one fetch, and not the capture job.
+A loop on the server inserts ten rows a transaction, about a hundred transactions a second. The
+capture job scans without a pause. One thread queries ``cdc.lsn_time_mapping`` for new commits,
+another reads the progress topic as any subscriber would. The reported time is from the query that
+found a commit to the arrival of the record that closes it. So it includes the publisher's polls,
+its reading, encoding and sending, Kafka's commit and one fetch, but not the capture job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Resident memory of the publisher over one source transaction of a million rows.
 
-The rows are inserted by one statement, captured, and published by ``tailrace publish`` as a
-process of its own; the kernel tells the largest resident size that it ever had.
+One statement inserts the rows; they are captured, and published by ``tailrace publish`` as a
+process of its own. The kernel reports the largest resident size that it ever had.
 """
 
 from __future__ import annotations

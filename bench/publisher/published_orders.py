@@ -30,7 +30,6 @@ class PublisherProcess(ChildProcess):
     """``tailrace publish`` as a process of its own.
 
     Args:
-        settings: its configuration.
         folder: where configuration and log are written.
     """
 
@@ -114,11 +113,9 @@ def running_publisher(settings: Mapping[str, Any], folder: Path) -> Iterator[Pub
 
 
 def settings_of(stack: LocalStack, prefix: str, **publisher: Any) -> dict[str, Any]:
-    """A configuration of ``tailrace publish`` that begins with what is captured from now on.
+    """Return a configuration of ``tailrace publish`` that starts with the changes from now on.
 
     Args:
-        stack: source, broker and registry.
-        prefix: of its topics.
         publisher: further options of the publisher.
     """
     return {

@@ -1,19 +1,19 @@
-"""Change table to committed topic, beside the two ceilings that it cannot pass, in one run.
+"""Change table to committed topic, compared with its two ceilings, in one run.
 
-The changes are made in the embedded SQL Server, in transactions of ten unless asked otherwise, and
-captured before anything is measured. Then, on the same machine at the same time of day:
+The changes are written to the embedded SQL Server, in transactions of ten by default, and captured
+before anything is measured. Then, on the same machine at the same time of day:
 
-raw fetch     pyodbc reads the same change rows in order, and nothing else
-raw produce   the same events, encoded before, are produced in transactions as large as its own
-publisher     the daemon itself, from its first window to its last commit
-by row        the same with source.blocks off: the path of tables that blocks cannot take
-function      the same with source.read_mode: function, through CDC's query functions
-debezium      its connector in Kafka Connect, JSON, in both query modes, with its default batches
-              and with larger ones, from its first event to its last (--debezium)
+- raw fetch: pyodbc reads the same change rows in order, and nothing else
+- raw produce: the same events, encoded before, are produced in transactions as large as its own
+- publisher: the daemon itself, from its first window to its last commit
+- by row: the same with source.blocks off, the path of tables that blocks cannot read
+- function: the same with source.read_mode: function, through CDC's query functions
+- debezium: its connector in Kafka Connect, JSON, from its first event to its last (--debezium). It
+  runs in both query modes, with its default batches and with larger ones.
 
 They take turns, several times, and the best of each counts; Debezium's legs run once each. Broker,
-SQL Server and publisher share the cores: what each takes of them bounds the rate of all, which is
-reported as ``ceiling_of_cores_rows_per_s``.
+SQL Server and publisher share the cores, so the time that each takes of them bounds the rate of
+all. This bound is reported as ``ceiling_of_cores_rows_per_s``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--updates", action="store_true", help="publisher: updates, not inserts")
     parser.add_argument(
-        "--debezium", action="store_true", help="publisher: run Debezium's connector beside it"
+        "--debezium", action="store_true", help="publisher: also run Debezium's connector"
     )
     parser.add_argument(
         "--transaction-rows",

@@ -1,17 +1,17 @@
-"""One publisher or two of the same tables: what a second process, and a second shard, bring.
+"""One publisher or two for the same tables: the gain of a second process and a second shard.
 
 The same change rows of two tables, captured before, are published three times, each under a prefix
 of its own:
 
-one process    as it is without shards
-two shards     one process that has both
-two processes  one shard each
+- one process: without shards
+- two shards: one process that has both
+- two processes: one shard each
 
-Everybody begins while paused, with the shards given out, and is resumed at once; what counts is the
-time from the first event to the last. Broker, SQL Server and publishers share the cores: on two of
-them a second process takes what the others need, so beside the rates stand the seconds on a core
-that the publishers took for a row, and how busy they were: with cores enough the rate of two is
-bounded by those, not by what is measured here.
+Every publisher starts paused, with its shards assigned, and all are resumed at once. The time from
+the first event to the last counts. Broker, SQL Server and publishers share the cores, so on two
+cores a second process takes what the others need. Therefore the result also has the publishers'
+seconds on a core per row, and how busy they were. With enough cores these bound the rate of two,
+not the rate that is measured here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The initial snapshot: in blocks and row by row, and what it costs the stream beside it.
+"""The initial snapshot: in blocks and row by row, and its cost for the stream.
 
-A table is filled before it is captured, so that only its snapshot brings its rows. Beside the rates
-stands that of pyodbc alone, which reads the same rows in the same chunks and does nothing with
-them. Then change rows of another table are published alone, and again while a snapshot runs.
+A table is filled before it is captured, so that only its snapshot brings its rows. The rates are
+compared with pyodbc alone, which reads the same rows in the same chunks and does nothing with them.
+Then change rows of another table are published alone, and again while a snapshot runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--beside-rows",
         type=int,
         default=100_000,
-        help="publisher_snapshot: change rows beside the snapshot",
+        help="publisher_snapshot: change rows during the snapshot",
     )
 
 

@@ -1,12 +1,17 @@
 """The publisher with one capture instance, two hundred and a thousand: one busy, and all busy.
 
 The same number of change rows is published each time: by one table while the others are quiet, and
-in equal parts by all. They are counted in the progress topic, as any subscriber would: a look at
-the publisher's own figures costs it more than a poll does, with a thousand tables. What is told is
-the rate beside that of one instance, the time that publisher, embedded server and broker spend on a
-core per row, the publisher's statements (each is one round trip) and polls with news, and the
-seconds of a start and of a restart, and until what both of them leave to be done beside the stream
-is over: new partitions at the broker, schemas at the registry. Rates are measured behind that.
+in equal parts by all. They are counted in the progress topic, as any subscriber would. With a
+thousand tables, reading the publisher's own figures costs it more than a poll does.
+
+The result has, next to the rate of one instance:
+
+- the rate, and the time on a core per row of publisher, embedded server and broker
+- the publisher's statements (each is one round trip) and polls with news
+- the seconds of a start and of a restart
+- the seconds until their later work is done: new partitions at the broker, schemas at the registry
+
+Rates are measured after that work.
 """
 
 from __future__ import annotations
@@ -136,14 +141,7 @@ def _settle(*pids: int | None) -> None:
 
 
 class _Legs:
-    """Has rows of some tables published, and measures that.
-
-    Args:
-        stack: source and broker.
-        source: writes the rows.
-        publisher: publishes them.
-        progress: counts what is out.
-    """
+    """Publishes rows of some tables, and measures that."""
 
     def __init__(
         self,

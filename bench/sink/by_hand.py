@@ -1,7 +1,7 @@
 """The job that people write by hand: Kafka, from_avro, the last change of a key, MERGE.
 
-The sink's peer. It has the sink's own settings of Spark and its tables side by side, and nothing of
-what the sink promises: no cut over tables, no ledger, no change twice without harm, no schema
+It is the sink's peer, with the sink's own settings of Spark, and handles its tables in parallel. It
+has nothing that the sink promises: no cut over tables, no ledger, no harmless repetition, no schema
 changes.
 """
 
@@ -29,7 +29,6 @@ class ByHand:
 
     Args:
         spark: any session of the application.
-        kafka: the brokers.
         avro: by topic the schema of its events, as JSON text.
         folder: where the tables are.
     """
@@ -84,7 +83,7 @@ class ByHand:
         rows.write.parquet(f"{self._folder}/decoded-{found.topic}-{time.monotonic_ns()}")
 
     def latest(self, spark: SparkSession, found: TopicRange) -> DataFrame:
-        """The last change of each key, as the table has it."""
+        """Return the last change of each key, as in the table."""
         rows = self.rows(spark, found)
         # A key's events are in one partition: the last of it has the greatest offset.
         latest = rows.groupBy("image.id").agg(F.max_by(F.struct("image", "op", "lsn"), "offset"))

@@ -23,12 +23,10 @@ _SEEN: Final[list[tuple[float, str, str]]] = []
 
 
 def latency(spark: SparkSession, config: SinkConfig, topics: Topics, seconds: int) -> Figures:
-    """Run the sink, publish 300 changes each second and see when they are there.
+    """Run the sink, publish 300 changes each second and record when they are visible.
 
     Args:
-        spark: the session.
-        config: of the sink.
-        topics: three tables.
+        topics: those of three tables.
         seconds: how long; the first half is not counted: the JVM compiles what Spark plans with.
 
     Returns:
@@ -68,14 +66,14 @@ def latency(spark: SparkSession, config: SinkConfig, topics: Topics, seconds: in
 
 
 def seen(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """When the sink told which LSN is where."""
+    """Return when the sink logged which LSN was where."""
     if "closed_lsn" in event:
         _SEEN.append((time.monotonic(), event["event"], event["closed_lsn"]))
     return event
 
 
 def _after(lsn: str, event: str) -> float | None:
-    """When an event first told of an LSN or a later one."""
+    """Return when an event first reported an LSN or a later one."""
     found = (at for at, name, closed in list(_SEEN) if name == event and closed >= lsn)
     return next(found, None)
 

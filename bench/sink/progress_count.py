@@ -1,4 +1,4 @@
-"""How many rows are out, from the progress topic: as any subscriber sees it."""
+"""How many rows are published, from the progress topic, as any subscriber sees it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProgressCount:
         return True
 
     def wait_for(self, rows: int, limit_s: float) -> None:
-        """Read until so many rows are out.
+        """Read until so many rows are published.
 
         Raises:
             TimeoutError: they are not, in time.
@@ -49,15 +49,16 @@ class ProgressCount:
         while self.rows < rows:
             self.take()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.rows} of {rows} rows are out after {limit_s:.0f} s")
+                raise TimeoutError(
+                    f"{self.rows} of {rows} rows are published after {limit_s:.0f} s"
+                )
 
 
 @contextmanager
 def counted_progress(bootstrap: str, prefix: str) -> Iterator[ProgressCount]:
-    """What is out under a prefix, read up to now.
+    """Count what is published under a prefix up to now.
 
     Args:
-        bootstrap: some brokers.
         prefix: of the topics; there is one progress record at least.
     """
     consumer = Consumer(

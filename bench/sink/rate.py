@@ -1,23 +1,27 @@
-"""The sink beside plain Spark on the same records, and the seconds of single cuts.
+"""The sink compared with plain Spark on the same records, and the seconds of single cuts.
 
-One run makes its own records: a small publisher writes them by the contract. ``raw`` is what plain
-Spark needs to carry the same offsets from Kafka to Parquet, undecoded, as one job over all topics
-and partitions, so on every core; a leg's ``ratio_to_raw`` is the raw time divided by the sink's.
-1.0 would mean that decoding, the ledger, keys, positions and commit rows cost nothing.
+One run creates its own records: a small publisher writes them by the contract.
 
-``decoded`` is the same with from_avro before the Parquet: what a job that decodes needs at least,
-with no table, no key and no Delta.
+- ``raw`` is plain Spark carrying the same offsets from Kafka to Parquet, undecoded. It is one job
+  over all topics and partitions, so it runs on every core. A leg's ``ratio_to_raw`` is the raw time
+  divided by the sink's. 1.0 would mean that decoding, the ledger, keys, positions and commit rows
+  cost nothing.
+- ``decoded`` is the same with from_avro before the Parquet. A job that decodes needs at least this
+  time, with no table, no key and no Delta.
+- ``by_hand`` is the job that people write instead. It has from_avro, the last change of each key
+  and a MERGE for each table, without a log, a ledger or cuts. Over 1.0 in ``ratio_to_by_hand``
+  means that the sink is faster.
 
-``by_hand`` is the job that people write instead: from_avro, the last change of each key and a MERGE
-for each table, without a log, a ledger or cuts; over 1.0 in ``ratio_to_by_hand`` means that the
-sink is faster than that.
+A leg with a ratio reports both parts: the log, and the fold into the tables; ``ratio_to_raw`` is of
+the two together. The legs:
 
-A leg with a ratio tells both parts: the log, and the fold into the tables; ``ratio_to_raw`` is of
-the two together. Legs: ``initial_load`` snapshot rows into new tables; ``append`` creates into
-tables that are there; ``catch_up`` creates, updates and deletes mixed; ``merge`` scattered updates
-into filled tables, in seconds; ``steady`` small cuts one after another, in seconds; ``latency``
-the seconds from a commit in the topics until a reader that begins sees it, while the sink runs as
-it is run: by ``as_of`` (it is in the log), and in the bare tables.
+- ``initial_load``: snapshot rows into new tables
+- ``append``: creates into existing tables
+- ``catch_up``: creates, updates and deletes mixed
+- ``merge``: scattered updates into filled tables, in seconds
+- ``steady``: small cuts one after another, in seconds
+- ``latency``: seconds from a commit in the topics until a new reader sees it, while the sink runs
+  as usual. It is measured by ``as_of`` (in the log), and in the bare tables.
 """
 
 from __future__ import annotations
@@ -136,7 +140,7 @@ class _Bench:
             sink.close()
 
     def by_hand(self, config: SinkConfig, topics: Topics) -> ByHand:
-        """The job that people write by hand, beside the sink's lake."""
+        """Run the job that people write by hand, next to the sink's lake."""
         avro = dict(zip(topics.data, topics.schema_texts, strict=True))
         return ByHand(self.spark, config.kafka, avro, f"{config.lake}-by-hand")
 
@@ -260,7 +264,7 @@ def _initial_load(bench: _Bench) -> Figures:
 
 
 def _append(bench: _Bench) -> Figures:
-    """Creates into tables that are there, with a changelog beside and without."""
+    """Measure creates into existing tables, with and without a changelog."""
     figures = {}
     for name, options in (
         ("mirror", {}),
@@ -354,6 +358,6 @@ def _steady(bench: _Bench) -> Figures:
 
 
 def _latency(bench: _Bench) -> Figures:
-    """The sink as it is run, 300 changes of three tables each second beside it."""
+    """Measure the running sink with 300 changes of three tables each second."""
     topics = bench.topics("latency", partitions=1)
     return latency(bench.spark, bench.config(topics), topics, 400 // bench.scale)

@@ -13,12 +13,11 @@ from tailrace_service.registry.client import SchemaRegistry
 
 
 class Servers(NamedTuple):
-    """What runs.
+    """The running servers.
 
     Attributes:
         bootstrap: address of the broker.
-        url: of the registry.
-        registry: a client of it.
+        registry: a client of the registry at the url.
     """
 
     bootstrap: str

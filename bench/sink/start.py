@@ -1,9 +1,9 @@
 """How long a sink takes from nothing to its tables: a process, a JVM, three tables with changes.
 
-``plain`` is ``tailrace sink --once`` as it starts without an archive of Spark's classes, and
-``archive`` the same with one (``tailrace archive-classes``), in turns on lakes of their own;
-``ratio`` is the median time of the first divided by that of the second. ``record_s`` is what making
-the archive takes, once.
+``plain`` is ``tailrace sink --once`` without an archive of Spark's classes, ``archive`` the same
+with one (``tailrace archive-classes``). They take turns on lakes of their own. ``ratio`` is the
+median time of the first divided by that of the second. ``record_s`` is the time of writing the
+archive, once.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 class Started(NamedTuple):
-    """Seconds since the process began.
+    """Seconds since the process started.
 
     Attributes:
-        spark_s: Spark is there.
-        open_s: the new lake's log and tables are there and open.
-        carried_s: everything is in the tables.
+        spark_s: until Spark is available.
+        open_s: until the new lake's log and tables exist and are open.
+        carried_s: until everything is in the tables.
     """
 
     spark_s: float

@@ -63,7 +63,6 @@ class Change(NamedTuple):
     Attributes:
         table: number of its table.
         op: r, c, u or d.
-        key: its key.
     """
 
     table: int
@@ -75,10 +74,7 @@ class Topics:
     """The topics of one prefix.
 
     Args:
-        bootstrap: of the broker.
         registry: where the schemas are registered.
-        prefix: of the topics.
-        tables: how many.
         partitions: of each data topic.
     """
 

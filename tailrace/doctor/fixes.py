@@ -51,7 +51,7 @@ def _alter_topic(kafka: KafkaConfig, name: str, settings: Mapping[str, str]) -> 
     """Change settings of a topic, and leave its others as they are.
 
     Raises:
-        KafkaException: the brokers refused.
+        KafkaException: the brokers refused the change.
         TimeoutError: they did not answer in time.
     """
     entries = [

@@ -69,8 +69,8 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
 
     Args:
         columns: the key's columns, in order.
-        text: the value of a key of one column; of several, a JSON object or array; a JSON object
-            with its name is taken of one column, too.
+        text: the value of a key of one column; of several, a JSON object or array. A JSON object
+            is also accepted for one column.
 
     Raises:
         NotThere: the text does not fit the key.

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TableFreshness:
-    """One table: LSNs, and the lag of each stage behind its newest captured change.
+    """One table: LSNs, and the lag of each stage from its newest captured change.
 
     Seconds are 0.0 if the stage has the newest change, and None if that is not known.
 
@@ -53,9 +53,9 @@ class Joint:
     Attributes:
         lsn: up to which it has everything; None while nothing.
         commit_ms: source commit time of that LSN, milliseconds UTC.
-        lag_s: seconds for which the oldest change of a table in the cut has waited for the stage;
-            of the change tables what the capture job reports. 0.0 if none waits: an idle database
-            is not late, however old its last commit is. None if not known.
+        lag_s: seconds for which the oldest change of a table in the cut has waited for the stage.
+            For the change tables it is what the capture job reports. 0.0 if none waits: an idle
+            database does not lag, however old its last commit is. None if unknown.
     """
 
     lsn: str | None = None
@@ -70,7 +70,7 @@ class Freshness:
 
     Attributes:
         at_ms: the moment, milliseconds UTC.
-        capture_s: lag of the capture job behind the source's log, as the job reports it.
+        capture_s: lag of the capture job from the source's log, as the job reports it.
         retention_s: how long the source keeps change rows; None: the login may not see it.
         capture_age_s: seconds since the capture job's newest scan; None likewise.
         published_ms: when the newest progress record was written, milliseconds UTC; None: none is.

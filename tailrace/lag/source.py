@@ -51,7 +51,7 @@ class SourceState:
     Attributes:
         max_lsn: newest captured commit; None before any.
         max_lsn_ms: its time, milliseconds UTC.
-        capture_latency_s: lag of the capture job behind the log, seconds; None: the login may not
+        capture_latency_s: seconds by which the capture job lags the log; None if the login may not
             see it.
         capture_age_s: seconds since its newest scan.
         retention_s: how long the source keeps change rows; None: the login may not see it.

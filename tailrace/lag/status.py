@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableLag:
-    """One table's newest captured change, and the lag of each stage behind it.
+    """One table's newest captured change, and the lag of each stage from it.
 
     None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
     not in the cut is in its snapshot, or was stopped: ``publisher_state`` and ``publisher_says``

@@ -45,9 +45,9 @@ def last_record(
 ) -> Progress | None:
     """The newest progress record, or None while there is none.
 
-    Of several shards it is that of the one that is furthest behind, with the tables that any names:
-    what is out of all tables is what it says. Its time is that of the shard silent for longest; 0
-    if one has no record: it never wrote one, or none is kept any more.
+    Of several shards it is that of the shard furthest behind, with the tables that any of them
+    names. So it says what is published of all tables. Its time is that of the shard silent for
+    longest; 0 if one has no record, because it never wrote one, or none is retained.
 
     A transaction's marker takes an offset too, so the search steps back until a record is found.
 

@@ -20,10 +20,10 @@ class Version:
     """A registered version.
 
     Attributes:
-        changes: against the version before, one sentence each; of the first one, its columns, and
-            the form of its events if that is not the envelope in Avro.
-        ddl: the statements that led to it, if the source still has them. Of a newer capture
-            instance: all since the version before.
+        changes: against the version before, one sentence each. The first version has its columns,
+            and the form of its events if that is not the envelope in Avro.
+        ddl: the statements that led to it, as far as the source still holds them. For a newer
+            capture instance: all since the version before.
     """
 
     number: int

@@ -1,9 +1,9 @@
 """``tailrace tail``: events of any tables in commit order, over all partitions and topics.
 
-The progress topic says which offsets each Kafka transaction filled. So the transactions are read
-one after the other, and the events of one are merged by their positions: what is shown is in
-commit order, committed, and whole. Of several shards each is so for itself: what comes of them
-while one follows is shown as it arrives.
+The progress topic records which offsets each Kafka transaction filled. So the transactions are read
+one by one, and the events of one are merged by their positions. What is shown is in commit order,
+committed, and whole. With several shards this holds for each of them: while one follows, their
+events are shown as they arrive.
 """
 
 from __future__ import annotations

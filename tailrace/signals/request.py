@@ -69,7 +69,7 @@ def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: 
         what: the same in words.
 
     Raises:
-        SignalNotTaken: as of :func:`ask`.
+        SignalNotTaken: for the reasons of :func:`ask`.
     """
     with _kafka_of(config):
         _ask(config, signal, wait_s, what)

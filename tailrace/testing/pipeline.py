@@ -185,7 +185,7 @@ class TailracePipeline:
     def events(self, table: str) -> list[Event]:
         """Every event of a table so far, in commit order; tombstones included.
 
-        The topic's partitions are merged by position, so this is also the order of rows of
+        The topic's partitions are merged by position. So this is also the order of rows with
         different keys, which a subscriber of one partition alone does not see.
         """
         topic = self.topic(table)

@@ -1,9 +1,9 @@
 """Removes a test session's containers when the process that started them is gone, however it ended.
 
-testcontainers has Ryuk for this, a container that listens on a published port. Where ports cannot
-be published, this small process does the same: it waits for the end of its standard input, which
-only the end of its parent closes, and removes what bears the session's label. Run as a script by
-:func:`watch`; it imports nothing of ours.
+testcontainers has Ryuk for this, a container that listens on a published port. If ports cannot be
+published, this small process does the same. It waits for the end of its standard input, which only
+the end of its parent closes. Then it removes what bears the session's label. The function
+:func:`watch` runs it as a script; it imports nothing of ours.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Site:
     """Answers from what the collector has seen.
 
     Args:
-        collector: already started.
+        collector: one that was started.
     """
 
     def __init__(self, settings: Settings, collector: Collector, details: Details) -> None:

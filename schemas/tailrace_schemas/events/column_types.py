@@ -129,11 +129,11 @@ _PLAIN: Final[dict[str, tuple[AvroSchema, str]]] = {
 
 
 def avro_type(column_type: ColumnType, *, lossless: bool = False) -> AvroSchema:
-    """The Avro type of a column's values.
+    """Return the Avro type of a column's values.
 
     Args:
-        lossless: for time and datetime2 of scale 7, carry text with all seven digits instead of
-            microseconds; otherwise the 100 ns digit is cut, and the field's ``sqlType`` shows it.
+        lossless: whether time and datetime2 of scale 7 are text with all seven digits. If not, they
+            are microseconds, the 100 ns digit is cut, and the field's ``sqlType`` shows it.
 
     Raises:
         UnsupportedType: Avro has no such type.

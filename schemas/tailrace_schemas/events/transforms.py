@@ -34,10 +34,10 @@ class ColumnTransform:
     """How the values of one column are changed.
 
     Attributes:
-        detail: of a mask its text, of truncation the number of characters (UTF-16 code units, as
-            ``nvarchar`` counts them), of a hash what distinguishes one salt from another.
-        width: of a hash the number of characters that a value may have, 0 where it is not bounded;
-            else 0. It follows from the source's type, and is no part of what the options say.
+        detail: of a mask its text; of a hash what distinguishes one salt from another. Of
+            truncation the number of characters, in UTF-16 code units as ``nvarchar`` counts them.
+        width: of a hash the number of characters that a value may have, 0 if unlimited; else 0. It
+            follows from the source's type, and is no part of the options.
     """
 
     kind: TransformKind

@@ -34,9 +34,8 @@ class ChangePosition:
 
     Attributes:
         commit_lsn: ``__$start_lsn``, the LSN of the commit record.
-        command_id: ``__$command_id``; 0 where the change table lacks the column.
-        seqval: ``__$seqval``.
-        operation: ``__$operation``, or READ.
+        command_id: ``__$command_id``; 0 if the change table lacks the column.
+        operation: ``__$operation``, or READ for a snapshot row.
     """
 
     commit_lsn: Lsn

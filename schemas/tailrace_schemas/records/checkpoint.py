@@ -171,8 +171,8 @@ class TableCheckpoint:
         stopped_reason: why it cannot continue: the error's class, a colon, and its text.
         snapshot_bytes: of the values of those rows.
         snapshot_paused: whether an operator paused its snapshot.
-        lacks_changes: whether a change that is no creation went to the dead letters since its last
-            snapshot began: a key may be in the lake that the source does not have.
+        lacks_changes: whether a change other than a creation became a dead letter since its last
+            snapshot started. The lake may then have a key that the source does not have.
         snapshot_where: the condition of a partial snapshot that is not over.
         schema_fingerprint: of the version in force at the position; None in records of earlier
             releases.

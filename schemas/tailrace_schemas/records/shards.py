@@ -118,7 +118,7 @@ class Shard:
         map: how topics are divided.
 
     Raises:
-        ValueError: the map does not have it.
+        ValueError: the map lacks such a shard.
     """
 
     number: int = 0

@@ -25,8 +25,7 @@ class Boundary:
     """Begin or end of a source transaction.
 
     Attributes:
-        commit_lsn: of the transaction.
-        commit_ms: its commit time, milliseconds UTC; None where it is not known.
+        commit_ms: its commit time, milliseconds UTC; None if unknown.
         counts: events per table; None at the begin.
     """
 

@@ -1,8 +1,8 @@
 """Reversible names: any SQL Server identifier as a Kafka topic part or an Avro name.
 
-A character that the target does not allow becomes ``_xHHHH_`` (its UTF-16 code unit in hex), the
-same escape that SQL Server's FOR XML uses for names. An ``_`` that would read as such an escape is
-escaped itself, so that :func:`unescape` gives the identifier back.
+A character that the target does not allow becomes ``_xHHHH_``, its UTF-16 code unit in hex. SQL
+Server's FOR XML uses the same escape for names. An ``_`` that would read as such an escape is
+escaped itself, so that :func:`unescape` returns the identifier.
 """
 
 from __future__ import annotations

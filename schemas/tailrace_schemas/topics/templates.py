@@ -39,8 +39,9 @@ class TopicTemplate:
         pattern: regular expression on schema.table: whole name, any case.
 
     Raises:
-        ValueError: the pattern is no regular expression; the template has a placeholder that there
-            is not, a character that topics cannot have, no prefix, or does not determine the table.
+        ValueError: the pattern is no regular expression. Or the template has an unknown
+            placeholder, a character that topics cannot have, no prefix, or does not determine the
+            table.
     """
 
     pattern: str

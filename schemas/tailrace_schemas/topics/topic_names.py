@@ -73,8 +73,8 @@ class TopicNames:
         database: that of the tables, where a template leaves it out.
 
     Raises:
-        ValueError: the prefix has characters other than letters, digits, ``.``, ``_`` and ``-``, or
-            begins with neither letter nor digit, or has a dot at its end or after another.
+        ValueError: the prefix has characters other than letters, digits, ``.``, ``_`` and ``-``. Or
+            it begins with neither letter nor digit, or has a dot at its end or after another.
     """
 
     prefix: str

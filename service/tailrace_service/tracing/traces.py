@@ -57,8 +57,7 @@ class Span:
 
     Attributes:
         name: publish (the root), or that of a step below it.
-        began_ms: milliseconds UTC; where clocks differ it may be after the end.
-        ended_ms: the same.
+        began_ms: milliseconds UTC. If clocks differ it may be after the end.
         attributes: in addition to those that identify the trace.
     """
 

@@ -50,7 +50,7 @@ def run(
 
     Raises:
         SinkError: not retryable, or still there after ``apply_attempts``.
-        RegistryError: the registry refuses.
+        RegistryError: the registry refuses a schema.
     """
     begun = time.monotonic()
     spark = build_session(config, jars)

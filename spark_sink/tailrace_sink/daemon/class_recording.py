@@ -55,7 +55,7 @@ def record(jars: Sequence[Path]) -> Path:
 
     Raises:
         ClassArchiveFailed: the folder cannot be written, or this Java writes no archives.
-        SinkError: Spark failed.
+        SinkError: Spark reported an error.
     """
     archive = archive_of(jars)
     if archive is None:

@@ -199,7 +199,7 @@ class DeltaTransaction:
         return all(types.get(name) == type_ for name, type_ in rows.dtypes)
 
     def is_new_version(self, application: str, version: int) -> bool:
-        """Use a transaction version for this commit, unless the table has it.
+        """Use a transaction version for this commit, unless it is in the table.
 
         Another commit of the same application in between is a conflict.
 

@@ -33,7 +33,7 @@ class LakeUpkeep:
 
         Args:
             state: of the tables; changes that it holds for a snapshot are still needed.
-            now: UTC.
+            now: the present time, in UTC.
 
         Raises:
             SinkError: the lake cannot be written.

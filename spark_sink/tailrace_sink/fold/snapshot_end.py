@@ -42,7 +42,7 @@ def finish(
     Args:
         spark: used by this thread only.
         source: the last part, already applied.
-        table: the mirror.
+        table: the mirror that loses the rows.
         changes_table: gets a delete of each row, unless it is None.
 
     Raises:

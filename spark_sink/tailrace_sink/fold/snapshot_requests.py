@@ -1,6 +1,6 @@
 """Requests for new snapshots of tables that cannot return otherwise.
 
-Such a table lacks changes: it was excluded for a while, Kafka no longer has them, or they are not
+Such a table lacks changes: it was excluded for a while, they are gone from Kafka, or they are not
 those of the ledger. The publisher treats a request as an operator's signal (ADR 0010). It ignores a
 request for a table whose snapshot runs.
 """
@@ -31,7 +31,7 @@ class SnapshotRequests:
     """Sender of at most one request for each table and hour.
 
     Args:
-        clock_s: monotonic clock, seconds.
+        clock_s: seconds of a monotonic clock.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ class Maintenance:
 def is_due(before: int, after: int, every: int) -> bool:
     """Whether a table's version passed a multiple of a number.
 
-    Versions are counted instead of the process's commits: a sink that a scheduler starts for a few
+    Versions are counted, not the process's commits. A sink that a scheduler starts for a few
     commits at a time would never reach the number.
     """
     return after // every > before // every

@@ -44,7 +44,7 @@ class TopicReader:
             that differ from the ledger.
 
         Raises:
-            SinkError: Spark failed.
+            SinkError: Spark reported an error.
         """
         lost: dict[str, SinkError] = {}
         values = self._read(ranges)

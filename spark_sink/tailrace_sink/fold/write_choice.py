@@ -38,7 +38,7 @@ def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) 
 
     Args:
         ranges: with the ledger's counts by operation; without them, a MERGE is right.
-        table: before the changes.
+        table: its state before the changes.
         delete_mode: the configured one; earlier modes are read from the table.
     """
     operations = ranges.operations

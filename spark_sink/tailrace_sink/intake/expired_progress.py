@@ -47,7 +47,7 @@ class LateBeginning:
         """Return the state to continue from; None if no record is lost.
 
         Args:
-            state: of the log.
+            state: the state of the log.
 
         Returns:
             The state, and the topics of unfinished snapshots by shard.
@@ -117,7 +117,7 @@ def begin_at(
     """Compute the state of a lake that continues after some records. Pure.
 
     Args:
-        state: before.
+        state: the one before the loss.
         newest: the newest closed record of each shard.
         topics: all existing data topics.
         why: reason of the tables that stop.

@@ -51,7 +51,7 @@ class LogAppends:
 
         Args:
             before: batch id of the previous cut.
-            state: after the cut.
+            state: the one after the cut.
 
         Returns:
             Whether it was written (see ``LogTable.append``).

@@ -84,7 +84,7 @@ class LogOwner:
         """Continue after progress records that were lost.
 
         Args:
-            last: the state before.
+            last: the state before the loss.
             state: from which log and tables continue.
             named: topics of tables that are not part of the cut, by shard.
 

@@ -125,7 +125,7 @@ class LogWriter:
 
         Args:
             records: for each shard in order; known ones are ignored.
-            should_stop: called between cuts.
+            should_stop: called between cuts; True ends the call.
 
         Returns:
             Number of cuts appended.

@@ -174,10 +174,10 @@ class LogTable:
 
         Args:
             spark: the session of the write.
-            state: after the cut.
+            state: the one after the cut.
             events: topic, partition, offset, schema_id (``schema_id_sql``), key and value of the
                 changes; in memory if they are few.
-            day: today, UTC.
+            day: the present day in UTC.
             one_file: whether the cut is small enough for one file.
 
         Returns:

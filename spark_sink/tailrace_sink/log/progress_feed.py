@@ -63,8 +63,8 @@ class LogSlices:
 class Feed:
     """The records from which the fold plans. The log's thread adds them, the fold's thread reads.
 
-    Each shard has enough records for a plan. The records of a shard that is far ahead of the others
-    are dropped from some batch on, and read from the log when they are needed.
+    Each shard has enough records for a plan. If a shard is far ahead of the others, its later
+    records are dropped, and read from the log when they are needed.
 
     Args:
         bytes_max: of a shard's records, as they are in the topic.

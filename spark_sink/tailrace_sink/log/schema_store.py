@@ -45,7 +45,7 @@ class SchemaStore:
 
         Raises:
             SchemaNotStored: the lake lacks it, and no registry is configured.
-            RegistryError: the registry does not have it, or does not answer.
+            RegistryError: the registry lacks it, or does not answer.
         """
         with self._lock:
             found = self._known.get(schema_id)

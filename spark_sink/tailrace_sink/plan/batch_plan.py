@@ -46,7 +46,7 @@ def plan_batch(
     """Plan the next batch; None if no further LSN is closed.
 
     Args:
-        state: of the tables.
+        state: the state of the tables.
         backlog: waiting progress records; passed ones are dropped from it.
         names: distinguishes data topics from the sink's own.
         bound: of the batch; one closed LSN may exceed it.

@@ -53,7 +53,7 @@ def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
     """Return the number of shards after some groups.
 
     Args:
-        shards: least number.
+        shards: the least number of shards.
         groups: their records name the number of shards.
     """
     told = (record.progress.shards for group in groups for record in group.records)

@@ -65,7 +65,7 @@ class ProgressRecord:
     """A progress record and its place in the progress topic.
 
     Attributes:
-        value: the framed record.
+        value: the record, framed and in Avro.
         batch: batch id of its cut in the log; 0 if it does not come from the log.
         lost: topics of which that cut lacks events.
     """

@@ -28,7 +28,7 @@ class CutPoint:
     """A cut of the tables.
 
     Attributes:
-        lsn: the closed LSN.
+        lsn: the closed LSN of the cut.
         commit_ms: source commit time of that LSN, milliseconds UTC; None if unknown.
     """
 

@@ -33,7 +33,7 @@ class TopicRange:
     Attributes:
         partitions: partition to (first, next).
         count: changes by the ledger.
-        schema_ids: of writer schemas.
+        schema_ids: registry ids of the writer schemas.
         after_lsn: only changes with a greater commit LSN belong to the range; None: all.
         up_to_lsn: only changes with a commit LSN up to this belong to the range; None: all.
         whole_from: partition to the offset from which on the range holds the whole table, by a

@@ -36,7 +36,7 @@ def counted_by_publisher(
 
     Args:
         progress: the log's rows of the progress topic.
-        topic: of the changes.
+        topic: the topic of the changes.
         schema_ids: of the writer schemas of ``progress``; at least one.
     """
     record: Column | None = None
@@ -72,7 +72,7 @@ def first_gap(counted: DataFrame, judged: DataFrame, writers: Iterable[WriterSch
     """Find the first cut whose changes differ from the publisher's counts; None if all agree.
 
     Args:
-        counted: by the publisher.
+        counted: the result of :func:`counted_by_publisher`.
         judged: the log's rows of the topic, with the reason of each bad one.
         writers: all writer schemas of the topic.
 

@@ -1,8 +1,8 @@
 """A cut: all lake tables at one LSN of the source.
 
-A cut consists of the tables at the versions of a commit row, and of the log's tail: the changes
-after that row, up to the cut. Readers of the bare tables lag by up to one fold. While a batch is
-applied they may see two cuts.
+A cut consists of the tables at the versions of a commit row, and of the log's tail. The tail has
+the changes after that row, up to the cut. Readers of the bare tables lag by up to one fold. While a
+batch is applied they may see two cuts.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Cut:
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
         """Create temporary views of all tables of this cut, for SQL.
 
-        A call with the same prefix on another cut of this lake replaces all views, and drops those
+        A call with the same prefix on another cut of this lake replaces all views. It drops those
         of tables that are not in the other cut. So no join reads two cuts.
 
         Args:

@@ -34,7 +34,7 @@ class Tail:
     """The part of a cut that is in the log and not in the tables.
 
     Args:
-        spark: the reader's session.
+        spark: the session of the reader.
         last: the newest state row of the log.
         plan: the plan of a fold.
     """

@@ -61,7 +61,7 @@ class LakeReader:
             time: source commit time; UTC without a zone.
 
         Raises:
-            CutUnknown: there is none.
+            CutUnknown: no cut is that old.
             ValueError: ``when`` is another word, or both points are given.
         """
         if when != "latest" or (lsn is not None and time is not None):

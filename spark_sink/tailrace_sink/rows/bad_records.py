@@ -96,7 +96,7 @@ class Screen:
 
     @property
     def _judges_what_is_nobodys(self) -> bool:
-        """Whether records of no table count as this one's: the first table of a topic has them."""
+        """Whether records of no table count as this one's: the first table of a topic gets them."""
         return all(self.table <= writer.version.table for writer in self.other_writers)
 
 

@@ -133,7 +133,7 @@ def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSessio
     Args:
         config: its section ``spark`` overrides the sink's settings and adds to ``spark.jars``.
         jars: files for ``spark.jars``: the Kafka connector, spark-avro, Delta and their
-            dependencies; empty if the cluster has them.
+            dependencies; empty if the cluster provides these.
     """
     return session_with(config.spark, jars)
 

@@ -63,7 +63,7 @@ def known_identities(
     """Return the identities of all names that a column may have.
 
     Args:
-        properties: of the table.
+        properties: the properties of the table.
         comments: of the columns by name; used if there is no property.
 
     Returns:

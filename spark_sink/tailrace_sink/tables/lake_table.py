@@ -54,7 +54,7 @@ OWNER_PROPERTY: Final = "tailrace.owner"
 RESERVED: Final = "_cdc_"
 """Prefix of the sink's own columns."""
 NO_ZONE: Final = "TIMESTAMP_NTZ"
-"""The type that needs a table feature before a column can have it."""
+"""The type that needs a table feature before a column can use it."""
 _NOT_IN_PARQUET: Final = frozenset(" ,;{}()\n\t=")
 
 
@@ -101,7 +101,7 @@ class LakeColumn:
 
     Attributes:
         name: in SQL Server's spelling.
-        type: Spark SQL type.
+        type: the Spark SQL type.
         sql_type: SQL Server type of the newest schema version.
         key_ordinal: 1-based place in the key; 0 outside of it.
         comment: in the lake; other people's comments stay.
@@ -140,7 +140,7 @@ class LakeTable:
     """A lake table, at present or after some statements.
 
     Attributes:
-        table: the source table.
+        table: the source table that it mirrors.
         columns: in the lake's order, without the ``_cdc_`` columns.
         schema_lsn: LSN of the newest schema version applied, as text.
         foreign: names of columns that somebody else added, in lower case.

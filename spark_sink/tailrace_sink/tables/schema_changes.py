@@ -44,7 +44,7 @@ def evolve(
     ``<name>_dropped_<column_id>``. A type that the lake's type already holds changes nothing.
 
     Args:
-        existing: the present table.
+        existing: the table as it is.
         stays_plain: whether to refuse changes that need a ``Feature``.
 
     Returns:

@@ -1,8 +1,12 @@
 """The hook for tests: called with each step of the sink and the path of its table.
 
-Steps in order: ``appending``, ``logged`` (a cut of the log), ``planned`` (the fold has stored its
-plan), ``merged`` (one table is written), ``finished`` (a snapshot in parts has ended there),
-``committed``.
+The steps in order:
+
+- ``appending``, ``logged``: a cut of the log
+- ``planned``: the fold has stored its plan
+- ``merged``: one table is written
+- ``finished``: a snapshot in parts has ended there
+- ``committed``
 """
 
 from collections.abc import Callable

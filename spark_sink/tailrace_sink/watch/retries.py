@@ -32,11 +32,11 @@ class Retries:
 
         Args:
             batch: the loop's position. An error after progress starts a new count.
-            stop: ends the wait.
+            stop: ends the wait early.
 
         Raises:
             SinkError: not retryable, or still there after ``apply_attempts``.
-            RegistryError: the registry refuses.
+            RegistryError: the registry refuses a schema.
         """
         if batch != self._batch_before:
             self._failures, self._batch_before = 0, batch

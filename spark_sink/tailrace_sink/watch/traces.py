@@ -60,7 +60,7 @@ class SinkTraces:
 
         Args:
             waiting: progress records, including those of the batch.
-            state: after the batch.
+            state: the one after the batch.
             began_s: start of the batch, seconds since 1970.
             ended_s: time of its commit row, seconds since 1970.
         """

@@ -15,25 +15,37 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tailrace.reading.topics import arrived, consumer_of
 from tailrace_schemas.events.framing import split_frame
-from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
+from tailrace_schemas.records.progress import (
+    ONE_SHARD_SCHEMA,
+    PROGRESS_SCHEMA,
+    SCHEMA_OF_0_1,
+    Progress,
+)
 from tailrace_schemas.topics.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _WAIT_S = 0.1
-_SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
-_ONE_SHARD_SCHEMA = fastavro.parse_schema(ONE_SHARD_SCHEMA)
+_FORMS = [fastavro.parse_schema(s) for s in (ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, SCHEMA_OF_0_1)]
 
 
 def decode(framed: bytes) -> Progress:
-    """A progress record from the bytes of its message."""
+    """Decode a progress record from the bytes of its message, without the registry.
+
+    Raises:
+        ValueError: it is no progress record.
+    """
     _, payload = split_frame(framed)
-    try:
-        record = fastavro.schemaless_reader(io.BytesIO(payload), _SCHEMA, None)
-    except EOFError:  # what it lacks is the last field
-        record = fastavro.schemaless_reader(io.BytesIO(payload), _ONE_SHARD_SCHEMA, None)
-    return Progress.from_record(cast("dict[str, Any]", record))
+    for form in _FORMS:  # the one that ends where the record ends
+        read = io.BytesIO(payload)
+        try:
+            record = fastavro.schemaless_reader(read, form, None)
+        except (EOFError, IndexError, ValueError):
+            continue
+        if read.tell() == len(payload):
+            return Progress.from_record(cast("dict[str, Any]", record))
+    raise ValueError("a record of the progress topic has no known form")
 
 
 def last_record(

@@ -27,6 +27,24 @@ ONE_SHARD_SCHEMA: Final[dict[str, Any]] = {
 }
 """The same where there is one shard; its last field is all that it lacks."""
 
+_SINCE_0_2: Final = {"bytes", "operations", "shards"}
+
+
+def _of_0_1(schema: Any) -> Any:
+    """A part of the schema without the fields that 0.1 did not write."""
+    if isinstance(schema, list):
+        return [_of_0_1(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {key: _of_0_1(part) for key, part in schema.items()}
+    if "fields" in parts:
+        parts["fields"] = [field for field in parts["fields"] if field["name"] not in _SINCE_0_2]
+    return parts
+
+
+SCHEMA_OF_0_1: Final[dict[str, Any]] = _of_0_1(PROGRESS_SCHEMA)
+"""A progress record as release 0.1 wrote it; the topic may still hold some."""
+
 PUBLISHER_HEADER: Final = "tailrace.publisher"
 """Header of a progress record: host, colon and process id of the publisher that wrote it."""
 

@@ -99,7 +99,7 @@ def _check_continues(
         state.commit = entry.commit
     else:
         check_continues(state.database, state.commit, entry)
-    if known != state.identity and known.database_guid:
+    if not known.is_same_copy(state.identity):
         _log.info("database_moved", database=state.database, was=str(known), found=str(found))
 
 

@@ -48,6 +48,12 @@ class DatabaseIdentity:
             self.fork_point,
         )
 
+    def is_same_copy(self, other: DatabaseIdentity) -> bool:
+        """Whether both are of one copy on one line of recovery, by the parts that both have."""
+        copies = (self.database_guid, other.database_guid)
+        lines = (self.recovery_fork_guid, other.recovery_fork_guid)
+        return all(None in pair or len(set(pair)) == 1 for pair in (copies, lines))
+
 
 @dataclass(frozen=True, slots=True)
 class Continuity:

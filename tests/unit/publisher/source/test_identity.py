@@ -91,3 +91,17 @@ def test_entries_are_kept_from_the_lowest_watermark_on(
     raw = [[(None if lsn is None else lsn.to_bytes(),)] for lsn in (first, watermark)]
 
     assert continuity(Answering([], *raw), LSN) == Continuity(None, kept_from)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (DatabaseIdentity("a", "f", "family", LSN), True),
+        (DatabaseIdentity(None, None), True),
+        (DatabaseIdentity("b", "f"), False),
+        (DatabaseIdentity("a", "g"), False),
+    ],
+    ids=["a part that 0.1 did not store", "nothing visible", "another copy", "another line"],
+)
+def test_an_unknown_part_is_no_move(other: DatabaseIdentity, is_same: bool):
+    assert DatabaseIdentity("a", "f").is_same_copy(other) is is_same

@@ -29,9 +29,10 @@ from bench import workload
 from bench.emulator import _columns, _connection, _connection_string, _query, _server
 from tailrace_emulator.testing.emulator_process import EmulatorProcess
 from tailrace_publisher.encode.blocks.byte_runs import joined, prefixed, scalar
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS, Header
-from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
+from tailrace_publisher.encode.blocks.kernels import kernel_of
 from tailrace_publisher.encode.columns.column_forms import Form
 from tailrace_publisher.encode.columns.varint import PRESENT
 from tailrace_publisher.encode.encoded_events import EncodedRows

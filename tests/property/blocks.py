@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS
-from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.columns.column_forms import Cell, Form
 
 _WIDE = Context(prec=60)

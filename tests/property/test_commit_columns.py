@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.blocks.commit_ms import CommitMilliseconds
-from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.runs import commit_runs
 from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
 from tailrace_publisher.source.blocks.commit_columns import commits_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tailrace_publisher.encode.columns.column_encoders import ColumnEncoder, column_encoder
+from tailrace_publisher.encode.columns.column_encoders import column_encoder
+from tailrace_publisher.encode.columns.value_encoders import ColumnEncoder
 from tailrace_schemas.events.envelope import TableSchema
 
 

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.change.ranges import LsnRange
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
-from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.blocks.values import value_of
 from tailrace_publisher.encode.columns.column_forms import Cell, Form
 from tailrace_publisher.encode.columns.value_hash import ValueHash, rules_of

@@ -17,8 +17,8 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Final, cast
 
+from tailrace_publisher.encode.blocks.cells import NULL_LENGTH, Cells
 from tailrace_publisher.encode.blocks.images import Images
-from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells
 from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import SourceConfig

@@ -30,8 +30,8 @@ from tailrace_publisher.encode.blocks.byte_runs import (
     varints,
 )
 from tailrace_publisher.encode.blocks.header import COMMAND_AT, OPERATION_AT, SEQVAL_AT
-from tailrace_publisher.encode.blocks.kernels import hexadecimal
 from tailrace_publisher.encode.blocks.runs import commit_runs, starts_of
+from tailrace_publisher.encode.blocks.text_kernels import hexadecimal
 from tailrace_publisher.encode.columns.varint import encode_long
 from tailrace_publisher.encode.envelopes.event_parts import (
     Fact,

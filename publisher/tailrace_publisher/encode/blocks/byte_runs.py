@@ -161,6 +161,20 @@ def varints(values: Longs, nulls: Flags | None, prefix: bytes) -> Pieces:
     return Pieces.cut(cells, lengths)
 
 
+def fixed(cells: Bytes, nulls: Flags | None, prefix: bytes) -> tuple[Any, ...]:
+    """Values of one width: a prefix and the cell, or the byte 0."""
+    rows, width = cells.shape
+    whole = np.empty((rows, len(prefix) + width), np.uint8)
+    if prefix:
+        whole[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
+    whole[:, len(prefix) :] = cells
+    lengths = np.full(rows, len(prefix) + width, np.int64)
+    if nulls is not None:
+        whole[nulls, 0] = 0
+        lengths[nulls] = 1
+    return (Pieces.cut(whole, lengths).array(),)
+
+
 def prefixed(data: Bytes, lengths: Longs, nulls: Flags | None, prefix: bytes) -> tuple[Any, ...]:
     """Byte strings of varying length, with their length before them: what is to be joined.
 

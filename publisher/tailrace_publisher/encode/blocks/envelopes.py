@@ -22,9 +22,9 @@ from tailrace_publisher.encode.blocks.byte_runs import (
     flags_of,
     places,
 )
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.blocks.header import HEADER_CELLS, OPERATION_AT, Header
 from tailrace_publisher.encode.blocks.images import ImageEncoder, Images
-from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.columns.column_forms import Declined
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.event_forms import parts_of_event

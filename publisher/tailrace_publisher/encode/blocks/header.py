@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tailrace_publisher.encode.blocks.byte_runs import Bytes
-from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells
+from tailrace_publisher.encode.blocks.cells import NULL_LENGTH, Cells
 from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
 from tailrace_schemas.position.change_position import POSITION_BYTES
 from tailrace_schemas.position.lsn import LSN_BYTES

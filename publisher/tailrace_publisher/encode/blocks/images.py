@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace_publisher.encode.blocks.byte_runs import joined, scalar
-from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
+from tailrace_publisher.encode.blocks.cells import Cells
+from tailrace_publisher.encode.blocks.kernels import kernel_of
 from tailrace_publisher.encode.columns.column_forms import (
     Cell,
     Declined,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from tailrace_publisher.encode.blocks.kernels import Cells
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.columns.column_forms import Cell, Declined, Form
 
 _DATE: Final = struct.Struct("<hHH")

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tailrace_publisher.encode.blocks.kernels import Cells
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.columns.column_forms import Cell, Form
 from tailrace_publisher.source.blocks.block_memory import PLACES, BlockMemory, Layout
 from tailrace_publisher.source.blocks.block_parameters import bind_parameter

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from tailrace_publisher.encode.blocks.byte_runs import Bytes
-from tailrace_publisher.encode.blocks.kernels import Cells
+from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.columns.column_forms import Cell
 
 ARENA_BYTES: Final = 8_000_000

@@ -10,8 +10,9 @@ from typing import Any, Final, Generic, TypeVar, cast, overload
 import numpy as np
 
 from tailrace_publisher.encode.blocks.byte_runs import Bytes, Flags, Longs
+from tailrace_publisher.encode.blocks.cells import NULL_LENGTH, Cells
 from tailrace_publisher.encode.blocks.commit_ms import CommitMilliseconds
-from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, moments_of
+from tailrace_publisher.encode.blocks.number_kernels import moments_of
 from tailrace_publisher.encode.columns.column_forms import Cell, Form
 from tailrace_publisher.source.blocks.block_cursor import BlockConnection
 from tailrace_publisher.source.log.commit_times import EPOCH, Commits, commits_statement

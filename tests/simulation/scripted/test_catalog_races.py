@@ -7,9 +7,7 @@ from contextlib import suppress
 from itertools import combinations
 
 from tailrace_publisher.errors import SourceError
-from tailrace_publisher.source.catalog import capture_catalog
 from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, read_catalog
-from tests.simulation.ports import replaced
 from tests.simulation.scripted.resting import RestingModel
 
 _RESET = 10054
@@ -60,11 +58,3 @@ def test_an_instance_that_goes_while_it_is_read_is_read_again_when_it_is_back() 
         reading.restore()
 
         assert reading.is_as_read_now(known), (gone, broken)
-
-
-def test_an_instance_whose_columns_were_hidden_is_read_again() -> None:
-    reading, known = Reading(), KnownCatalog()
-    with replaced(capture_catalog, "columns_of_captured_tables", lambda *_: {}):
-        reading.read(known)
-
-    assert reading.is_as_read_now(known)

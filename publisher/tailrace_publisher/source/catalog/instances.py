@@ -47,7 +47,6 @@ class KnownCatalog:
     def __init__(self, *, by_function: bool = False) -> None:
         self._by_function = by_function
         self._known: dict[int, tuple[object, CaptureInstance]] = {}
-        self._read: dict[int, tuple[object, CaptureInstance]] = {}
 
     def source_object_ids(self) -> set[int]:
         """Return the object ids of the known source tables."""
@@ -61,8 +60,6 @@ class KnownCatalog:
         names: Mapping[int, TableName],
     ) -> list[CaptureInstance]:
         """Return all capture instances; read columns and keys only of new or altered ones.
-
-        What was read is cached by :meth:`confirm`.
 
         Args:
             database: as SQL Server spells it.
@@ -83,23 +80,19 @@ class KnownCatalog:
             if row.object_id not in self._known
             or self._known[row.object_id][0] != marks[row.object_id]
         ]
-        self._read = {i: known for i, known in self._known.items() if i in marks}
-        for instance in _described(connection, published, message_keys, altered, collation):
-            known = instance
+        read = _described(connection, published, message_keys, altered, collation)
+        # DDL during the reading may be undone by a restore, which brings the old dates back.
+        after = catalog.change_tables(connection) if read else []
+        unaltered = {replace(row, start_lsn=None) for row in after}
+        known = {i: before for i, before in self._known.items() if i in marks}
+        for instance in read:
+            mark, found = marks[instance.object_id], instance
             if self._by_function:
-                known = replace(instance, by_function=True, ordered_by_command_id=False)
-            # Without visible columns it is read again: the change table was gone or hidden.
-            mark = marks[instance.object_id] if instance.columns else None
-            self._read[instance.object_id] = mark, known
-        found = [replace(self._read[row.object_id][1], low_watermark=row.start_lsn) for row in rows]
-        return sorted(found, key=lambda instance: (instance.create_date, instance.object_id))
-
-    def confirm(self) -> None:
-        """Cache what was read last: no DDL ran while it was read.
-
-        Dates and object ids alone do not prove that: a restore brings them back.
-        """
-        self._known = self._read
+                found = replace(instance, by_function=True, ordered_by_command_id=False)
+            known[instance.object_id] = mark if mark[0] in unaltered else None, found
+        self._known = known
+        result = [replace(known[row.object_id][1], low_watermark=row.start_lsn) for row in rows]
+        return sorted(result, key=lambda instance: (instance.create_date, instance.object_id))
 
 
 def read_catalog(
@@ -135,7 +128,6 @@ def read_catalog(
         instances = known.instances(connection, database, message_keys, names)
         state_after = catalog_state(connection)
         if state_after == state:
-            known.confirm()
             return Catalog(state_after, tuple(instances), ddl)
         state = state_after
     raise SourceBusy(

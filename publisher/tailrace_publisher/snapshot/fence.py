@@ -21,9 +21,10 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.catalog.ddl_history import newest_loss_by_ddl
 from tailrace_publisher.source.log.commit_times import commit_after_time, local_time
 from tailrace_publisher.source.log.log_end import LogEndSource
-from tailrace_publisher.source.log.queries import max_lsn, newest_loss_by_ddl
+from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_publisher.source.log.scan_sessions import (
     MaxTransactions,
     Sessions,

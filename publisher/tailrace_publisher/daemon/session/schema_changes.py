@@ -11,7 +11,7 @@ from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.catalog.ddl_statements import DdlStatement, ddl_after
+from tailrace_publisher.source.catalog.ddl_history import DdlStatement, ddl_after
 from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn

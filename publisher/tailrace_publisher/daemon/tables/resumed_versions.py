@@ -20,7 +20,6 @@ from tailrace_publisher.daemon.tables.registered import RegisteredVersions
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.errors import ColumnsRefused
-from tailrace_publisher.source.catalog.capture_catalog import DdlRow
 from tailrace_publisher.source.catalog.versions import registered_form
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -48,14 +47,14 @@ class ResumedVersions:
         self,
         tables: Iterable[PublishedTable],
         state: PublisherState,
-        ddl: Mapping[int, Sequence[DdlRow]],
+        ddl: Mapping[int, Sequence[Lsn]],
     ) -> None:
         """Find the tables that resume unchanged; query the registry for the others at once.
 
         Args:
             tables: with the instances found now.
             state: has their checkpoint records.
-            ddl: statements that changed a type, by change table's object id.
+            ddl: LSNs of statements that changed a type, by change table's object id.
 
         Raises:
             RegistryError: the registry did not answer.
@@ -86,12 +85,12 @@ class ResumedVersions:
         return known or fingerprint_of(version)
 
     def _resumed_version(
-        self, table: PublishedTable, record: TableRecord, ddl: Mapping[int, Sequence[DdlRow]]
+        self, table: PublishedTable, record: TableRecord, ddl: Mapping[int, Sequence[Lsn]]
     ) -> TableSchema | None:
         if record.schema_fingerprint is None or self._registered.is_known(table.name):
             return None
         newest = table.instances[-1]
-        changes = [row.lsn for row in ddl.get(newest.object_id, ())]
+        changes = ddl.get(newest.object_id, ())
         with suppress(ColumnsRefused):  # the refresh of the table raises it again
             return resumed_version(table, record, self._columns_of(newest), changes)
         return None

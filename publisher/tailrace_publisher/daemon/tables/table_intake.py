@@ -411,7 +411,7 @@ class TableIntake:
             table.versions[instance.name] = timeline(
                 instance,
                 self._columns_of(instance),
-                [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
+                catalog.ddl.get(instance.object_id, ()),
                 versions_of(instance, registered, table.covers[instance.name], first),
                 max(first, table.covers[instance.name]),
             )

@@ -75,14 +75,6 @@ class ColumnRow:
     collation: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DdlRow:
-    """A row of ``cdc.ddl_history``: a DDL statement that changed a captured column's type."""
-
-    object_id: int
-    lsn: Lsn
-
-
 def narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
     """Return the condition that a column is one of some object ids, with its parameters."""
     if only is None:
@@ -263,22 +255,6 @@ def database_collation(connection: Connection) -> str:
     """Return the collation of string parameters in a cast."""
     rows = connection.query("SELECT collation_name FROM sys.databases WHERE name = DB_NAME()")
     return str(rows[0][0]) if rows else ""
-
-
-def type_changes(connection: Connection) -> list[DdlRow]:
-    """Read the DDL that changed the type of a captured column, oldest first.
-
-    Entries of dropped instances are left out, because they can outlive their instance. Other DDL
-    and the statements' texts are left out too, because a nightly load may leave thousands.
-
-    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
-    """
-    rows = connection.query(
-        "SELECT d.object_id, d.ddl_lsn FROM cdc.ddl_history d"
-        " JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
-        " WHERE d.required_column_update = 1 ORDER BY d.ddl_lsn"
-    )
-    return [DdlRow(row[0], Lsn.from_bytes(row[1])) for row in rows]
 
 
 def tables(connection: Connection) -> dict[str, bool]:

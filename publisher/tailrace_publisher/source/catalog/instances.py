@@ -11,6 +11,7 @@ from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.catalog.catalog_state import CatalogState, catalog_state
+from tailrace_publisher.source.catalog.ddl_history import type_changes
 from tailrace_publisher.source.catalog.keys import choose_keys, spelled_as
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
@@ -26,12 +27,12 @@ class Catalog:
     Attributes:
         state: shows whether the metadata changed.
         instances: all of them, oldest first.
-        ddl: type changes, oldest first, by change table's object id.
+        ddl: LSNs of type changes, in order, by change table's object id.
     """
 
     state: CatalogState
     instances: tuple[CaptureInstance, ...]
-    ddl: Mapping[int, Sequence[catalog.DdlRow]]
+    ddl: Mapping[int, Sequence[Lsn]]
 
 
 class KnownCatalog:
@@ -122,9 +123,7 @@ def read_catalog(
     if before is not None and before.state == state and _are_named(before.instances, names):
         return before
     for _ in range(_ATTEMPTS_MAX):
-        ddl: defaultdict[int, list[catalog.DdlRow]] = defaultdict(list)
-        for row in catalog.type_changes(connection):
-            ddl[row.object_id].append(row)
+        ddl = type_changes(connection)
         instances = known.instances(connection, database, message_keys, names)
         state_after = catalog_state(connection)
         if state_after == state:

@@ -98,21 +98,6 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
-def newest_loss_by_ddl(connection: Connection, up_to: Lsn) -> Lsn | None:
-    """Return the newest DDL, up to an LSN, that removed values; None if there is none.
-
-    It dropped a column, or changed a column's type (``required_column_update``).
-
-    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
-    """
-    rows = connection.query(
-        "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?"
-        " AND (required_column_update = 1 OR UPPER(ddl_command) LIKE N'%DROP%')",
-        up_to.to_bytes(),
-    )
-    return lsn_or_none(rows[0][0])
-
-
 def allows_snapshot_isolation(connection: Connection) -> bool:
     """Return whether SNAPSHOT isolation may be used now; not while it is being switched on or off.
 

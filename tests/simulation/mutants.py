@@ -41,7 +41,7 @@ def _older_instance_goes_early() -> AbstractContextManager[None]:
 
 def _forgotten_versions() -> AbstractContextManager[None]:
     """2: a table keeps versions of instances that the book has forgotten: KeyError in rotation."""
-    take_in = table_intake.TableIntake._take_in
+    take_in = table_intake.TableIntake._update
 
     def taken_in(self: Any, table: Any, catalog: Any) -> None:
         known = dict(table.versions)
@@ -49,7 +49,7 @@ def _forgotten_versions() -> AbstractContextManager[None]:
         for name, versions in known.items():
             table.versions.setdefault(name, versions)
 
-    return replaced(table_intake.TableIntake, "_take_in", taken_in)
+    return replaced(table_intake.TableIntake, "_update", taken_in)
 
 
 def _database_guid_counts() -> AbstractContextManager[None]:

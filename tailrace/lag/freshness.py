@@ -47,11 +47,11 @@ class TableFreshness:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class StageLag:
     """One stage for all tables: up to where, and how old that is.
 
     Attributes:
-        lsn: up to which it has everything; None while nothing.
+        lsn: up to which it has everything; None while it has nothing.
         commit_ms: source commit time of that LSN, milliseconds UTC.
         lag_s: seconds for which the oldest change of a table in the cut has waited for the stage.
             For the change tables it is what the capture job reports. 0.0 if none waits: an idle
@@ -74,14 +74,14 @@ class Freshness:
         retention_s: how long the source keeps change rows; None: the login may not see it.
         capture_age_s: seconds since the capture job's newest scan; None likewise.
         published_ms: when the newest progress record was written, milliseconds UTC; None: none is.
-        joints: the configured stages, in the order captured, topics, log, lake.
+        stages: the configured stages, in the order captured, topics, log, lake.
         tables: in the order of their names.
         problems: by part, what kept it from answering.
     """
 
     at_ms: int
     capture_s: float | None
-    joints: Mapping[str, Joint]
+    stages: Mapping[str, StageLag]
     tables: tuple[TableFreshness, ...]
     problems: Mapping[str, str] = field(default_factory=dict)
     retention_s: float | None = None
@@ -91,7 +91,7 @@ class Freshness:
     @property
     def until_loss_s(self) -> float | None:
         """Seconds until the cleanup job removes what is not published, if nothing more is."""
-        age_s = self.joints["topics"].age_s if "topics" in self.joints else None
+        age_s = self.stages["topics"].age_s if "topics" in self.stages else None
         if self.retention_s is None or age_s is None:
             return None
         return self.retention_s - age_s
@@ -138,13 +138,13 @@ class FreshnessReader:
         captured = Stage(source.max_lsn, source.max_lsn_ms) if source and source.max_lsn else None
         latency_s = None if source is None else source.capture_latency_s
         tables = tuple(_tables(self._config, source, topics, log, lake))
-        joints = {"captured": _joint(captured, at_ms, latency_s)}
+        reached = {"captured": _stage_lag(captured, at_ms, latency_s)}
         for name, stage in stages.items():
-            joints[name] = _joint(stage, at_ms, _waits_s(stage, source, tables, at_ms))
+            reached[name] = _stage_lag(stage, at_ms, _waits_s(stage, source, tables, at_ms))
         return Freshness(
             at_ms,
             latency_s,
-            joints,
+            reached,
             tables,
             problems,
             None if source is None else source.retention_s,
@@ -160,12 +160,12 @@ def _timed(stage: Stage | None, source: SourceState) -> Stage | None:
     return replace(stage, closed_commit_ms=source.times_ms.get(stage.closed_lsn))
 
 
-def _joint(stage: Stage | None, at_ms: int, lag_s: float | None) -> Joint:
+def _stage_lag(stage: Stage | None, at_ms: int, lag_s: float | None) -> StageLag:
     if stage is None:
-        return Joint(lag_s=lag_s)
+        return StageLag(lag_s=lag_s)
     known_ms = stage.closed_commit_ms
     age = None if known_ms is None else max(0.0, (at_ms - known_ms) / 1000)
-    return Joint(stage.closed_lsn, known_ms, age, lag_s)
+    return StageLag(stage.closed_lsn, known_ms, age, lag_s)
 
 
 def _waits_s(

@@ -52,12 +52,12 @@ def show(settings: Settings, *, every_s: float | None, as_json: bool, worst_firs
 
 def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None) -> Group:
     """What is shown of it."""
-    stages = [name for name in _STAGES if name in found.joints]
-    joints = Table(title="all tables", title_justify="left")
+    stages = [name for name in _STAGES if name in found.stages]
+    overall = Table(title="all tables", title_justify="left")
     for heading in ("", "complete up to LSN", "which is old"):
-        joints.add_column(heading)
-    for name, joint in found.joints.items():
-        joints.add_row(name, joint.lsn or "nothing yet", _seconds(joint.age_s))
+        overall.add_column(heading)
+    for name, stage in found.stages.items():
+        overall.add_row(name, stage.lsn or "nothing yet", _seconds(stage.age_s))
     tables = Table()
     for heading in ("table", "newest change", *(f"{name} behind" for name in stages)):
         justify: JustifyMethod = "right" if heading.endswith("behind") else "left"
@@ -69,7 +69,7 @@ def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None)
             table.newest_lsn or "none",
             *(_cell(table, name) for name in stages),
         )
-    parts: list[Table | Text] = [joints, tables]
+    parts: list[Table | Text] = [overall, tables]
     if rows_max is not None and len(rows) > rows_max:
         parts.append(Text(f"and {len(rows) - rows_max} more"))
     if found.capture_s is not None:

@@ -136,13 +136,13 @@ class Model:
         )
 
     def _stages(self) -> Iterator[StageFact]:
-        for name, joint in self.freshness.joints.items():
+        for name, stage in self.freshness.stages.items():
             if name == "captured":
                 # Only the age shows whether the login may see the job's figures.
-                if joint.lag_s is not None:
-                    yield StageFact(name, joint.lag_s)
-            elif name != "topics" or joint.lsn is not None:  # without: there is no progress record
-                yield StageFact(name, joint.lag_s, has_begun=joint.lsn is not None)
+                if stage.lag_s is not None:
+                    yield StageFact(name, stage.lag_s)
+            elif name != "topics" or stage.lsn is not None:  # without: there is no progress record
+                yield StageFact(name, stage.lag_s, has_begun=stage.lsn is not None)
 
     @property
     def errors(self) -> list[tuple[str, Failure]]:

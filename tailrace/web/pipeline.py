@@ -9,7 +9,7 @@ from tailrace.lag.verdict import LAG_MAX_S, duration
 from tailrace.web.html import lsn, moment, tag, text
 
 if TYPE_CHECKING:
-    from tailrace.lag.freshness import Joint
+    from tailrace.lag.freshness import StageLag
     from tailrace.web.model import Model
     from tailrace_service.status import DaemonStatus
 
@@ -32,9 +32,9 @@ def pipeline(model: Model) -> str:
 def _items(model: Model) -> Iterator[str]:
     kept = model.freshness.retention_s
     yield _box("source", "" if kept is None else f"change rows are kept {duration(kept)}")
-    slowest = slowest_stage(model.freshness.joints)
+    slowest = slowest_stage(model.freshness.stages)
     daemons = {"publisher": model.publisher, "sink": model.sink}
-    for name, joint in model.freshness.joints.items():
+    for name, stage in model.freshness.stages.items():
         title, mover = _STAGES[name]
         if name == "captured":
             told = tag("strong", mover)
@@ -42,10 +42,10 @@ def _items(model: Model) -> Iterator[str]:
                 told += tag("span", "not visible to the login", {"class": "warn"})
         else:
             told = _daemon(mover, daemons[mover], mover in model.watched)
-        delay = delay_text(joint)
+        delay = delay_text(stage)
         kind = "slow" if name == slowest else ""
         yield tag("li", told + tag("span", text(delay)), {"class": f"arrow {kind}".strip()})
-        yield _box(title, "" if joint.lsn is None else f"up to {_reached(joint)}", is_html=True)
+        yield _box(title, "" if stage.lsn is None else f"up to {_reached(stage)}", is_html=True)
 
 
 def _box(title: str, note: str, *, is_html: bool = False) -> str:
@@ -53,26 +53,26 @@ def _box(title: str, note: str, *, is_html: bool = False) -> str:
     return tag("li", tag("h2", text(title)) + tag("p", shown), {"class": "stage"})
 
 
-def _reached(joint: Joint) -> str:
+def _reached(stage: StageLag) -> str:
     """The commit time up to which a stage has everything; the LSN if no time is known."""
-    return lsn(joint.lsn) if joint.commit_ms is None else moment(joint.commit_ms)
+    return lsn(stage.lsn) if stage.commit_ms is None else moment(stage.commit_ms)
 
 
-def delay_text(joint: Joint) -> str:
+def delay_text(stage: StageLag) -> str:
     """How late a stage is. An idle database is not late, however old its last commit is."""
-    if joint.lsn is None:
+    if stage.lsn is None:
         return "nothing yet"
-    if joint.lag_s is None:
+    if stage.lag_s is None:
         return "delay not known"
-    return f"{duration(joint.lag_s)} behind" if joint.lag_s else "up to date"
+    return f"{duration(stage.lag_s)} behind" if stage.lag_s else "up to date"
 
 
-def slowest_stage(joints: Mapping[str, Joint]) -> str | None:
+def slowest_stage(stages: Mapping[str, StageLag]) -> str | None:
     """The stage whose own delay makes its lag exceed the bound; None if every lag is in bound."""
     found: tuple[float, str] | None = None
     before_s = 0.0
-    for name, joint in joints.items():
-        lag_s = joint.lag_s or 0.0
+    for name, stage in stages.items():
+        lag_s = stage.lag_s or 0.0
         own_s = lag_s - before_s
         if lag_s > LAG_MAX_S[name] and (found is None or own_s > found[0]):
             found = own_s, name

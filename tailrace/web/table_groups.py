@@ -38,7 +38,7 @@ def group_of(row: Row) -> str:
 
 def table_groups(model: Model) -> str:
     """All tables."""
-    stages = [name for name in _STAGES if name in model.freshness.joints]
+    stages = [name for name in _STAGES if name in model.freshness.stages]
     groups = groups_of(model.rows)
     shown = "".join(_group(name, rows, stages) for name, rows in groups.items())
     count = f"{len(model.rows)} table" + ("" if len(model.rows) == 1 else "s")

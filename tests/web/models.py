@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tailrace.lag.freshness import Freshness, Joint, TableFreshness
+from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
 from tailrace.lag.stopped_tables import PublisherNotes
 from tailrace.web.model import Model, put_together
 from tailrace.web.strip import Ledger
@@ -30,7 +30,7 @@ def healthy(names: tuple[str, ...] = NAMES, *states: tuple[str, str]) -> Model:
         states: a table and its state each.
     """
     told = dict(states)
-    joint = Joint(LSN, NOW_MS - 1_000, 1.0, 0.0)
+    stage = StageLag(LSN, NOW_MS - 1_000, 1.0, 0.0)
     tables = tuple(
         TableFreshness(f"dbo.{name}", LSN, NOW_MS - 60_000 * place, 0.0, 0.0, 0.0)
         for place, name in enumerate(names, 1)
@@ -38,7 +38,7 @@ def healthy(names: tuple[str, ...] = NAMES, *states: tuple[str, str]) -> Model:
     freshness = Freshness(
         NOW_MS,
         0.5,
-        dict.fromkeys(("captured", "topics", "log", "lake"), joint),
+        dict.fromkeys(("captured", "topics", "log", "lake"), stage),
         tables,
         retention_s=259_200.0,
         capture_age_s=1.0,
@@ -76,18 +76,18 @@ def stopped_table() -> Model:
 def slow_lake() -> Model:
     """The sink runs, and its tables are minutes late."""
     seen = healthy()
-    late = replace(seen.freshness.joints["lake"], lag_s=754.0)
-    joints = {**seen.freshness.joints, "lake": late}
+    late = replace(seen.freshness.stages["lake"], lag_s=754.0)
+    stages = {**seen.freshness.stages, "lake": late}
     rows = [replace(row, lake_s=754.0) if row.table == "dbo.orders" else row for row in seen.rows]
-    return replace(seen, freshness=replace(seen.freshness, joints=joints), rows=tuple(rows))
+    return replace(seen, freshness=replace(seen.freshness, stages=stages), rows=tuple(rows))
 
 
 def dead_publisher() -> Model:
     """Nothing was published for four minutes, and nobody answers."""
     seen = healthy()
-    late = replace(seen.freshness.joints["topics"], age_s=260.0, lag_s=250.0)
-    joints = {**seen.freshness.joints, "topics": late, "log": late, "lake": late}
-    freshness = replace(seen.freshness, joints=joints, published_ms=NOW_MS - 240_000)
+    late = replace(seen.freshness.stages["topics"], age_s=260.0, lag_s=250.0)
+    stages = {**seen.freshness.stages, "topics": late, "log": late, "lake": late}
+    freshness = replace(seen.freshness, stages=stages, published_ms=NOW_MS - 240_000)
     problems = {"publisher": "http://127.0.0.1:9400: Connection refused"}
     return replace(seen, freshness=freshness, publisher=None, problems=problems)
 
@@ -100,9 +100,9 @@ def dead_sink() -> Model:
 def dead_broker() -> Model:
     """Kafka is away: nothing is known of topics."""
     seen = healthy()
-    joints = {**seen.freshness.joints, "topics": Joint()}
+    stages = {**seen.freshness.stages, "topics": StageLag()}
     problems = {"topics": "no broker answers at broker1:9092"}
-    freshness = replace(seen.freshness, joints=joints, published_ms=None)
+    freshness = replace(seen.freshness, stages=stages, published_ms=None)
     failure = Failure(NOW_MS - 5000, "KafkaUnavailable", "no broker answers at broker1:9092")
     publisher = replace(daemon("publisher", state="retrying"), errors=(failure,))
     return replace(seen, freshness=freshness, publisher=publisher, problems=problems)

@@ -33,13 +33,13 @@ def test_each_joint_tells_how_far_it_is(pipe: Pipe, tmp_path: Path):
     found = json.loads(answer.output)
     assert (found["problems"], found["capture_s"]) == ({}, 0)
     assert found["retention_s"] == 4320 * 60
-    assert list(found["joints"]) == ["captured", "topics"]
-    assert found["joints"]["topics"]["lsn"] == through
-    assert found["joints"]["captured"]["lsn"] == str(pipe.source.max_lsn()) > through
+    assert list(found["stages"]) == ["captured", "topics"]
+    assert found["stages"]["topics"]["lsn"] == through
+    assert found["stages"]["captured"]["lsn"] == str(pipe.source.max_lsn()) > through
     items, orders = found["tables"]
     assert (items["table"], items["newest_lsn"], items["topic_s"]) == ("dbo.my items", None, 0.0)
     assert orders["newest_lsn"] > through
-    behind = (orders["newest_ms"] - found["joints"]["topics"]["commit_ms"]) / 1000
+    behind = (orders["newest_ms"] - found["stages"]["topics"]["commit_ms"]) / 1000
     assert orders["topic_s"] == pytest.approx(max(0.0, behind))
 
     began = time.monotonic()

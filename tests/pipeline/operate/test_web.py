@@ -145,7 +145,7 @@ def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(
     assert (state, sentences[0]) == ("bad", "1 of 2 tables cannot continue: dbo.loses.")
     for told in ("The publisher is not watched", "The sink is not watched", "Nothing has reached"):
         assert any(sentence.startswith(told) for sentence in sentences), sentences
-    assert nobody.freshness.joints["topics"].lag_s == 0.0, "only the stopped table has changes"
+    assert nobody.freshness.stages["topics"].lag_s == 0.0, "only the stopped table has changes"
 
     pipe.source.execute("INSERT dbo.keeps VALUES (1)")
     pipe.source.scan()
@@ -153,8 +153,8 @@ def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(
     late = PartsReader(settings_of(pipe, tmp_path, has_lake=False), gone, None).read()
     assert (late.rows[0].state, late.verdict.state) == ("stopped", "bad")
     assert "publisher did not answer" in late.verdict.sentences[0]
-    assert late.freshness.joints["topics"].lag_s is not None
-    assert 0.0 < late.freshness.joints["topics"].lag_s < 600.0
+    assert late.freshness.stages["topics"].lag_s is not None
+    assert 0.0 < late.freshness.stages["topics"].lag_s < 600.0
 
 
 def test_while_nobody_looks_the_parts_are_left_alone_until_somebody_does(

@@ -9,7 +9,7 @@ from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
-from tailrace.lag.freshness import Freshness, Joint, TableFreshness
+from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
 from tailrace.lag.stopped_tables import PublisherNotes, TableNote
 from tailrace.lag.verdict import duration
 from tailrace.web.html import page
@@ -72,11 +72,11 @@ def fresh(name: str, lake_s: float | None = 0.0) -> TableFreshness:
 
 def model(count: int = 1, **parts: str) -> Model:
     names = [f"dbo.table_{number}" for number in range(count)] + [HOSTILE]
-    joint = Joint("00000001:00000002:0003", NOW_MS - 240_000, 240.0, 0.0)
-    joints = dict.fromkeys(("captured", "topics", "log", "lake"), joint)
+    stage = StageLag("00000001:00000002:0003", NOW_MS - 240_000, 240.0, 0.0)
+    stages = dict.fromkeys(("captured", "topics", "log", "lake"), stage)
     tables = tuple(map(fresh, names))
     freshness = Freshness(
-        NOW_MS, 0.5, joints, tables, capture_age_s=1.0, published_ms=NOW_MS - 3000
+        NOW_MS, 0.5, stages, tables, capture_age_s=1.0, published_ms=NOW_MS - 3000
     )
     publisher = daemon(
         "publisher",
@@ -202,8 +202,8 @@ def test_an_idle_database_is_not_late():
 
 def test_a_lake_that_is_late_is_not_well_though_its_daemon_runs():
     seen = green()
-    late = replace(seen.freshness.joints["lake"], lag_s=10_800.0)
-    freshness = replace(seen.freshness, joints={**seen.freshness.joints, "lake": late})
+    late = replace(seen.freshness.stages["lake"], lag_s=10_800.0)
+    freshness = replace(seen.freshness, stages={**seen.freshness.stages, "lake": late})
     html = shown(replace(seen, freshness=freshness))
     assert '<section class="verdict bad"' in html
     assert "3.0 h behind" in html
@@ -330,7 +330,7 @@ def test_tables_are_grouped_by_what_they_need_and_sorted_by_delay():
 
 def test_the_slowest_stage_is_the_one_that_adds_most_and_only_over_a_bound():
     def slowest(**lags: float) -> str | None:
-        return slowest_stage({name: Joint("a", 0, 0.0, lag_s) for name, lag_s in lags.items()})
+        return slowest_stage({name: StageLag("a", 0, 0.0, lag_s) for name, lag_s in lags.items()})
 
     assert slowest(captured=1.0, topics=50.0, log=60.0, lake=70.0) is None
     assert slowest(captured=0.0, topics=400.0, log=410.0, lake=500.0) == "topics"

@@ -137,7 +137,7 @@ class Lane:
             blocks.close()
             raise
         blocks.close()
-        _log.info("snapshot_rows_are_read_one_by_one", reason="two connections reached two servers")
+        _log.info("snapshot_blocks_unavailable", reason="two connections reached two servers")
         return None
 
     def _disconnect(self) -> None:

@@ -162,7 +162,7 @@ def test_initial_only_ends_when_the_snapshots_are_out(pipe: Pipe, commits: list[
     source = pipe.source
     with Running(pipe.config(snapshot={"mode": "initial_only"})) as publisher:
         publisher.until(lambda: pipe.is_caught_up() and publisher.has_ended, "it ends by itself")
-    assert [told["tables"] for told in publisher.told("snapshots_over")] == [1]
+    assert [told["tables"] for told in publisher.told("snapshots_finished")] == [1]
     assert len(pipe.topics.snapshot(source.name, "a")) == 6
 
     source.execute("INSERT dbo.a VALUES (6, 6)")

@@ -213,7 +213,7 @@ def test_a_table_that_was_left_out_comes_back_with_a_new_snapshot(pipe: Pipe):
     with Running(without) as publisher:
         source.execute("UPDATE dbo.odd SET v = 2", "INSERT dbo.kept VALUES (1, 1)")
         publisher.until(pipe.is_caught_up, "one is out")
-        assert publisher.told("capture_instance_left_behind")
+        assert publisher.told("capture_instance_unused")
     with Running(everything) as publisher:
         source.execute("INSERT dbo.odd VALUES (2, 1)")
         publisher.until(pipe.is_caught_up, "both are out again")

@@ -47,7 +47,7 @@ def test_it_stops_by_name_in_both_shards(first: int):
 
     owner, other = (model.stored(config, shard) for shard in shards)
     assert f"was published as {old}" in owner.stopped[old]
-    assert f"{new} is the one that was published as {old}" in other.stopped[new]
+    assert f"{new} was published as {old}" in other.stopped[new]
     topic = model.sim.broker.topics[config.topics.data(new)]
     assert not any(partition.entries for partition in topic.partitions)
 

@@ -140,7 +140,7 @@ def _connect_blocks(cancelling: Cancelling | None, config: SourceConfig) -> Bloc
 
         paths = BlockPaths(config)
     except (ImportError, OSError) as error:
-        _log.info("rows_are_read_one_by_one", reason=str(error))
+        _log.info("block_reading_unavailable", reason=str(error))
         return None
     if cancelling is not None:
         cancelling.add(paths)

@@ -34,7 +34,7 @@ def check_spelling(
     if others is None:
         if configured != actual:
             _log.warning(
-                "database_spelled_otherwise",
+                "database_spelling_differs",
                 configured=configured,
                 actual=actual,
                 effect="topics and checkpoints keep the spelling of source.database",

@@ -73,7 +73,7 @@ def run_databases(
 def _supervise(
     databases: list[OneDatabase], stop: Stop, start: threading.Event, ports: Ports
 ) -> None:
-    _log.info("databases_begun", databases=[one.name for one in databases])
+    _log.info("databases_started", databases=[one.name for one in databases])
     try:
         for one in databases:
             one.start()

@@ -44,7 +44,7 @@ def routes_of_all(databases: Sequence[OneDatabase]) -> Routes:
 def _start(one: OneDatabase, _: Request) -> Response:
     if not one.request_start():
         raise Refused(HTTPStatus.CONFLICT, f"{one.name} is not stopped: {one.phase}")
-    _log.info("database_start_asked", database=one.name)
+    _log.info("database_start_requested", database=one.name)
     return Response.of_json({"asked": one.name}, HTTPStatus.ACCEPTED)
 
 

@@ -70,7 +70,7 @@ class OneDatabase(StatusBoard, Collector):
         if error := self._runs.new_failure():
             self._ended(error)
         if self._runs.is_due or self._is_requested.is_set():
-            _log.info("database_begun_again", database=self.name, attempts=self._runs.attempts)
+            _log.info("database_restarted", database=self.name, attempts=self._runs.attempts)
             self.start()
 
     def end(self) -> None:

@@ -71,5 +71,5 @@ class SnapshotModes:
         stopped = [name for name, found in states.items() if found in given_up]
         if stopped:
             raise SnapshotsIncomplete(sorted(stopped, key=str))
-        _log.info("snapshots_over", tables=len(states), mode=self._mode.value)
+        _log.info("snapshots_finished", tables=len(states), mode=self._mode.value)
         return True

@@ -151,7 +151,7 @@ def _of_debezium(config: PublisherConfig, kafka: KafkaAccess) -> Lsn:
         raise ConfigError([f"publisher.start.{option} = {where!r}: {error}"]) from error
     if offset.incremental is not None:
         _log.warning(
-            "incremental_snapshot_not_over",
+            "incremental_snapshot_unfinished",
             tables=offset.incremental,
             fix="not all of their rows are published: run tailrace snapshot for each of them",
         )

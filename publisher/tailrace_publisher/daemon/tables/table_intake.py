@@ -217,7 +217,7 @@ class TableIntake:
     def _log_unused(self, instances: Iterable[str]) -> None:
         for name in instances:
             _log.warning(
-                "capture_instance_left_behind",
+                "capture_instance_unused",
                 capture_instance=name,
                 reason="it is gone, replaced by a newer one, or left out by tables.exclude",
             )

@@ -20,11 +20,11 @@ from tailrace.doctor.shards import look_at_shards
 from tailrace_publisher.deliver.kafka_errors import unusable_options
 from tailrace_publisher.deliver.segments import too_large_segments
 from tailrace_publisher.deliver.topic_settings import (
-    check_keeps_newest,
+    check_retains_newest,
     is_compacted,
-    kept_needlessly,
-    kept_too_short,
     retention_limits,
+    retention_needless,
+    retention_too_short,
 )
 from tailrace_publisher.errors import CheckpointRetentionTooShort, ConfigError, TokenUnavailable
 from tailrace_publisher.options.kafka import KafkaConfig
@@ -171,7 +171,7 @@ def _kept(
     for name, found in sorted(settings.items()):
         if name == topics.offsets:
             try:
-                check_keeps_newest(name, found)
+                check_retains_newest(name, found)
             except CheckpointRetentionTooShort as error:
                 yield _JUDGE.problem(name, str(error), "the publisher would begin from nothing")
         if name in compacted and (wanted := too_large_segments(found)):
@@ -181,7 +181,7 @@ def _kept(
                 "each start of the publisher reads all of it: minutes, after some days",
                 topic_fix(name, wanted, is_safe=True),
             )
-        if name == topics.progress and (kept := kept_too_short(found, data)) is not None:
+        if name == topics.progress and (kept := retention_too_short(found, data)) is not None:
             yield _JUDGE.warning(
                 name,
                 "forgets earlier than the data topics do"
@@ -190,7 +190,7 @@ def _kept(
                 " new snapshots of all tables",
                 topic_fix(name, {"retention.ms": kept, "retention.bytes": "-1"}, is_safe=True),
             )
-        elif name == topics.progress and (kept := kept_needlessly(found, data)) is not None:
+        elif name == topics.progress and (kept := retention_needless(found, data)) is not None:
             yield _JUDGE.warning(
                 name,
                 "is kept for ever, and no data topic is",

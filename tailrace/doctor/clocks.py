@@ -11,7 +11,7 @@ from typing import Final
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.source.log.commit_times import tells_time_zone, time_zone
+from tailrace_publisher.source.log.commit_times import has_time_zone, time_zone
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
 from tailrace_service.registry.options import RegistryConfig
@@ -36,7 +36,7 @@ def look_at_time_zone(source: Source, configured: str | None) -> Iterator[Findin
     except ConfigError as error:
         yield _JUDGE.problem("time zone", "; ".join(error.problems), "the publisher does not start")
         return
-    if configured is not None or tells_time_zone(source.connection):
+    if configured is not None or has_time_zone(source.connection):
         yield _JUDGE.ok("time zone", "each commit gets the offset of its own time")
         return
     yield _JUDGE.warning(

@@ -36,7 +36,7 @@ _PATIENCE_S: Final = 1.0
 
 def _older_instance_goes_early() -> AbstractContextManager[None]:
     """1: nobody looks whether some instance of a followed table holds what comes next."""
-    return replaced(coverage, "check_place_kept", lambda *_, **__: None)
+    return replaced(coverage, "check_position_held", lambda *_, **__: None)
 
 
 def _forgotten_versions() -> AbstractContextManager[None]:

@@ -150,7 +150,7 @@ class KafkaDelivery:
         """
         if boundaries:
             messages = self._encoders().boundaries(boundaries)
-            self._send_beside(self._names.transaction, messages)
+            self._send_records(self._names.transaction, messages)
 
     def send_schema_changes(self, changes: Sequence[SchemaChange]) -> None:
         """Queue schema changes, each before its first event.
@@ -159,7 +159,7 @@ class KafkaDelivery:
             KafkaUnavailable, OutcomeUnknown, PublisherReplaced: as :meth:`send`.
         """
         messages = self._encoders().schema_changes(changes)
-        self._send_beside(self._names.ddl(self._target.database), messages)
+        self._send_records(self._names.ddl(self._target.database), messages)
 
     def _send_letters(self, letters: Sequence[DeadLetter]) -> None:
         producer = self._started()
@@ -174,7 +174,7 @@ class KafkaDelivery:
             producer.produce_one(topic, letter.key, value, 0, letter.headers(), report)
         self._sent.rows += len(letters)
 
-    def _send_beside(self, topic: str, messages: Iterable[Message]) -> None:
+    def _send_records(self, topic: str, messages: Iterable[Message]) -> None:
         producer = self._started()
         producer.begin()
         producer.produce(topic, messages, {})

@@ -9,11 +9,11 @@ from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.progress_records import largest_record
 from tailrace_publisher.deliver.segments import COMPACTED, warn_of_large_segments
 from tailrace_publisher.deliver.topic_settings import (
-    check_keeps_newest,
     check_not_compacted,
+    check_retains_newest,
     retention_limits,
-    tell_durability,
-    tell_retention,
+    warn_of_durability,
+    warn_of_retention,
 )
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_partitions
 from tailrace_publisher.errors import DeliveryRejected
@@ -52,7 +52,7 @@ class DeliveryTopics:
             [
                 TopicSpec(self._names.offsets, self._shards, COMPACTED),
                 TopicSpec(self._names.progress, self._shards, self._options.progress_settings),
-                *self._beside(),
+                *self._optional_topics(),
             ]
         )
         require_partitions(self._partitions, own, self._shards)
@@ -92,7 +92,7 @@ class DeliveryTopics:
         """Return the bytes that an event's key and value may have together, uncompressed."""
         return self._largest.get(topic) or largest_record(self._target.kafka.options, {})
 
-    def _beside(self) -> list[TopicSpec]:
+    def _optional_topics(self) -> list[TopicSpec]:
         """Return the optional topics next to the data; one partition keeps source order."""
         options, names = self._options, []
         if options.transactions:
@@ -114,14 +114,14 @@ class DeliveryTopics:
         admin = self._admin()
         settings = admin.settings(own)
         if self._names.offsets in settings:
-            check_keeps_newest(self._names.offsets, settings[self._names.offsets])
+            check_retains_newest(self._names.offsets, settings[self._names.offsets])
             warn_of_large_segments(self._names.offsets, settings[self._names.offsets])
         progress = settings.get(self._names.progress, {})
         if retention_limits(progress):
             data = admin.existing(lambda name: self._names.table_of(name) is not None)
-            tell_retention(self._names.progress, progress, admin.settings(data))
+            warn_of_retention(self._names.progress, progress, admin.settings(data))
         self._progress_bytes_max = largest_record(self._target.kafka.options, progress)
-        tell_durability(admin.copies(own), settings)
+        warn_of_durability(admin.copies(own), settings)
 
     def _admin(self) -> TopicAdmin:
         return TopicAdmin(

@@ -58,13 +58,13 @@ class FixedRecords:
 
     def boundaries(self, boundaries: Sequence[Boundary]) -> list[Message]:
         """Return messages for the begin and end of source transactions."""
-        return self._beside((BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA), boundaries)
+        return self._encoded((BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA), boundaries)
 
     def schema_changes(self, changes: Sequence[SchemaChange]) -> list[Message]:
         """Return messages for schema changes."""
-        return self._beside((SCHEMA_CHANGE_KEY_SCHEMA, SCHEMA_CHANGE_SCHEMA), changes)
+        return self._encoded((SCHEMA_CHANGE_KEY_SCHEMA, SCHEMA_CHANGE_SCHEMA), changes)
 
-    def _beside(
+    def _encoded(
         self,
         schemas: tuple[dict[str, Any], dict[str, Any]],
         records: Sequence[Boundary | SchemaChange],

@@ -60,7 +60,7 @@ class TransactionalProducer:
         self._transaction_timeout_s = transaction_timeout_ms / 1000
         self._timeout_s = timeout_s
         self._clock = kafka.clock
-        self._began: float | None = None
+        self._opened_at: float | None = None
         self._producer: KafkaProducer | None = kafka.clients.producer(
             producer_options(transactional_id, transaction_timeout_ms, kafka.options)
         )
@@ -68,7 +68,7 @@ class TransactionalProducer:
     @property
     def age_s(self) -> float | None:
         """Seconds since the open transaction began; None without one."""
-        return None if self._began is None else self._clock.monotonic() - self._began
+        return None if self._opened_at is None else self._clock.monotonic() - self._opened_at
 
     def init_transactions(self, timeout_s: float) -> None:
         """Fence the previous producer and abort what it left open.
@@ -85,12 +85,12 @@ class TransactionalProducer:
     def begin(self) -> None:
         """Begin a transaction unless one is open; local, so it does not notice being fenced."""
         producer = self._alive()
-        if self._began is None:
+        if self._opened_at is None:
             try:
                 producer.begin_transaction()
             except (KafkaException, SystemError) as error:
                 raise self._failed("beginning a transaction", error) from error
-            self._began = self._clock.monotonic()
+            self._opened_at = self._clock.monotonic()
 
     def produce(
         self,
@@ -210,7 +210,7 @@ class TransactionalProducer:
                     ) from error
                 log.warning("waiting_for_commit", reason=inner.str())
             else:
-                self._began = None
+                self._opened_at = None
                 return
 
     def abort(self) -> None:
@@ -220,20 +220,20 @@ class TransactionalProducer:
             KafkaUnavailable, OutcomeUnknown, PublisherReplaced: the producer cannot be used again;
                 what was sent never becomes visible.
         """
-        if self._producer is None or self._began is None:
+        if self._producer is None or self._opened_at is None:
             return
         try:
             self._producer.abort_transaction(self._timeout_s)
         except (KafkaException, SystemError) as error:
             raise self._failed("aborting a transaction", error) from error
-        self._began = None
+        self._opened_at = None
 
     def close(self) -> None:
         """Abort an open transaction if that is possible at once, and drop the producer."""
         if self._producer is None:
             return
         try:
-            if self._began is not None:
+            if self._opened_at is not None:
                 self._producer.abort_transaction(_STEP_S)
         except (KafkaException, SystemError) as error:
             # The next producer with this transactional id aborts it.
@@ -243,7 +243,7 @@ class TransactionalProducer:
     def abandon(self) -> None:
         """Drop the producer without waiting for its queued messages."""
         producer, self._producer = self._producer, None
-        self._began = None
+        self._opened_at = None
         if producer is not None:
             try:
                 producer.purge()

@@ -65,9 +65,9 @@ def progress_settings(kafka: KafkaConfig) -> dict[str, str]:
     """Choose the settings of a new progress topic: retained at least as long as any data topic."""
     days = kafka.progress_retention_days
     rules = [{}, *(rule.settings for rule in kafka.topic_rules.values())]
-    # Otherwise the brokers decide: tell_retention compares once the topics exist.
+    # Otherwise the brokers decide: warn_of_retention compares once the topics exist.
     data = [{"retention.ms": "0", **kafka.topic_settings, **rule} for rule in rules]
-    longest = max(_FOR_EVER if days is None else days * _DAY_MS, *map(_kept_ms, data))
+    longest = max(_FOR_EVER if days is None else days * _DAY_MS, *map(_retention_ms, data))
     return {
         "cleanup.policy": "delete",
         "retention.ms": _UNLIMITED if longest == _FOR_EVER else str(longest),
@@ -81,7 +81,7 @@ def alter_command(topic: str, settings: Mapping[str, str]) -> str:
     return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
 
 
-def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
+def check_retains_newest(topic: str, settings: Mapping[str, str]) -> None:
     """Check that a topic retains the newest record of every key.
 
     Raises:
@@ -93,7 +93,7 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
         raise CheckpointRetentionTooShort(topic, {"cleanup.policy": policy, **limits})
 
 
-def tell_retention(
+def warn_of_retention(
     topic: str, settings: Mapping[str, str], data_topics: Mapping[str, Mapping[str, str]]
 ) -> None:
     """Warn of a progress topic that drops records earlier than the data topics do.
@@ -102,7 +102,7 @@ def tell_retention(
         settings: of the progress topic.
         data_topics: settings by name. An unknown limit counts as unlimited.
     """
-    kept = kept_too_short(settings, data_topics.values())
+    kept = retention_too_short(settings, data_topics.values())
     if kept is None:
         return
     limits = retention_limits(settings)
@@ -116,7 +116,7 @@ def tell_retention(
     )
 
 
-def kept_too_short(
+def retention_too_short(
     progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
 ) -> str | None:
     """Return the retention that a progress topic lacks; None if it is retained long enough.
@@ -125,14 +125,14 @@ def kept_too_short(
         ``retention.ms``: the longest of the data topics'.
     """
     limits = retention_limits(progress)
-    longest = max(map(_kept_ms, data_topics), default=0)
-    is_enough = limits.keys() <= {"retention.ms"} and _kept_ms(progress) >= longest
+    longest = max(map(_retention_ms, data_topics), default=0)
+    is_enough = limits.keys() <= {"retention.ms"} and _retention_ms(progress) >= longest
     if not limits or is_enough:
         return None
     return _UNLIMITED if longest == _FOR_EVER else str(longest)
 
 
-def kept_needlessly(
+def retention_needless(
     progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
 ) -> str | None:
     """Return a sufficient retention for an unlimited progress topic; None if it must be unlimited.
@@ -140,13 +140,13 @@ def kept_needlessly(
     Returns:
         ``retention.ms``: the longest of the data topics', 30 days at least.
     """
-    longest = max(map(_kept_ms, data_topics), default=_FOR_EVER)
-    if _kept_ms(progress) < _FOR_EVER or longest == _FOR_EVER:
+    longest = max(map(_retention_ms, data_topics), default=_FOR_EVER)
+    if _retention_ms(progress) < _FOR_EVER or longest == _FOR_EVER:
         return None
     return str(max(longest, _ENOUGH_DAYS * _DAY_MS))
 
 
-def _kept_ms(settings: Mapping[str, str]) -> int:
+def _retention_ms(settings: Mapping[str, str]) -> int:
     """Return the milliseconds for which a topic retains records at most."""
     if "delete" not in settings.get("cleanup.policy", "delete"):
         return _FOR_EVER
@@ -169,7 +169,9 @@ def check_not_compacted(topic: str, settings: Mapping[str, str]) -> None:
         raise TopicCompacted(topic, settings["cleanup.policy"])
 
 
-def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> None:
+def warn_of_durability(
+    copies: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]
+) -> None:
     """Warn of topics that lose records with one disk."""
     for topic, count in sorted(copies.items()):
         if count == 1:

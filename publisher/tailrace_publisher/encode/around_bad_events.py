@@ -111,8 +111,8 @@ def encode_images_around(
             return [b""], [None], {0: _dead_letter(encoder, error, position, [None, rows[0]])}
     middle = len(rows) // 2
     images, keys, letters = encode_images_around(encoder, rows[:middle], read_at)
-    more, more_keys, behind = encode_images_around(encoder, rows[middle:], read_at)
-    moved = {middle + index: letter for index, letter in behind.items()}
+    more, more_keys, later = encode_images_around(encoder, rows[middle:], read_at)
+    moved = {middle + index: letter for index, letter in later.items()}
     return images + more, keys + more_keys, letters | moved
 
 

@@ -42,7 +42,7 @@ class KeyMoves:
         positions, keys = rows.positions, rows.keys
         if not positions:
             return
-        self._look_at_first(rows)
+        self._check_first(rows)
         for index in rows.deletes:
             key, position = keys[index], positions[index]
             if key is None or position[-1:] != _DELETE:
@@ -54,7 +54,7 @@ class KeyMoves:
                 self._pair(rows, position, key, index + 1)
         self._last = positions[-1], keys[-1]
 
-    def _look_at_first(self, rows: EncodedRows) -> None:
+    def _check_first(self, rows: EncodedRows) -> None:
         if self._last is not None and self._last[0][-1:] == _DELETE:
             self._pair(rows, *self._last, 0)
 

@@ -22,7 +22,7 @@ class ChangedRows:
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
-        self._told: dict[bytes, int] = {}
+        self._changed_at: dict[bytes, int] = {}
         self._time = 0
         self._size = 0
         self._is_complete = True
@@ -38,45 +38,47 @@ class ChangedRows:
         return self._time
 
     @property
-    def told(self) -> Set[bytes]:
+    def identities(self) -> Set[bytes]:
         """The identities of the changed rows."""
-        return self._told.keys()
+        return self._changed_at.keys()
 
     def mark(self) -> int:
         """Start a new logical time; changes from here on count for a chunk whose read starts."""
         self._time += 1
         return self._time
 
-    def tell(self, identities: Sequence[bytes] | None) -> None:
+    def add(self, identities: Sequence[bytes] | None) -> None:
         """Store changed rows; None if they cannot be identified or are too many."""
         if not self._is_complete or (identities is not None and not identities):
             return
         if identities is not None:
-            before = len(self._told)
-            self._told.update(dict.fromkeys(identities, self._time))
+            before = len(self._changed_at)
+            self._changed_at.update(dict.fromkeys(identities, self._time))
             mean = sum(map(len, identities)) // len(identities)
-            self._size += (len(self._told) - before) * (mean + _ENTRY_BYTES)
+            self._size += (len(self._changed_at) - before) * (mean + _ENTRY_BYTES)
         if identities is None or self._size > self._size_max:
             self._is_complete = False
-            self._told.clear()
+            self._changed_at.clear()
 
     def unchanged(self, identities: Sequence[bytes], since: int) -> list[int] | None:
         """Return the indexes of the rows without a change since a time; None if no row changed."""
-        told = self._told
-        if not told or told.keys().isdisjoint(identities):
+        changed_at = self._changed_at
+        if not changed_at or changed_at.keys().isdisjoint(identities):
             return None
         return [
-            index for index, identity in enumerate(identities) if told.get(identity, -1) < since
+            index
+            for index, identity in enumerate(identities)
+            if changed_at.get(identity, -1) < since
         ]
 
     def forget_before(self, time: int) -> None:
         """Drop the changes before a time, which no remaining chunk needs."""
-        if self._told:
-            self._told = {row: at for row, at in self._told.items() if at >= time}
-            self._size = sum(map(len, self._told)) + _ENTRY_BYTES * len(self._told)
+        if self._changed_at:
+            self._changed_at = {row: at for row, at in self._changed_at.items() if at >= time}
+            self._size = sum(map(len, self._changed_at)) + _ENTRY_BYTES * len(self._changed_at)
 
     def clear(self) -> None:
         """Drop all changes once no chunk remains."""
-        self._told = {}
+        self._changed_at = {}
         self._size = 0
         self._is_complete = True

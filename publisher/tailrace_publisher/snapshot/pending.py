@@ -38,7 +38,7 @@ class PendingTable:
         """Whether it is read in chunks: it has columns that distinguish its rows."""
         return bool(self.instance.identity)
 
-    def goes_on_from(self, other: PendingTable) -> bool:
+    def resumes_from(self, other: PendingTable) -> bool:
         """Return whether it is the same snapshot at the same place."""
         return self.progress == other.progress and self.beginning == other.beginning
 

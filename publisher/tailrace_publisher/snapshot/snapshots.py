@@ -82,14 +82,14 @@ class Snapshots:
         """Record which rows the stream changed, for tables with waiting chunks."""
         active = self._active.get(table)
         if active is not None:
-            active.tell(page)
+            active.observe(page)
 
     def settle(self, pending: Sequence[PendingTable]) -> None:
         """Drop tables that are pending no more, started again, or must be read in another way."""
         tables = {table.name: table for table in pending}
         for name, active in list(self._active.items()):
             table = tables.get(name)
-            if table is None or not table.goes_on_from(active.table):
+            if table is None or not table.resumes_from(active.table):
                 del self._active[name]
             elif not table.reads_like(active.table):
                 self._read_again(active, "DDL")
@@ -151,7 +151,7 @@ class Snapshots:
             for reading in read:
                 reading.fence = fence
             self._waiting.append(fence)
-        self._look_for_fences()
+        self._read_fences()
         return len(read)
 
     def _newly_read(self, active: TableSnapshot) -> list[Reading]:
@@ -175,16 +175,16 @@ class Snapshots:
         with _read_of(active.table):
             raise error
 
-    def _look_for_fences(self) -> None:
+    def _read_fences(self) -> None:
         """Check the fences, oldest first, up to one that is not reached."""
         readings = [reading for active in self._active.values() for reading in active.readings]
         while self._waiting:
             fence = self._waiting[0]
-            behind = [reading for reading in readings if reading.fence is fence]
-            lsn = self._fences.reached(fence) if behind else Lsn.ZERO
+            waiting = [reading for reading in readings if reading.fence is fence]
+            lsn = self._fences.reached(fence) if waiting else Lsn.ZERO
             if lsn is None:
                 return
-            for reading in behind:
+            for reading in waiting:
                 reading.fence_lsn = lsn
             del self._waiting[0]
 

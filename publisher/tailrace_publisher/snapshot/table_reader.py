@@ -99,7 +99,7 @@ class TableReader:
         self._identity = RowIdentity(table.schema, instance.identity)
         self._statements = ChunkStatements(instance, table.schema, table.where)
         self._row_size = RowSize(table.schema, leading=0)
-        self._behind = read_resume_key(
+        self._after_key = read_resume_key(
             table.progress.resume_key, instance.identity, instance.key, table.where
         )
         self._level = self._statements.depth - 1
@@ -171,13 +171,13 @@ class TableReader:
             if left.rows <= 0 or left.size <= 0:
                 break
             asked = self._row_size.rows_of(left)
-            is_everything = self._behind is None or self._level == 0
+            is_everything = self._after_key is None or self._level == 0
             if self._rows_read < FEW_ROWS:
                 asked = min(asked, FEW_ROWS)  # a small table is read faster row by row
             rows = self._fetch(source, asked, left, position)
             self._rows_read += len(rows)
             if rows.last is not None:
-                self._behind = self._statements.key_of(rows.last)
+                self._after_key = self._statements.key_of(rows.last)
                 chunk.take(rows)
             if rows.is_cut or len(rows) == asked:
                 self._level = self._statements.depth - 1
@@ -185,17 +185,17 @@ class TableReader:
                 chunk.is_last = True
             else:
                 self._level -= 1
-        if self._behind is not None:
+        if self._after_key is not None:
             identity = self.table.instance.identity
-            chunk.resume_key = write_resume_key(identity, self._behind, self.table.where)
+            chunk.resume_key = write_resume_key(identity, self._after_key, self.table.where)
 
     def _fetch(self, source: ReadSource, asked: int, left: PageLimit, position: Lsn) -> TableRows:
         """Return the rows of the next statement."""
-        if self._behind is None:
+        if self._after_key is None:
             statement, parameters = self._statements.first(), []
         else:
             statement = self._statements.rows_after(self._level)
-            parameters = self._behind[: self._level + 1]
+            parameters = self._after_key[: self._level + 1]
         bounds = PageLimit(asked, left.size)
         in_blocks = self._blocks_of(source, asked)
         if in_blocks is not None:

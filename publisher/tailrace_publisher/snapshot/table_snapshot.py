@@ -20,7 +20,7 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
-from tailrace_publisher.snapshot.unavailable_values import UntoldValues
+from tailrace_publisher.snapshot.unavailable_values import LatestValues
 from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
@@ -39,13 +39,13 @@ class Reading:
 
     Attributes:
         future: resolves to the chunk.
-        told_at: logical time of :class:`ChangedRows` at the request.
+        requested_at: logical time of :class:`ChangedRows` at the request.
         fence: placed after the read; None until then.
         fence_lsn: where the fence is; None until it is reached.
     """
 
     future: Future[Chunk | None]
-    told_at: int
+    requested_at: int
     fence: Fence | None = None
     fence_lsn: Lsn | None = None
 
@@ -87,7 +87,7 @@ class TableSnapshot:
         self._changed = ChangedRows(limits.chunk.size)
         self._identity = RowIdentity(table.schema, table.instance.identity)
         has_large = table.is_cut and any(column.type.is_large for column in table.schema.columns)
-        self._untold = UntoldValues(table.schema) if has_large else None
+        self._latest_values = LatestValues(table.schema) if has_large else None
 
     @property
     def size(self) -> int:
@@ -115,21 +115,21 @@ class TableSnapshot:
             position: the closed LSN up to which everything is published.
         """
         if self.lane is not None:
-            told_at = self._changed.mark()
-            self.readings.append(Reading(self.lane.submit(self._reader, position), told_at))
+            requested_at = self._changed.mark()
+            self.readings.append(Reading(self.lane.submit(self._reader, position), requested_at))
 
-    def tell(self, page: ChangePage) -> None:
+    def observe(self, page: ChangePage) -> None:
         """Record the rows of a page of the stream as changed."""
         if not self.readings:
             return
         if self._identity.schema is not page.schema:
             self._identity = RowIdentity(page.schema, self.table.instance.identity)
         identities = self._identity.of(page.rows, _POSITION_COLUMNS)
-        if identities is not None and self._untold is not None and self._changed.is_complete:
-            is_kept = self._untold.tell(page, identities, self._changed.now)
-            if not is_kept or self._untold.size > self._limits.chunk.size:
+        if identities is not None and self._latest_values is not None and self._changed.is_complete:
+            is_stored = self._latest_values.add(page, identities, self._changed.now)
+            if not is_stored or self._latest_values.size > self._limits.chunk.size:
                 identities = None
-        self._changed.tell(identities)
+        self._changed.add(identities)
 
     def newly_read(self) -> list[Reading]:
         """Return the chunks read since the last call; release the lane after the last chunk."""
@@ -165,7 +165,7 @@ class TableSnapshot:
         chunk, fence = reading.chunk, reading.fence
         if chunk is None or fence is None:
             return None
-        kept = self._changed.unchanged(chunk.identities, reading.told_at)
+        kept = self._changed.unchanged(chunk.identities, reading.requested_at)
         if kept is not None and not self.table.is_cut:
             return None
         read_ms = milliseconds(fence.moment, utc_offset_minutes)
@@ -194,11 +194,11 @@ class TableSnapshot:
         part = SnapshotPart(self.table, rows, progress)
         self.table = replace(self.table, progress=progress)
         if self.readings:
-            self._changed.forget_before(self.readings[0].told_at)
+            self._changed.forget_before(self.readings[0].requested_at)
         else:
             self._changed.clear()
-        if self._untold is not None:
-            self._untold.forget_but(self._changed.told)
+        if self._latest_values is not None:
+            self._latest_values.forget_others(self._changed.identities)
         _log.info(
             "snapshot_finished" if chunk.is_last else "snapshot_progress",
             table=str(self.table.name),
@@ -220,12 +220,12 @@ class TableSnapshot:
         They are those of unchanged rows, and of changed rows with unlogged large values.
         """
         images = {index: chunk.images[index] for index in kept}
-        if self._untold is None:
+        if self._latest_values is None:
             return images
         for index, identity in enumerate(chunk.identities):
             if index not in images and index not in chunk.letters:
-                image = self._untold.completed(
-                    identity, chunk.images[index], reading.told_at, encoder, position
+                image = self._latest_values.completed(
+                    identity, chunk.images[index], reading.requested_at, encoder, position
                 )
                 if image is not None:
                     images[index] = image

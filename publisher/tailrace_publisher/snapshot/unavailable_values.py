@@ -30,7 +30,7 @@ _VALUES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RowValues:
     """What the stream's events say of one row.
 
     Attributes:
@@ -43,7 +43,7 @@ class _Told:
     size: int
 
 
-class UntoldValues:
+class LatestValues:
     """The latest event values of changed rows, for one table with large columns.
 
     Args:
@@ -56,7 +56,7 @@ class UntoldValues:
         self._large = self._mask.large_places
         self._row_size = RowSize(schema)
         self._images = ImageColumns(schema)
-        self._rows: dict[bytes, _Told] = {}
+        self._rows: dict[bytes, _RowValues] = {}
         self._size = 0
 
     @property
@@ -64,7 +64,7 @@ class UntoldValues:
         """Bytes of the stored values."""
         return self._size
 
-    def tell(self, page: ChangePage, identities: Sequence[bytes], now: int) -> bool:
+    def add(self, page: ChangePage, identities: Sequence[bytes], now: int) -> bool:
         """Store the values of a page's rows.
 
         Args:
@@ -85,10 +85,10 @@ class UntoldValues:
                 continue
             if row[3] == Operation.UPDATE_AFTER and identity != before:
                 return False
-            self._keep(identity, row, now)
+            self._store(identity, row, now)
         return True
 
-    def _keep(self, identity: bytes, row: Sequence[Any], now: int) -> None:
+    def _store(self, identity: bytes, row: Sequence[Any], now: int) -> None:
         known = self._rows.get(identity)
         times = [now] * len(self._large)
         values: list[Any] | None = list(row[_VALUES:])
@@ -102,7 +102,7 @@ class UntoldValues:
                     values[place] = known.values[place]
         size = 0 if values is None else self._row_size.of([*row[:_VALUES], *values])
         self._size += size - (0 if known is None else known.size)
-        self._rows[identity] = _Told(values, tuple(times), size)
+        self._rows[identity] = _RowValues(values, tuple(times), size)
 
     def completed(
         self, identity: bytes, image: bytes, since: int, encoder: EnvelopeEncoder, position: Lsn
@@ -133,7 +133,7 @@ class UntoldValues:
             return None  # its event is a dead letter
         return self._images.put_together(last, image, untold)
 
-    def forget_but(self, identities: Set[bytes]) -> None:
+    def forget_others(self, identities: Set[bytes]) -> None:
         """Drop all rows except those with the given identities."""
         self._rows = {row: told for row, told in self._rows.items() if row in identities}
         self._size = sum(told.size for told in self._rows.values())

@@ -64,8 +64,8 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
                 accepted.append(own)
     if not accepted:
         raise nothing
-    behind = min(accepted, key=lambda own: own.position)
-    return Accepted(known_identity(behind), found, behind.position.commit_lsn)
+    earliest = min(accepted, key=lambda own: own.position)
+    return Accepted(known_identity(earliest), found, earliest.position.commit_lsn)
 
 
 def _accepted(

@@ -188,9 +188,9 @@ class _Pages:
 
 
 def _refuse_any(refusals: Iterable[tuple[str, str | None]]) -> None:
-    told = [f"{name}: {reason}" for name, reason in refusals if reason is not None]
-    if told:
-        raise Refused(HTTPStatus.CONFLICT, "; ".join(told))
+    reasons = [f"{name}: {reason}" for name, reason in refusals if reason is not None]
+    if reasons:
+        raise Refused(HTTPStatus.CONFLICT, "; ".join(reasons))
 
 
 def _where_of(body: bytes) -> str | None:

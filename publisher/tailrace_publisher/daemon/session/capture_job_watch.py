@@ -100,9 +100,9 @@ class CaptureWatch:
         if end is None:
             return None
         captured = max(captured_lsn(sessions) or Lsn.ZERO, max_lsn(self._connection) or Lsn.ZERO)
-        behind = None if captured == Lsn.ZERO else end.bytes_behind(captured)
-        if behind is not None:
-            self._metrics.log_backlog_bytes.set(behind)
+        backlog = None if captured == Lsn.ZERO else end.bytes_behind(captured)
+        if backlog is not None:
+            self._metrics.log_backlog_bytes.set(backlog)
         self._marks.append((sessions.moment, end.lsn))
         return next((at for at, lsn in reversed(self._marks) if lsn <= captured), None)
 

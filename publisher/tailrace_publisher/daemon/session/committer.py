@@ -107,7 +107,7 @@ class Committer:
         parts = [self._bad.without_too_large(part) for part in block.parts]
         while parts:
             frontier = block.frontier
-            behind: list[EncodedRows] = []
+            rest: list[EncodedRows] = []
             last = _commit_lsn_that_fills(
                 parts,
                 max(self._rows_max - self._delivery.rows_in_transaction, 1),
@@ -116,10 +116,10 @@ class Committer:
             if last is not None:
                 # The source transaction that fills the Kafka transaction is its last one.
                 frontier = last + _END_OF_TRANSACTION
-                parts, behind = Block(frontier, parts).up_to(frontier)
+                parts, rest = Block(frontier, parts).up_to(frontier)
             self._traces.opened(parts, self._times)
-            self._send(self._numbered(parts, ends=bool(behind) or block.ends_transaction))
-            if behind:
+            self._send(self._numbered(parts, ends=bool(rest) or block.ends_transaction))
+            if rest:
                 self._close(frontier)
                 self.commit()
             elif block.ends_transaction:
@@ -127,7 +127,7 @@ class Committer:
                 self._commit_if_due()
             else:
                 self._leave_open(block.frontier, parts)
-            parts = behind
+            parts = rest
 
     def pass_to(self, lsn: Lsn, *, is_last: bool) -> None:
         """Move to the end of a window, after all of its blocks.

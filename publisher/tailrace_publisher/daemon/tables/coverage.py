@@ -15,7 +15,7 @@ from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.source.catalog.instances import choose_instance
 from tailrace_publisher.source.catalog.versions import version_at
-from tailrace_publisher.source.log.loss import check_place_kept
+from tailrace_publisher.source.log.loss import check_position_held
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
@@ -131,11 +131,11 @@ def still_covered(
         return fresh_record(record, covers)
     recreated = table.recreated_instances()
     gone = [name for name in record.instances if name in recreated or name not in covers]
-    may_begin = record.state is TableState.PENDING
-    check_place_kept(published, known, covers, gone, may_begin=may_begin)
+    may_start = record.state is TableState.PENDING
+    check_position_held(published, known, covers, gone, may_start=may_start)
     if not covers:
         return record
-    if may_begin and known > published:
+    if may_start and known > published:
         known = min(covers.values())
     return replace(record, covers_from=known, instances=_oldest_first(covers))
 

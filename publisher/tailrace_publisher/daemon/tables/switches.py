@@ -115,7 +115,7 @@ class Switches:
                 if self._is_switched(name, self._known(name, record.partitions), now):
                     lost[name] = now
                     continue
-            elif not self._may_begin(name, record, now, finish):
+            elif not self._may_start(name, record, now, finish):
                 continue
             self._seen[name] = now
             self._state.store(name, replace(self._state.of(name), partitions=str(now)))
@@ -139,7 +139,7 @@ class Switches:
         fence = self._fences.mark(self._state.position.commit_lsn)
         self._waiting.update({name: (fence, now) for name, now in lost.items()})
 
-    def _may_begin(
+    def _may_start(
         self, table: TableName, record: TableRecord, now: Partitions, finish: Callable[[], None]
     ) -> bool:
         """Return whether a table waits for no switch; restart one whose wait is over."""

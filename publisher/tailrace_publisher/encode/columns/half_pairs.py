@@ -30,14 +30,14 @@ class HalfPairs:
     def __init__(self, policy: Surrogates, table: str) -> None:
         self.policy = policy
         self._table = table
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def without(self, column: SchemaColumn, values: Sequence[Any]) -> list[Any] | None:
         """Return the values of a text column without half pairs; None if they are refused."""
         if self.policy is Surrogates.FAIL or column.key_ordinal:
             return None
-        if column.name not in self._told:
-            self._told.add(column.name)
+        if column.name not in self._logged:
+            self._logged.add(column.name)
             _log.warning(
                 "half_surrogate_pairs",
                 table=self._table,
@@ -49,7 +49,7 @@ class HalfPairs:
             )
         if self.policy is Surrogates.NULL:
             return [None if value is not None and _is_broken(value) else value for value in values]
-        return [value if value is None else _mended(value) for value in values]
+        return [value if value is None else _repaired(value) for value in values]
 
 
 def _is_broken(text: str) -> bool:
@@ -60,5 +60,5 @@ def _is_broken(text: str) -> bool:
     return False
 
 
-def _mended(text: str) -> str:
+def _repaired(text: str) -> str:
     return text.encode("utf-16le", "surrogatepass").decode("utf-16le", "replace")

@@ -20,7 +20,7 @@ class ValueHash:
     """Hashes values with one salt, which it never exposes."""
 
     def __init__(self, salt: str) -> None:
-        self._begun = sha256(salt.encode())
+        self._salted = sha256(salt.encode())
         self._id = sha256(_ID_OF + salt.encode()).hexdigest()[:_ID_DIGITS]
 
     @classmethod
@@ -42,7 +42,7 @@ class ValueHash:
         """Return the hash of a text, None for NULL; half a surrogate pair is hashed as in WTF-8."""
         if value is None:
             return None
-        state = self._begun.copy()
+        state = self._salted.copy()
         state.update(str(value).encode("utf-8", "surrogatepass"))
         return state.hexdigest()
 

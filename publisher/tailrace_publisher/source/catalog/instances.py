@@ -253,9 +253,9 @@ def choose_instance(
     recognised = [instance for instance in instances if instance.name in covers_from]
     if not recognised:
         return None
-    begun = [instance for instance in recognised if covers_from[instance.name] < lsn]
-    if begun:
-        return begun[-1]
+    covering = [instance for instance in recognised if covers_from[instance.name] < lsn]
+    if covering:
+        return covering[-1]
     return min(recognised, key=lambda instance: covers_from[instance.name])
 
 

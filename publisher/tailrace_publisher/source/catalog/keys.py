@@ -42,10 +42,10 @@ def choose_keys(
         key = tuple(name for name in named if name is not None)
     else:
         key = _names(unique_sets[0]) if unique_sets else ()
-    return key, next((_names(found) for found in unique_sets if _tells_apart(found)), ())
+    return key, next((_names(found) for found in unique_sets if _distinguishes_rows(found)), ())
 
 
-def _tells_apart(columns: Sequence[CapturedColumn]) -> bool:
+def _distinguishes_rows(columns: Sequence[CapturedColumn]) -> bool:
     return all(
         column.in_source
         and not column.nullable

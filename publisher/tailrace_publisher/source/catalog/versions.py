@@ -164,5 +164,5 @@ def registered_form(columns: tuple[SchemaColumn, ...]) -> tuple[SchemaColumn, ..
 
 def version_at(versions: Sequence[TableSchema], lsn: Lsn) -> TableSchema:
     """Return the version in force for a commit: the newest that starts at or before it."""
-    begun = [version for version in versions if version.schema_lsn <= lsn]
-    return begun[-1] if begun else versions[0]
+    in_force = [version for version in versions if version.schema_lsn <= lsn]
+    return in_force[-1] if in_force else versions[0]

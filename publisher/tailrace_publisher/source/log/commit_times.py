@@ -179,7 +179,7 @@ def time_zone(connection: Connection, configured: str | None = None) -> str | No
     return str(name)
 
 
-def tells_time_zone(connection: Connection) -> bool:
+def has_time_zone(connection: Connection) -> bool:
     """Return whether the server reports its time zone.
 
     Raises:

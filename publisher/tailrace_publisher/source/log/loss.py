@@ -37,8 +37,8 @@ def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:
         raise PositionExpired(instance, needed, minimum)
 
 
-def check_place_kept(
-    out: Lsn, covers_from: Lsn, covers: Mapping[str, Lsn], gone: Sequence[str], *, may_begin: bool
+def check_position_held(
+    out: Lsn, covers_from: Lsn, covers: Mapping[str, Lsn], gone: Sequence[str], *, may_start: bool
 ) -> None:
     """Check that an instance of a published table holds the changes that come next.
 
@@ -53,14 +53,14 @@ def check_place_kept(
         covers: LSN from which each present instance holds the table's changes. Only instances that
             the capture process has recognised are included.
         gone: names of former instances, oldest first.
-        may_begin: whether none of its changes was published. Nothing is then needed from before its
+        may_start: whether none of its changes was published. Nothing is then needed from before its
             snapshot, which is still to come.
 
     Raises:
         PositionExpired: nothing holds what comes next.
     """
     place = max(out, covers_from)
-    if may_begin and place > out:
+    if may_start and place > out:
         return
     if not covers:
         if gone:

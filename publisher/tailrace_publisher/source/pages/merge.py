@@ -46,14 +46,14 @@ class Block:
     def up_to(self, position: bytes) -> tuple[list[EncodedRows], list[EncodedRows]]:
         """Cut the parts after a packed position; return those up to it, and those after it."""
         before: list[EncodedRows] = []
-        behind: list[EncodedRows] = []
+        after: list[EncodedRows] = []
         for part in self.parts:
             cut = bisect_right(part.positions, position)
             if cut:
                 before.append(part if cut == len(part) else part.slice(0, cut))
             if cut < len(part):
-                behind.append(part.slice(cut, len(part)) if cut else part)
-        return before, behind
+                after.append(part.slice(cut, len(part)) if cut else part)
+        return before, after
 
 
 class _Head:

@@ -69,7 +69,7 @@ class _Ends(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PageStart:
     """Where a page started.
 
     Attributes:
@@ -92,7 +92,7 @@ class ComingPage:
     """
 
     rows: Future[EncodedRows]
-    begun: Begun
+    start: PageStart
 
 
 class ChangePages:
@@ -169,11 +169,11 @@ class ChangePages:
         if self._is_finished:
             return None
         while self._is_for_blocks and (blocks := self._in_blocks()) is not None:
-            begun = self._begun()
+            start = self._page_start()
             try:
-                return ComingPage(self._read_encoded(blocks), begun)
+                return ComingPage(self._read_encoded(blocks), start)
             except Declined as error:
-                self._decline(begun, error)
+                self._decline(start, error)
         page = self._read_by_row()
         may_be = self._blocks is not None or self._make_blocks is not None
         if may_be and self._rows >= FEW_ROWS and self._carried is None:
@@ -183,7 +183,7 @@ class ChangePages:
 
     def read_again(self, page: ComingPage, reason: Declined) -> ChangePage | ComingPage | None:
         """Read a declined page again, and all later pages, with other cells or row by row."""
-        self._decline(page.begun, reason)
+        self._decline(page.start, reason)
         return self.fetch()
 
     def _in_blocks(self) -> EncodingReader | None:
@@ -192,14 +192,14 @@ class ChangePages:
             self._blocks = make()
         return self._blocks
 
-    def _begun(self) -> Begun:
-        return Begun(self._after, self._rows, self._is_in_large_transaction)
+    def _page_start(self) -> PageStart:
+        return PageStart(self._after, self._rows, self._is_in_large_transaction)
 
-    def _decline(self, begun: Begun, reason: Declined) -> None:
+    def _decline(self, start: PageStart, reason: Declined) -> None:
         """Return to the start of a page; read on by row, or in blocks with other cells."""
         _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(reason))
-        self._after, self._rows = begun.after, begun.rows
-        self._is_in_large_transaction = begun.is_in_large_transaction
+        self._after, self._rows = start.after, start.rows
+        self._is_in_large_transaction = start.is_in_large_transaction
         self._is_finished = False
         self._carried = None
         self._blocks = None

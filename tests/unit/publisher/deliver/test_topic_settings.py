@@ -7,12 +7,12 @@ from structlog.testing import capture_logs
 
 from tailrace_publisher.deliver.topic_settings import (
     BrokerDefaults,
-    check_keeps_newest,
-    kept_needlessly,
+    check_retains_newest,
     new_topic_durability,
     progress_settings,
-    tell_durability,
-    tell_retention,
+    retention_needless,
+    warn_of_durability,
+    warn_of_retention,
 )
 from tailrace_publisher.errors import CheckpointRetentionTooShort
 from tailrace_publisher.options.kafka import KafkaConfig
@@ -51,7 +51,7 @@ def test_new_topics_get_as_many_copies_as_there_may_be_and_two_in_sync_of_three(
 )
 def test_a_checkpoint_topic_that_forgets_is_refused(settings: dict[str, str]):
     with pytest.raises(CheckpointRetentionTooShort, match=r"p\.offsets .*cleanup\.policy=compact"):
-        check_keeps_newest("p.offsets", settings)
+        check_retains_newest("p.offsets", settings)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_a_checkpoint_topic_that_forgets_is_refused(settings: dict[str, str]):
     ],
 )
 def test_one_that_keeps_the_newest_of_every_key_is_taken(settings: dict[str, str]):
-    check_keeps_newest("p.offsets", settings)
+    check_retains_newest("p.offsets", settings)
 
 
 def test_topics_that_a_lost_disk_takes_away_are_told():
     settings = {"lax": {"min.insync.replicas": "1"}, "safe": {"min.insync.replicas": "2"}}
     with capture_logs() as events:
-        tell_durability({"alone": 1, "two": 2, "lax": 3, "safe": 3, "not visible": 3}, settings)
+        warn_of_durability({"alone": 1, "two": 2, "lax": 3, "safe": 3, "not visible": 3}, settings)
     assert [(e["event"], e["topic"]) for e in events] == [
         ("topic_has_one_copy", "alone"),
         ("topic_takes_one_copy_for_written", "lax"),
@@ -110,20 +110,24 @@ def test_a_new_progress_topic_is_bounded_but_kept_as_long_as_any_data(
 
 def test_a_progress_topic_that_is_kept_for_ever_beside_bounded_data_is_told():
     forever, week = {"retention.ms": "-1"}, {"retention.ms": str(7 * DAY_MS)}
-    assert kept_needlessly(forever, [week]) == str(30 * DAY_MS)
-    assert kept_needlessly(forever, [week, {"retention.ms": str(40 * DAY_MS)}]) == str(40 * DAY_MS)
-    assert kept_needlessly(forever, [week, forever]) is None
-    assert kept_needlessly(forever, []) is None
-    assert kept_needlessly(week, [week]) is None
+    assert retention_needless(forever, [week]) == str(30 * DAY_MS)
+    assert retention_needless(forever, [week, {"retention.ms": str(40 * DAY_MS)}]) == str(
+        40 * DAY_MS
+    )
+    assert retention_needless(forever, [week, forever]) is None
+    assert retention_needless(forever, []) is None
+    assert retention_needless(week, [week]) is None
 
 
 def test_a_progress_topic_that_forgets_is_told():
     data = {"a": {"retention.ms": "-1"}}
     with capture_logs() as events:
-        tell_retention("p.progress", {"retention.ms": "-1", "retention.bytes": "-1"}, data)
-        tell_retention("p.progress", {}, data)
-        tell_retention("p.progress", {"retention.ms": "604800000"}, {})
-        tell_retention("p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"}, data)
+        warn_of_retention("p.progress", {"retention.ms": "-1", "retention.bytes": "-1"}, data)
+        warn_of_retention("p.progress", {}, data)
+        warn_of_retention("p.progress", {"retention.ms": "604800000"}, {})
+        warn_of_retention(
+            "p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"}, data
+        )
     (told,) = events
     assert told["event"] == "progress_topic_forgets"
     assert told["settings"] == {"retention.ms": "604800000"}
@@ -132,11 +136,11 @@ def test_a_progress_topic_that_forgets_is_told():
 def test_a_progress_topic_may_forget_what_no_data_topic_has_any_more():
     week, day = {"retention.ms": "604800000"}, {"retention.ms": "86400000"}
     with capture_logs() as events:
-        tell_retention("p.progress", week, {"a": day, "b": week})
-        tell_retention("p.progress", day, {"a": day, "b": week})
-        tell_retention("p.progress", week, {"a": day, "b": {"retention.ms": "-1"}})
-        tell_retention("p.progress", week, {"a": {**day, "cleanup.policy": "compact"}})
-        tell_retention("p.progress", {**week, "retention.bytes": "1000"}, {"a": day})
+        warn_of_retention("p.progress", week, {"a": day, "b": week})
+        warn_of_retention("p.progress", day, {"a": day, "b": week})
+        warn_of_retention("p.progress", week, {"a": day, "b": {"retention.ms": "-1"}})
+        warn_of_retention("p.progress", week, {"a": {**day, "cleanup.policy": "compact"}})
+        warn_of_retention("p.progress", {**week, "retention.bytes": "1000"}, {"a": day})
     assert [event["settings"] for event in events] == [
         day,
         week,

@@ -10,9 +10,9 @@ def ids(*numbers: int) -> list[bytes]:
 def test_a_row_counts_for_the_chunks_that_began_before_it_was_told():
     changed = ChangedRows(1_000_000)
     first = changed.mark()
-    changed.tell(ids(1, 2))
+    changed.add(ids(1, 2))
     second = changed.mark()
-    changed.tell(ids(2, 3))
+    changed.add(ids(2, 3))
     third = changed.mark()
 
     assert changed.unchanged(ids(1, 2, 3, 4), first) == [3]
@@ -24,10 +24,10 @@ def test_a_row_counts_for_the_chunks_that_began_before_it_was_told():
 def test_what_no_chunk_asks_for_is_forgotten():
     changed = ChangedRows(1000)
     changed.mark()
-    changed.tell(ids(*range(5)))
+    changed.add(ids(*range(5)))
     second = changed.mark()
     changed.forget_before(second)
-    changed.tell(ids(7))
+    changed.add(ids(7))
 
     assert changed.unchanged(ids(0, 7), second) == [0]
     assert changed.unchanged(ids(0), 0) is None
@@ -37,14 +37,14 @@ def test_what_no_chunk_asks_for_is_forgotten():
 def test_more_than_may_be_kept_is_told_and_not_kept():
     changed = ChangedRows(10_000)
     changed.mark()
-    changed.tell(ids(*range(20)))
+    changed.add(ids(*range(20)))
     assert changed.is_complete
     for _ in range(1000):
-        changed.tell(ids(*range(20)))  # the same again
+        changed.add(ids(*range(20)))  # the same again
     assert changed.is_complete
-    changed.tell(ids(*range(1000)))
+    changed.add(ids(*range(1000)))
     assert not changed.is_complete
-    changed.tell(ids(5))
+    changed.add(ids(5))
     assert not changed.is_complete
 
     changed.clear()
@@ -54,7 +54,7 @@ def test_more_than_may_be_kept_is_told_and_not_kept():
 def test_rows_that_cannot_be_told_apart_make_it_incomplete():
     changed = ChangedRows(10_000)
     changed.mark()
-    changed.tell([])
+    changed.add([])
     assert changed.is_complete
-    changed.tell(None)
+    changed.add(None)
     assert not changed.is_complete

@@ -19,7 +19,7 @@ from tailrace_publisher.source.log.loss import (
     check_continues,
     check_not_backwards,
     check_not_expired,
-    check_place_kept,
+    check_position_held,
     check_same_database,
 )
 from tailrace_schemas.position.lsn import Lsn
@@ -48,7 +48,7 @@ OLD, AT, NEW = Lsn(1, 2, 10), Lsn(1, 2, 20), Lsn(1, 2, 21)
 
 
 @pytest.mark.parametrize(
-    ("covers_from", "covers", "gone", "may_begin"),
+    ("covers_from", "covers", "gone", "may_start"),
     [
         (NEW, {"b": NEW}, [], True),  # a table that begins behind the position
         (NEW, {"b": NEW}, [], False),  # the same, without a snapshot
@@ -60,13 +60,13 @@ OLD, AT, NEW = Lsn(1, 2, 10), Lsn(1, 2, 20), Lsn(1, 2, 21)
     ],
 )
 def test_a_table_that_is_covered_keeps_its_place(
-    covers_from: Lsn, covers: dict[str, Lsn], gone: list[str], may_begin: bool
+    covers_from: Lsn, covers: dict[str, Lsn], gone: list[str], may_start: bool
 ):
-    check_place_kept(OUT, covers_from, covers, gone, may_begin=may_begin)
+    check_position_held(OUT, covers_from, covers, gone, may_start=may_start)
 
 
 @pytest.mark.parametrize(
-    ("covers_from", "covers", "gone", "may_begin"),
+    ("covers_from", "covers", "gone", "may_start"),
     [
         (OLD, {"b": NEW}, ["a"], False),
         (OLD, {"b": NEW}, ["a"], True),  # changes are out, the snapshot is not
@@ -77,10 +77,10 @@ def test_a_table_that_is_covered_keeps_its_place(
     ],
 )
 def test_a_table_whose_rows_are_in_no_instance_has_lost_its_place(
-    covers_from: Lsn, covers: dict[str, Lsn], gone: list[str], may_begin: bool
+    covers_from: Lsn, covers: dict[str, Lsn], gone: list[str], may_start: bool
 ):
     with pytest.raises(PositionExpired) as raised:
-        check_place_kept(OUT, covers_from, covers, gone, may_begin=may_begin)
+        check_position_held(OUT, covers_from, covers, gone, may_start=may_start)
 
     error = raised.value
     assert error.requested >= OUT.increment()

@@ -10,8 +10,8 @@ from tailrace_publisher.errors import ConfigError, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.commit_times import (
     Commits,
+    has_time_zone,
     milliseconds,
-    tells_time_zone,
     time_zone,
 )
 from tailrace_publisher.source.log.windows import WindowSize, plan_window
@@ -188,8 +188,8 @@ def test_a_zone_is_configured_where_the_server_does_not_tell_one():
     server = cast(Connection, Untold(60))
     assert time_zone(server) is None
     assert time_zone(server, "W. Europe Standard Time") == "W. Europe Standard Time"
-    assert not tells_time_zone(server)
-    assert tells_time_zone(cast(Connection, Zoned("UTC")))
+    assert not has_time_zone(server)
+    assert has_time_zone(cast(Connection, Zoned("UTC")))
 
 
 def test_a_zone_that_the_server_tells_goes_before_the_configured_one():

@@ -6,7 +6,7 @@ from typing import Any
 
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
-from tailrace_publisher.snapshot.unavailable_values import UntoldValues
+from tailrace_publisher.snapshot.unavailable_values import LatestValues
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.topics.topic_names import TableName
@@ -34,7 +34,7 @@ class Row:
     """One row, as a chunk that was asked for at time 1 has it, and what the stream tells of it."""
 
     def __init__(self) -> None:
-        self.untold = UntoldValues(SCHEMA)
+        self.values = LatestValues(SCHEMA)
         self.now = 1
         self.chunk = image(7, 0, "read", "also read")
 
@@ -43,10 +43,10 @@ class Row:
         if operation == 4:
             rows.insert(0, (LSN, 1, LSN, 3, mask, *values))
         identities = [str(row[5]).encode() for row in rows]
-        return self.untold.tell(ChangePage(SCHEMA, rows), identities, self.now)
+        return self.values.add(ChangePage(SCHEMA, rows), identities, self.now)
 
     def completed(self, since: int = 1) -> bytes | None:
-        return self.untold.completed(b"7", self.chunk, since, ENCODER, START)
+        return self.values.completed(b"7", self.chunk, since, ENCODER, START)
 
 
 def image(*values: Any) -> bytes:
@@ -91,22 +91,22 @@ def test_a_row_that_came_or_went_is_told_by_its_events():
 
 
 def test_an_update_of_what_tells_rows_apart_is_not_known():
-    untold = UntoldValues(SCHEMA)
+    values = LatestValues(SCHEMA)
     rows = [(LSN, 1, LSN, 3, b"", 7, 0, None, None), (LSN, 1, LSN, 4, b"", 8, 0, None, None)]
-    assert not untold.tell(ChangePage(SCHEMA, rows), [b"7", b"8"], 1)
+    assert not values.add(ChangePage(SCHEMA, rows), [b"7", b"8"], 1)
 
 
 def test_what_is_kept_is_counted_and_forgotten():
     row = Row()
     row.tell(2, 7, 1, "x" * 10_000, "new")
-    kept = row.untold.size
+    kept = row.values.size
     assert kept > 10_000
     row.tell(4, 7, 2, None, None)
-    assert kept == row.untold.size, "the value is still there"
+    assert kept == row.values.size, "the value is still there"
     row.tell(1, 7, 2, "x" * 10_000, "new")
-    assert row.untold.size == 0
+    assert row.values.size == 0
     row.tell(2, 7, 1, "x", "new")
-    row.untold.forget_but({b"8"})
-    assert row.untold.size == 0
+    row.values.forget_others({b"8"})
+    assert row.values.size == 0
     row.tell(4, 7, 2, None, None)
     assert row.completed() == image(7, 2, "read", "also read")

@@ -140,7 +140,6 @@ SAYS_LAG = (
     " s behind the last commit that it captured",
     " is behind the log, ",
     "topics behind",
-    "replica that is behind",
     "lake's log behind",
     "lake's table behind",
     "furthest behind",

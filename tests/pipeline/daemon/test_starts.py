@@ -97,7 +97,7 @@ def test_it_begins_with_the_first_commit_of_a_time(
     ("time", "told"),
     [
         ("2001-01-01T00:00:00Z", "the oldest commit that the database still knows"),
-        (f"{datetime.now(UTC).year + 2}-01-01T00:00:00Z", "is to come"),
+        (f"{datetime.now(UTC).year + 2}-01-01T00:00:00Z", "is in the future"),
     ],
 )
 def test_a_time_that_is_not_held_is_refused(pipe: Pipe, commits: list[Lsn], time: str, told: str):

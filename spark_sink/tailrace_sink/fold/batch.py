@@ -131,7 +131,7 @@ class BatchApplier:
         sources, stopped = self._batches.of(plan.topics)
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
         stopped |= {
-            topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_made_anew
+            topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_recreated
         }
         sources = [self._with_start(of, before) for of in without(sources, stopped)]
         if is_small:

@@ -108,7 +108,7 @@ def _build(
         if found.is_whole or found.is_part:
             continue
         if begins_below(found, state.offsets.get(topic, {})):
-            applied[topic] = replace(found, is_made_anew=True)
+            applied[topic] = replace(found, is_recreated=True)
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():
         offsets.setdefault(topic, {}).update(

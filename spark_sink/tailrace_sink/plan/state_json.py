@@ -26,7 +26,7 @@ def range_json(found: TopicRange) -> Json:
         "after_lsn": found.after_lsn,
         "up_to_lsn": found.up_to_lsn,
         "whole_from": None if whole is None else {str(p): first for p, first in whole.items()},
-        "is_made_anew": found.is_made_anew,
+        "is_made_anew": found.is_recreated,  # the key of earlier states, which must stay readable
         "torn": found.torn,
         "ledger": {str(p): [of.count, of.position_hash] for p, of in found.ledger.items()},
         "from_batch": found.from_batch,
@@ -52,7 +52,7 @@ def range_of(found: Json) -> TopicRange:
         after_lsn=found.get("after_lsn"),
         up_to_lsn=found.get("up_to_lsn"),
         whole_from=None if whole is None else {int(p): first for p, first in whole.items()},
-        is_made_anew=found.get("is_made_anew", False),
+        is_recreated=found.get("is_made_anew", False),
         torn=found.get("torn", ""),
         ledger={int(p): Counted(*of) for p, of in found.get("ledger", {}).items()},
         from_batch=found.get("from_batch", 0),

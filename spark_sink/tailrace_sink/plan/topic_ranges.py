@@ -38,7 +38,7 @@ class TopicRange:
         up_to_lsn: only changes with a commit LSN up to this belong to the range; None: all.
         whole_from: partition to the offset from which on the range holds the whole table, by a
             snapshot and all changes since its start; None if it holds changes only.
-        is_made_anew: whether the range starts below offsets that the lake has: the topic was
+        is_recreated: whether the range starts below offsets that the lake has: the topic was
             created again.
         torn: why a held range is not the whole table; else empty.
         ledger: counts by partition; less than ``count`` if an earlier release stored a part.
@@ -62,7 +62,7 @@ class TopicRange:
     after_lsn: str | None = None
     up_to_lsn: str | None = None
     whole_from: Mapping[int, int] | None = None
-    is_made_anew: bool = False
+    is_recreated: bool = False
     torn: str = ""
     ledger: Mapping[int, Counted] = field(default_factory=dict)
     from_batch: int = 0

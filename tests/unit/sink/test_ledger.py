@@ -22,7 +22,7 @@ RANGE = TopicRange(
     after_lsn="00000001:00000002:0001",
     up_to_lsn="00000001:00000009:0001",
     whole_from={0: 5, 1: 0},
-    is_made_anew=True,
+    is_recreated=True,
     ledger={0: Counted(5, -17), 1: Counted(2, 2**62)},
 )
 

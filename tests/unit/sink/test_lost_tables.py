@@ -49,11 +49,11 @@ def test_a_topic_that_begins_below_known_offsets_was_made_anew():
     state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 9), (OTHER, 0, 9))]).following
 
     anew = planned(state, [record(1, 5, 6, (TOPIC, 9, 10), (OTHER, 0, 3))])
-    assert {topic.topic: topic.is_made_anew for topic in anew.topics} == {TOPIC: False, OTHER: True}
+    assert {topic.topic: topic.is_recreated for topic in anew.topics} == {TOPIC: False, OTHER: True}
 
     chunk = record(1, 5, 6, (OTHER, 0, 3), snapshotting=[OTHER])
     whole = planned(state, [chunk, record(2, 6, 7)])
-    assert [(topic.is_made_anew, topic.is_only_whole) for topic in whole.topics] == [(False, True)]
+    assert [(topic.is_recreated, topic.is_only_whole) for topic in whole.topics] == [(False, True)]
     assert whole.following.offsets[OTHER] == {0: 3}
 
 
@@ -68,11 +68,11 @@ def test_a_whole_table_in_a_topic_made_anew_is_all_that_is_read_of_it():
     assert at_once.topics[0].count == 3
 
 
-@pytest.mark.parametrize("is_made_anew", [True, False])
-def test_what_is_left_of_a_snapshot_that_lost_some_is_not_the_whole(is_made_anew: bool):
+@pytest.mark.parametrize("is_recreated", [True, False])
+def test_what_is_left_of_a_snapshot_that_lost_some_is_not_the_whole(is_recreated: bool):
     """A later batch meets the rest of it, which is named until it is over."""
-    lost = record(1, 1, 2, (OTHER, 0 if is_made_anew else 10, 20), snapshotting=[OTHER])
-    if not is_made_anew:
+    lost = record(1, 1, 2, (OTHER, 0 if is_recreated else 10, 20), snapshotting=[OTHER])
+    if not is_recreated:
         lost = replace(lost, lost={OTHER: Loss("retention took it")})
     first = [record(0, 0, 1, (OTHER, 0, 9), snapshotting=[OTHER]), lost]
 

@@ -211,9 +211,9 @@ def _common_lsn(old: list[OldShard]) -> Lsn:
     """
     found = {shard.own.closed_lsn for shard in old}
     if len(found) > 1:
-        told = ", ".join(f"{n}: {shard.own.closed_lsn}" for n, shard in enumerate(old))
+        lsns = ", ".join(f"{n}: {shard.own.closed_lsn}" for n, shard in enumerate(old))
         raise ReshardRefused(
-            f"the shards have different closed LSNs ({told}). Fix: let the publishers catch up"
+            f"the shards have different closed LSNs ({lsns}). Fix: let the publishers catch up"
             " while nothing is written at the source, then stop them"
         )
     return found.pop()
@@ -234,9 +234,9 @@ def _grow(
         raise ReshardRefused(f"topic {topic} has {present} partitions, more than {count} shards")
     if present != count:
         client = cast("Any", topics.kafka.admin())  # the publisher itself never adds partitions
-        asked = client.create_partitions([NewPartitions(topic, count)], request_timeout=timeout_s)
+        results = client.create_partitions([NewPartitions(topic, count)], request_timeout=timeout_s)
         try:
-            asked[topic].result(timeout_s + MARGIN_S)
+            results[topic].result(timeout_s + MARGIN_S)
         except TimeoutError as error:
             raise KafkaUnavailable(f"adding partitions to topic {topic}: no answer") from error
         except KafkaException as error:

@@ -107,8 +107,8 @@ class TableOrders:
         except SourceError as error:
             if error.retryable:
                 raise
-            told = without_literals(error)
-            return f"the server refuses its condition ({shape_of(where)}): {told}"
+            reason = without_literals(error)
+            return f"the server refuses its condition ({shape_of(where)}): {reason}"
         return None
 
     def carry_out(self, order: TableOrder, table: PublishedTable) -> str | None:

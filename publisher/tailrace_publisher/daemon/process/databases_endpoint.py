@@ -81,8 +81,8 @@ class _Pages:
     def status(self, request: Request) -> Response:
         found = {one.name: one.status() for one in self._databases}
         if request.wants_text:
-            told = (f"{name}: {status.to_text()}" for name, status in found.items())
-            return Response.of_text("\n\n".join(told))
+            texts = (f"{name}: {status.to_text()}" for name, status in found.items())
+            return Response.of_text("\n\n".join(texts))
         return Response.of_json(
             {
                 "program": "publisher",

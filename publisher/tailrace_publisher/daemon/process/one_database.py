@@ -126,11 +126,11 @@ class OneDatabase(StatusBoard, Collector):
 
     def status(self) -> DaemonStatus:
         """Return its whole status; of a stopped database, as it was when it stopped."""
-        told, phase = self._publisher.board.status(), self.phase
-        if phase == told.state:
-            return told
+        reported, phase = self._publisher.board.status(), self.phase
+        if phase == reported.state:
+            return reported
         return replace(
-            told, state=phase, since_ms=self._since_ms, now_ms=self._runtime.clock.now_ms()
+            reported, state=phase, since_ms=self._since_ms, now_ms=self._runtime.clock.now_ms()
         )
 
     # -- parts -------------------------------------------------------------------------------------

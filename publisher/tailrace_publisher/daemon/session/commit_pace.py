@@ -40,9 +40,9 @@ class CommitPace:
     @contextmanager
     def committing(self) -> Iterator[None]:
         """Measure how long the commit within takes."""
-        began = self._monotonic()
+        started_at = self._monotonic()
         yield
-        self._took_s = self._monotonic() - began
+        self._took_s = self._monotonic() - started_at
 
     def is_due(self) -> bool:
         """Return whether to commit even if more rows may come."""

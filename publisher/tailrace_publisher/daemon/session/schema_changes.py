@@ -44,7 +44,7 @@ class SchemaChanges:
         self._delivery = delivery
         self._state = state
         self._time = time
-        self._looked = 0
+        self._refreshed = 0
 
     def announce(self) -> None:
         """Send what is new since the catalog was last read.
@@ -52,7 +52,7 @@ class SchemaChanges:
         Raises:
             SourceError, DeliveryError: a system did not answer, or refused.
         """
-        if self._looked == self._tables.refreshed:
+        if self._refreshed == self._tables.refreshed:
             return
         known = self._state.announced_lsn
         if known is None:  # changes before a first start are not new
@@ -64,7 +64,7 @@ class SchemaChanges:
         if found:
             self._delivery.send_schema_changes(found)
             self._state.announced_lsn = found[-1].lsn
-        self._looked = self._tables.refreshed
+        self._refreshed = self._tables.refreshed
 
     def _by_ddl(self, known: Lsn) -> Iterator[SchemaChange]:
         tables = {table.instances[-1].source_object_id: table for table in self._published()}

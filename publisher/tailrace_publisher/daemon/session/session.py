@@ -76,7 +76,7 @@ class Session:
         self._runtime = runtime
         self._parts = parts
         self._pacing = Pacing(runtime.config.poll_interval_ms / 1000)
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self._backoff = Backoff(runtime.config.retry_backoff_max_s)
 
     def run(self) -> None:
@@ -109,7 +109,7 @@ class Session:
         if is_closed(committer.state.position):
             parts.switches.look(committer.finish)
         parts.sizes.look()
-        self._looked_at = clock.monotonic()
+        self._checked_at = clock.monotonic()
         while not stop.is_set() and not parts.modes.is_over():
             self._end_if_all_stopped()
             before = committer.state.position
@@ -132,8 +132,8 @@ class Session:
         try:
             known_ms = self._look(is_idle=is_idle)
             parts.pause.end_if_too_long()
-            has_looked = not parts.pause.is_on
-            more = has_looked and self._publish()
+            has_read = not parts.pause.is_on
+            more = has_read and self._publish()
         except TableFailed as error:
             return self._continue_without(error)
         except SourceBusy as error:
@@ -144,7 +144,7 @@ class Session:
             parts.committer.commit()
         if is_idle:
             # A signal may have ended the pause just now, before anything was read.
-            is_all = has_looked and not (more or parts.pause.is_on)
+            is_all = has_read and not (more or parts.pause.is_on)
             parts.committer.heartbeat(known_ms if is_all else None)
         return more
 
@@ -157,7 +157,7 @@ class Session:
         config, clock, parts = self._runtime.config, self._runtime.clock, self._parts
         parts.tables.check_registered()
         parts.time.refresh()
-        if not is_idle and clock.monotonic() - self._looked_at < config.heartbeat_s:
+        if not is_idle and clock.monotonic() - self._checked_at < config.heartbeat_s:
             return None
         parts.committer.finish()  # sent rows must not wait for these checks
         # Before the poll, so that the poll sees everything that was captured until then.
@@ -166,7 +166,7 @@ class Session:
             parts.stream.refresh_if_catalog_changed()
             parts.switches.look(parts.committer.finish)
         parts.sizes.look()
-        self._looked_at = clock.monotonic()
+        self._checked_at = clock.monotonic()
         return known_ms
 
     def _continue_without(self, error: TableFailed) -> bool:

@@ -76,7 +76,7 @@ class Stream:
         control, time, clock = self._source.control, self._source.time, self._runtime.clock
         # Sent rows wait while this window is planned; assume that planning takes as long again.
         self._committer.commit_if_old(self._planning_s)
-        began = clock.monotonic()
+        started_at = clock.monotonic()
         first = first_lsn_after(self._state.position)
         commits, limit = self._source.commits.take(first, self._window_size.transactions, time.zone)
         plan = self._tables.plan
@@ -112,7 +112,7 @@ class Stream:
         if gone is not None:
             raise gone
         self._tables.check_not_expired(readings.all, state)
-        self._planning_s = clock.monotonic() - began
+        self._planning_s = clock.monotonic() - started_at
         with self._reading_ahead(window):
             self._publish(window, with_news)
         return not window.is_last

@@ -104,16 +104,17 @@ def check_map(topics: DatabaseTopics, own: DatabaseCheckpoint | None) -> None:
     if own is not None and own.map_number is not None:
         if own.map_number == known.number:
             return  # a reshard writes its number there, in one transaction with the map
-        told = f"map {own.map_number}, not {known.number}"
+        difference = f"map {own.map_number}, not {known.number}"
     else:
         is_there = control in existing_topics(topics.kafka)
         found = (read_map(topics.kafka, control) if is_there else None) or ShardMap()
         if found.is_divided_as(known):
             return
-        told = f"{_describe(found)}, not {_describe(known)}"
+        difference = f"{_describe(found)}, not {_describe(known)}"
     raise ShardsDiffer(
         f"the map of shards in topic {control} differs from the one that this publisher started"
-        f" with ({told}): tailrace reshard has divided the tables of database {topics.database}."
+        f" with ({difference}): tailrace reshard has divided the tables of database"
+        f" {topics.database}."
         " Fix: start it again with the new configuration"
     )
 

@@ -117,5 +117,5 @@ def _of_stopped(stopped: Mapping[TableName, str]) -> str:
     """Describe stopped tables: the publisher that took over does not continue them, either."""
     if not stopped:
         return ""
-    told = "; ".join(sorted(f"{table} ({reason})" for table, reason in stopped.items()))
-    return f". These tables are stopped, for that publisher, too, until tailrace snapshot: {told}"
+    tables = "; ".join(sorted(f"{table} ({reason})" for table, reason in stopped.items()))
+    return f". These tables are stopped, for that publisher, too, until tailrace snapshot: {tables}"

@@ -145,8 +145,8 @@ def _of_debezium(config: PublisherConfig, kafka: KafkaAccess) -> Lsn:
         )
         lsn = offset.commit_lsn()
     except NotAnOffsetsFile as error:
-        told = f"is not the offsets file of a Kafka Connect worker: {error}"
-        raise ConfigError([f"publisher.start.{option} = {where!r} {told}"]) from error
+        reason = f"is not the offsets file of a Kafka Connect worker: {error}"
+        raise ConfigError([f"publisher.start.{option} = {where!r} {reason}"]) from error
     except ValueError as error:
         raise ConfigError([f"publisher.start.{option} = {where!r}: {error}"]) from error
     if offset.incremental is not None:

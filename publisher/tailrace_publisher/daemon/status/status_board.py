@@ -214,7 +214,7 @@ class PublisherBoard(StatusBoard):
         is_carried = is_unread or record.state is TableState.HALTED
         is_in_cut = record.state in WHOLE and missing is None
         closed = None if self._state is None else str(self._state.closed_lsn)
-        told = _STATES.get(record.state, record.state.value)
+        state_name = _STATES.get(record.state, record.state.value)
         estimate = self.estimates.get(name)
         left_s = None
         if is_unread and estimate is not None and not (record.snapshot_paused or self.is_paused):
@@ -223,7 +223,7 @@ class PublisherBoard(StatusBoard):
         return TableStatus(
             table=f"{name.schema}.{name.table}",
             topic=topic,
-            state=told if missing is None else "missing",
+            state=state_name if missing is None else "missing",
             lsn=closed if is_in_cut or (is_carried and missing is None) else None,
             rows=rows.get(topic, 0),
             snapshot_rows=record.snapshot_rows,

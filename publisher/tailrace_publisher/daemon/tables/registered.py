@@ -223,11 +223,11 @@ class RegisteredVersions:
 
     def _take_over(self, table: TableName) -> None:
         """Stop the background registration of a table: one thread at a time may register it."""
-        coming = self._pending.get(table)
-        if coming is not None and coming.cancel():
+        pending = self._pending.get(table)
+        if pending is not None and pending.cancel():
             del self._pending[table]
-        elif coming is not None:
-            coming.exception()  # an error is raised again by the next attempt
+        elif pending is not None:
+            pending.exception()  # an error is raised again by the next attempt
 
     def _encoder_of(self, table: TableName, schema: TableSchema) -> EnvelopeEncoder:
         """Return the encoder of a version; at most one thread may call this per table."""

@@ -60,15 +60,15 @@ class ResumedVersions:
             RegistryError: the registry did not answer.
         """
         before, self._resumed = self._resumed, {}
-        asked: list[TableName] = []
+        changed: list[TableName] = []
         for table in tables:
             version = self._resumed_version(table, state.of(table.name), ddl)
             if version is None:
-                asked.append(table.name)
+                changed.append(table.name)
             else:
                 known = before.get(table.name)  # the same object: row sizes are cached by identity
                 self._resumed[table.name] = known if known == version else version
-        self._registered.fetch(asked)
+        self._registered.fetch(changed)
 
     def of(self, table: PublishedTable) -> list[TableSchema]:
         """Return the registered versions of a table, oldest first, as far as they are needed.

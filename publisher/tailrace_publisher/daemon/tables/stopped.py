@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 _EFFECT: Final = "the other tables continue; this one is not part of the lake's cuts"
 
-_LOOKED_AT: Final = frozenset(
+_CHECKED_AT_START: Final = frozenset(
     {
         *("PreflightError", "PermissionMissing", "ColumnsRefused"),
         *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
@@ -67,7 +67,7 @@ class StoppedTables:
         self._on_bad_event = on_bad_event
         self._errors: dict[TableName, Exception] = {}
         self._missing: dict[TableName, str] = {}
-        self._asked: set[TableName] = set()
+        self._requested: set[TableName] = set()
         self._waits = False
 
     def add(self, table: TableName, error: Exception) -> bool:
@@ -129,11 +129,11 @@ class StoppedTables:
     def forgive(self, table: TableName) -> None:
         """Forget what stopped a table, because an operator requested it again."""
         self._errors.pop(table, None)
-        self._asked.add(table)
+        self._requested.add(table)
 
     def is_asked_for(self, table: TableName) -> bool:
         """Return whether an operator requested the table, whatever stopped it."""
-        return table in self._asked
+        return table in self._requested
 
     def check_may_restart(
         self, table: TableName, reason: str | None, *, has_name_again: bool
@@ -149,7 +149,11 @@ class StoppedTables:
         """
         before = StillStopped(reason)
         is_renamed_back = before.kind == TableRenamed.__name__ and has_name_again
-        if table not in self._asked and before.kind not in _LOOKED_AT and not is_renamed_back:
+        if (
+            table not in self._requested
+            and before.kind not in _CHECKED_AT_START
+            and not is_renamed_back
+        ):
             raise before
 
     def restarts_after(self, error: Exception | None) -> bool:
@@ -174,7 +178,7 @@ class StoppedTables:
             reason=str(error),
             effect=_EFFECT,
             fix=f"fix the cause, then {fix}"
-            + (", or restart the publisher" if kind in _LOOKED_AT else ""),
+            + (", or restart the publisher" if kind in _CHECKED_AT_START else ""),
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
 
@@ -186,7 +190,7 @@ class StoppedTables:
             state: the table's new state.
         """
         error = self._errors.pop(table, None)
-        self._asked.discard(table)
+        self._requested.discard(table)
         self._waits = False
         _log.warning(
             "table_restarted",

@@ -205,13 +205,13 @@ class TableIntake:
             renamed = self._renames.stored_reason(name, catalog.instances)
             if is_selected and renamed is None:
                 self._stopped.miss(name, _NOT_CAPTURED)
-            kept = TableRecord(
+            lost = TableRecord(
                 record.state,
                 record.covers_from,
                 stopped_reason=renamed,
                 topic_partitions=record.topic_partitions,
             )
-            self._state.happened(name, TableEvent.PLACE_LOST, kept)
+            self._state.happened(name, TableEvent.PLACE_LOST, lost)
         self._log_unused(left)
 
     def _log_unused(self, instances: Iterable[str]) -> None:

@@ -259,8 +259,8 @@ class PublishedTables:
 
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""
-        is_out = progress.state is SnapshotState.DONE
-        event = TableEvent.SNAPSHOT_PUBLISHED if is_out else TableEvent.ROWS_PUBLISHED
+        is_finished = progress.state is SnapshotState.DONE
+        event = TableEvent.SNAPSHOT_PUBLISHED if is_finished else TableEvent.ROWS_PUBLISHED
         self._change_snapshot(table, event, progress)
 
     def unread(self) -> list[PublishedTable]:

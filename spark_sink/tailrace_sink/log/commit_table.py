@@ -19,7 +19,7 @@ from pyspark.sql import Row, SparkSession
 
 from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.batch_rows import rows_of_batch
-from tailrace_sink.delta.file_log import table_version, transaction_version
+from tailrace_sink.delta.file_log import table_bytes, table_version, transaction_version
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import held_json, held_of, offsets_of, shards_json, shards_of
 from tailrace_sink.tables.lake_table import literal, quote
@@ -71,6 +71,8 @@ class CommitTable:
     def last(self) -> SinkState:
         """Return the state after the newest batch; an empty state without one."""
         batch = transaction_version(self._spark, self._path, _APPLICATION)
+        if batch is None and not table_bytes(self._spark, self._path):
+            return SinkState()  # a new lake: reading its empty table would take a job
         found = None if batch is None else rows_of_batch(self._spark, self._path, batch).first()
         if found is None:  # An earlier release wrote it, or it was restored to an older version.
             rows = self._spark.read.format("delta").load(self._path)

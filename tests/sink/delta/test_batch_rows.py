@@ -67,7 +67,10 @@ def test_a_commit_table_that_was_put_back_has_the_row_that_is_there(
     path = str(tmp_path / "commits")
     commits = CommitTable(small, path)
     commits.ensure()
+    context = small.sparkContext
+    context.setJobGroup("new lake", "")
     assert commits.last() == SinkState()
+    assert not context.statusTracker().getJobIdsForGroup("new lake"), "it is empty: no job"
     for batch in (1, 2):
         commits.append(SinkState(batch=batch), 0)
     assert commits.last().batch == 2

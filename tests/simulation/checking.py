@@ -10,10 +10,10 @@ from typing import Final
 
 import structlog
 
+from tests.simulation.building import build
 from tests.simulation.judge.oracle import judge
 from tests.simulation.judge.reader import Wrong
 from tests.simulation.scenario import Scenario
-from tests.simulation.simulation import build
 from tests.simulation.world import Finding
 
 _RUNS_MAX: Final = 300

@@ -84,7 +84,7 @@ class Neighbours:
         neighbour.change()
         records, ids = self.sim.published.records, self._ids_taken()
         try:
-            with self.sim.beside(calls, neighbour.source) as ports:
+            with self.sim.others.beside(calls, neighbour.source) as ports:
                 run_publisher(neighbour.config, new_stop(), metrics=Metrics(), ports=ports)
         except PublisherError as error:
             cause = error.cause if isinstance(error, TableFailed) else error
@@ -103,7 +103,7 @@ class Neighbours:
         names = PREFIX, self.sim.config.source.database
         ours = [
             transactional_id(*names, shards, number)
-            for shards in self.sim.maps
+            for shards in self.sim.division.maps
             for number in range(shards)
         ]
         known = self.sim.broker.producers

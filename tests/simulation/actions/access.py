@@ -24,7 +24,7 @@ def refuse_table(sim: Simulation, rng: random.Random) -> None:
     """SELECT on a table and its change tables is taken away."""
     table = rng.choice(tables_of(sim))
     sim.source.features.refused.add(table.object_id)
-    sim.excuse(table.name, "it might not be read")
+    sim.excuses.add(table.name, "it might not be read")
 
 
 @action

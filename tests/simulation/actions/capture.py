@@ -49,7 +49,7 @@ def _clean(sim: Simulation, rng: random.Random, *, beyond_us: bool) -> None:
     group = sim.group
     if watermark > sim.published.position:
         for table in group.database.tables.values():
-            sim.excuse(table.name, "cleanup has overtaken the publisher")
+            sim.excuses.add(table.name, "cleanup has overtaken the publisher")
     clock = group.server.clock
     group.write(wal.RaiseWatermarks(group.log.next_lsn(), clock.local(), watermark))
     if rng.random() < 0.7:

@@ -71,14 +71,14 @@ def intruder(sim: Simulation, rng: random.Random) -> None:
     """Another publisher starts with our transactional id, and dies before it commits."""
     if sim.transactional_id in sim.broker.producers:
         sim.broker.init_producer(sim.transactional_id, 10_000_000)
-        sim.intrusions += 1
+        sim.others.intrusions += 1
 
 
 @action
 def second_publisher(sim: Simulation, rng: random.Random) -> None:
     """Another publisher starts with our transactional id, publishes for a while, and dies."""
     if sim.transactional_id in sim.broker.producers:
-        sim.run_another(rng.choice((40, 90, 150, 400)))
+        sim.others.run_another(rng.choice((40, 90, 150, 400)))
 
 
 @action

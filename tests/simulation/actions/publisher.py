@@ -21,46 +21,46 @@ def kill(sim: Simulation, rng: random.Random) -> None:
 @action
 def signal(sim: Simulation, rng: random.Random) -> None:
     """An operator asks for a new snapshot of a table."""
-    sim.ask_for(rng.choice(tables_of(sim)).name)
+    sim.signals.ask_for(rng.choice(tables_of(sim)).name)
 
 
 @action
 def signal_part(sim: Simulation, rng: random.Random) -> None:
     """An operator asks for some rows of a table again."""
     table = rng.choice(tables_of(sim)).name
-    sim.ask_for(table, rng.choice(("1 = 1", "1 = 0", "[id] > 3", "[id] <= 3")))
+    sim.signals.ask_for(table, rng.choice(("1 = 1", "1 = 0", "[id] > 3", "[id] <= 3")))
 
 
 @action
 def pause_snapshot(sim: Simulation, rng: random.Random) -> None:
-    sim.order(TableOrder.PAUSE_SNAPSHOT, _one_or_all(sim, rng))
+    sim.signals.order(TableOrder.PAUSE_SNAPSHOT, _one_or_all(sim, rng))
 
 
 @action
 def resume_snapshot(sim: Simulation, rng: random.Random) -> None:
-    sim.order(TableOrder.RESUME_SNAPSHOT, _one_or_all(sim, rng))
+    sim.signals.order(TableOrder.RESUME_SNAPSHOT, _one_or_all(sim, rng))
 
 
 @action
 def stop_snapshot(sim: Simulation, rng: random.Random) -> None:
-    sim.order(TableOrder.STOP_SNAPSHOT, _one_or_all(sim, rng))
+    sim.signals.order(TableOrder.STOP_SNAPSHOT, _one_or_all(sim, rng))
 
 
 @action
 def stop_table(sim: Simulation, rng: random.Random) -> None:
-    sim.order(TableOrder.STOP_TABLE, rng.choice(tables_of(sim)).name)
+    sim.signals.order(TableOrder.STOP_TABLE, rng.choice(tables_of(sim)).name)
 
 
 @action
 def divide(sim: Simulation, rng: random.Random) -> None:
     """An operator divides the tables among two shards; seldom that is interrupted."""
-    sim.divide(2, rng.choice((20, 60, 100_000, 100_000, 100_000)))
+    sim.division.divide(2, rng.choice((20, 60, 100_000, 100_000, 100_000)))
 
 
 @action
 def next_shard(sim: Simulation, rng: random.Random) -> None:
     """The publisher of the other shard runs, in the middle of a call of this one's."""
-    sim.run_next_shard(rng.choice((20, 60, 150)))
+    sim.others.run_next_shard(rng.choice((20, 60, 150)))
 
 
 @action
@@ -72,13 +72,13 @@ def neighbour(sim: Simulation, rng: random.Random) -> None:
 @action
 def pause(sim: Simulation, rng: random.Random) -> None:
     """An operator pauses the publisher."""
-    sim.send(PauseSignal(True))
+    sim.signals.send(PauseSignal(True))
 
 
 @action
 def resume(sim: Simulation, rng: random.Random) -> None:
     """An operator has it go on."""
-    sim.send(PauseSignal(False))
+    sim.signals.send(PauseSignal(False))
 
 
 def _one_or_all(sim: Simulation, rng: random.Random) -> str | None:

@@ -71,7 +71,7 @@ def force_fail_over(sim: Simulation, rng: random.Random) -> None:
     group = sim.group
     sim.running_scan = None
     others = [place for place, r in enumerate(group.replicas) if r is not group.server]
-    sim.leave_line(lambda: group.fail_over(rng.choice(others), new_guid(rng)))
+    sim.excuses.leave_line(lambda: group.fail_over(rng.choice(others), new_guid(rng)))
 
 
 @action
@@ -82,4 +82,4 @@ def restore(sim: Simulation, rng: random.Random) -> None:
     kept = max(sim.first_record, records - rng.choice((0, 1, 2, 4, 10)))
     sim.running_scan = None
     guid = new_guid(rng) if rng.random() < 0.5 else None
-    sim.leave_line(lambda: group.restore(kept, guid, new_guid(rng)))
+    sim.excuses.leave_line(lambda: group.restore(kept, guid, new_guid(rng)))

@@ -43,7 +43,7 @@ def disable(sim: Simulation, rng: random.Random) -> None:
     source = group.database.tables[instance.source]
     if source.called != source.name and not paired:
         return  # captured again, it is another table's beginning, and the old topic never goes on
-    sim.excuse_uncovered(instance)
+    sim.excuses.add_uncovered(instance)
     clock = group.server.clock
     group.write(wal.DisableInstance(group.log.next_lsn(), clock.local(), instance.name))
 
@@ -95,7 +95,7 @@ def switch_out(sim: Simulation, rng: random.Random) -> None:
         return
     table = rng.choice(known)
     sim.reserved = []
-    sim.excuse(table.name, "its rows were switched out")
+    sim.excuses.add(table.name, "its rows were switched out")
     sim.next_object += 1
     sim.switches += 1
     time = group.server.clock.local()
@@ -114,7 +114,7 @@ def rename_table(sim: Simulation, rng: random.Random) -> None:
         return
     table, group = rng.choice(known), sim.group
     called = table.name if table.called != table.name else f"{table.name}_{rng.randrange(100)}"
-    sim.excuse(table.name, "it was renamed while it was read")
+    sim.excuses.add(table.name, "it was renamed while it was read")
     sim.told.renamed.add(f"shop.dbo.{table.name}")
     clock = group.server.clock
     group.write(wal.RenameTable(group.log.next_lsn(), clock.local(), table.object_id, called))
@@ -127,7 +127,7 @@ def drop_table(sim: Simulation, rng: random.Random) -> None:
         return
     table = rng.choice(tables)
     group = sim.group
-    sim.excuse(table.name, "it was dropped")
+    sim.excuses.add(table.name, "it was dropped")
     clock = group.server.clock
     group.write(wal.DropTable(group.log.next_lsn(), clock.local(), table.object_id))
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.building import build
 from tests.simulation.checking import check, report
 from tests.simulation.drawing import draw
 from tests.simulation.judge.published import decode
 from tests.simulation.scenario import Scenario
-from tests.simulation.simulation import Simulation, build
+from tests.simulation.simulation import Simulation
 
 _SEEDS = 10
 _SIGNALS = "sim.signals"

@@ -28,7 +28,7 @@ def test_what_was_found_once_stays_mended(name: str) -> None:
 
 
 def test_a_run_is_a_function_of_its_scenario() -> None:
-    from tests.simulation.simulation import build
+    from tests.simulation.building import build
 
     ticks = []
     for _ in range(2):

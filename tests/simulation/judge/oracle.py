@@ -112,7 +112,7 @@ class _Judge:
 
     def _has(self, progress: Progress, topic: str) -> bool:
         """Whether a topic is of the shard of a progress record."""
-        return Shard(progress.shard, self._sim.maps[progress.shards]).has(topic)
+        return Shard(progress.shard, self._sim.division.maps[progress.shards]).has(topic)
 
     def _name(self, shard: int, named: set[str]) -> None:
         """A table is held from the first record that names it, after one that does not."""

@@ -12,11 +12,12 @@ from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import Step
 from tests.simulation.actions import ACTIONS
+from tests.simulation.building import build
 from tests.simulation.drawing import draw
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import Lane, make_ports, new_stop
 from tests.simulation.scenario import Scenario, Surroundings
-from tests.simulation.simulation import Simulation, build
+from tests.simulation.simulation import Simulation
 
 OPTIONS: dict[str, Any] = {
     "poll_interval_ms": 10,

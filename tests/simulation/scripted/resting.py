@@ -13,12 +13,13 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import database_topics
 from tailrace_schemas.records.shards import Shard
+from tests.simulation.building import build
 from tests.simulation.drawing import draw
 from tests.simulation.inline import Lane
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import make_ports, new_stop
 from tests.simulation.scenario import Scenario
-from tests.simulation.simulation import Simulation, build
+from tests.simulation.simulation import Simulation
 
 SEED = 1
 TURNS = 1000

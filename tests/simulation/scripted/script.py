@@ -14,11 +14,11 @@ from tailrace_publisher.runtime import Step
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.signals import TableOrder
+from tests.simulation.building import build
 from tests.simulation.drawing import draw
 from tests.simulation.judge.published import Event, event_of
 from tests.simulation.scenario import Scenario, Surroundings
 from tests.simulation.scripted.lives import OPTIONS, Life
-from tests.simulation.simulation import build
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Change, Column, Row, Table
 from tests.simulation.world import Killed
@@ -208,15 +208,15 @@ class Script:
 
     def ask_for(self, table: str, where: str | None = None) -> None:
         """An operator asks for a new snapshot, of the whole table or of some rows."""
-        self._sim.ask_for(table, where)
+        self._sim.signals.ask_for(table, where)
 
     def order(self, order: TableOrder, table: str | None = None) -> None:
         """An operator gives an order for a table, or for all whose snapshot is not over."""
-        self._sim.order(order, table)
+        self._sim.signals.order(order, table)
 
     def send(self, value: bytes | None) -> None:
         """A record into the signals topic, as it is."""
-        self._sim.send_bytes(value)
+        self._sim.signals.send_bytes(value)
 
     # -- what is published -------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def test_a_restart_with_more_partitions_publishes_nothing_of_the_table_until_it_
         assert ends(life) == before
         change_rows(life.sim, 1)
 
-    life.sim.ask_for("orders")
+    life.sim.signals.ask_for("orders")
     live_on(life, lambda: not stopped(life))
 
     assert stopped(life) == set()
@@ -97,7 +97,7 @@ def test_a_snapshot_of_a_table_that_goes_on_takes_the_new_number():
 
     def grow_and_ask() -> None:
         add_partition(life)
-        life.sim.ask_for("orders")
+        life.sim.signals.ask_for("orders")
 
     live_and_then(life, grow_and_ask, is_over=lambda: ends(life)[1] > 0)
     change_rows(life.sim, 1)
@@ -110,8 +110,8 @@ def test_a_snapshot_of_a_table_that_goes_on_takes_the_new_number():
 
 def test_a_snapshot_that_is_being_read_keeps_the_number_that_it_began_with():
     life = second_life(3)
-    life.sim.ask_for("orders")
-    steps = [lambda: life.sim.ask_for("orders"), lambda: add_partition(life)]
+    life.sim.signals.ask_for("orders")
+    steps = [lambda: life.sim.signals.ask_for("orders"), lambda: add_partition(life)]
 
     def grow_and_ask() -> None:
         if steps and stopped(life):

@@ -108,7 +108,7 @@ def test_it_does_not_begin_before_its_partitions_are_seen() -> None:
     published = [p.end for p in life.sim.broker.topics[_TOPIC].partitions]
     fill(life)
     for topic in sorted(stopped(life)):
-        life.sim.ask_for(topic.rpartition(".")[2])
+        life.sim.signals.ask_for(topic.rpartition(".")[2])
 
     with unseen(life):
         live_on(life)

@@ -23,10 +23,10 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotMode
 from tailrace_publisher.runtime import OnStep, Runtime, Step
 from tailrace_schemas.records.shards import Shard
+from tests.simulation.building import build
 from tests.simulation.drawing import draw
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import InlineExecutor, Lane, make_ports
-from tests.simulation.simulation import build
 from tests.simulation.world import World
 
 _POLLS_MAX = 10_000

@@ -1,0 +1,122 @@
+"""What is no fault of the publisher: tables that may be stopped, errors that may end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tailrace_publisher.errors import (
+    DatabaseReplaced,
+    DeliveryRejected,
+    ForeignRecords,
+    LsnWentBackwards,
+    PermissionMissing,
+    PositionExpired,
+    PreflightError,
+    PublisherError,
+    PublisherReplaced,
+    ReplicaBehind,
+    RowsSwitched,
+    ShardsDiffer,
+    TableFailed,
+)
+from tailrace_schemas.records.shards import Shard
+from tests.simulation.judge.lines import captured, holds
+from tests.simulation.sqlserver.rows import Instance
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+_OF_TABLES: Final = (
+    PositionExpired,
+    RowsSwitched,
+    PermissionMissing,
+    PreflightError,
+    ForeignRecords,
+)
+_STRAYS_MAX: Final = 2
+"""Records of another producer in a topic that cost retries; more of them may stop its table."""
+
+
+@dataclass(slots=True)
+class Excuses:
+    """What happened that a publisher cannot help.
+
+    Attributes:
+        reasons: why a table may be stopped, by its name.
+        halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
+        fell_behind: whether a restore ever took away that published transactions were captured.
+    """
+
+    sim: Simulation
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    halted: set[str] = field(default_factory=set)
+    fell_behind: bool = False
+
+    def add(self, table: str, reason: str) -> None:
+        """A table may be stopped from now on."""
+        self.reasons.setdefault(table, []).append(reason)
+
+    def add_uncovered(self, instance: Instance) -> None:
+        """An instance goes: may its table be stopped for it?"""
+        database = self.sim.group.database
+        others = [i for i in database.instances_of(instance.source) if i is not instance]
+        if not any(
+            i.start_lsn is not None and i.enabled_lsn <= self.sim.published.position for i in others
+        ):
+            name = database.tables[instance.source].name
+            self.add(name, f"{instance.name} was disabled before its changes were out")
+
+    def leave_line(self, happen: Callable[[], None]) -> None:
+        """The database goes on from an earlier point of its log; open transactions end there."""
+        sim = self.sim
+        sim.reserved = []
+        happen()
+        # A restore may keep transactions and lose that they were captured. The capture job comes to
+        # the same LSNs again; whoever looks before it has cannot know.
+        furthest = max((s.position for s in sim.published.shards.values()), default=b"")
+        self.fell_behind |= sim.group.captured() < furthest
+
+    @property
+    def tables(self) -> set[str]:
+        """Names of tables that may be stopped."""
+        strays = self.sim.broker.strays.items()
+        return {
+            *self.reasons,
+            *(topic.rpartition(".")[2] for topic, count in strays if count > _STRAYS_MAX),
+        }
+
+    def is_of_another_line(self, error: PublisherError) -> bool:
+        """Whether the database is another one, or left the line that was published."""
+        if isinstance(error, LsnWentBackwards) and self.fell_behind:
+            return True
+        return isinstance(error, DatabaseReplaced | LsnWentBackwards) and self._is_line_left()
+
+    def _is_line_left(self) -> bool:
+        """Whether something of what was published is not in the database's log any more."""
+        group = self.sim.group
+        if not group.lines:
+            return False
+        return not holds(captured(group.log.records), self.sim.published.positions)
+
+    def is_due(self, error: PublisherError, shard: Shard) -> bool:
+        """Whether an operator must see to an error, so that it may end a publisher."""
+        sim = self.sim
+        if isinstance(error, PublisherReplaced):
+            return sim.others.intrusions > 1 or sim.others.takeovers > 0
+        if isinstance(error, ShardsDiffer | DeliveryRejected) and (
+            sim.division.is_outdated or sim.division.is_half_done
+        ):
+            return True
+        if isinstance(error, ReplicaBehind):
+            return bool(sim.not_redoing or sim.not_hardening)
+        tables = sim.group.database.tables.values()
+        names = {t.name for t in tables if not t.is_dropped and shard.has(f"sim.shop.dbo.{t.name}")}
+        cause = error.cause if isinstance(error, TableFailed) else error
+        if not isinstance(cause, _OF_TABLES):
+            return False
+        if self.tables >= names:  # no table of the shard can go on
+            return True
+        is_first = sim.published.records == 0
+        return is_first and (bool(self.reasons) or isinstance(error, PreflightError))

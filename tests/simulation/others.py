@@ -1,0 +1,111 @@
+"""Other publishers beside the one of the run: they run for some calls, and are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace_publisher.daemon.process.loop import run as run_publisher
+from tailrace_publisher.errors import PublisherError
+from tailrace_publisher.metrics.publisher_metrics import Metrics
+from tailrace_publisher.ports import Ports
+from tailrace_schemas.records.shards import Shard
+from tests.simulation.inline import Lane
+from tests.simulation.kafka.clients import Clients
+from tests.simulation.ports import make_ports, new_stop
+from tests.simulation.sqlserver.connection import Source
+from tests.simulation.world import Finding, Killed
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+
+@dataclass(slots=True)
+class Others:
+    """Who else runs, in the middle of a call of the publisher.
+
+    Attributes:
+        intrusions: how often something ran that takes our transactional id.
+        takeovers: how often it published.
+    """
+
+    sim: Simulation
+    intrusions: int = 0
+    takeovers: int = 0
+    _calls_left: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether one of them runs now."""
+        return self._calls_left is not None
+
+    def run_another(self, calls: int) -> None:
+        """Another publisher with our transactional id runs for so many calls, and dies.
+
+        Raises:
+            Finding: it ended by itself.
+        """
+        before = self.sim.published.records
+        self._run(calls, self.sim.shard)
+        self.intrusions += 1
+        self.takeovers += self.sim.published.records > before
+
+    def run_next_shard(self, calls: int) -> None:
+        """The publisher of the next shard runs for so many calls, and dies.
+
+        Raises:
+            Finding: it ended by itself.
+        """
+        next_shard = self.sim.division.next_shard
+        if next_shard is not None:
+            self._run(calls, next_shard)
+
+    def _run(self, calls: int, shard: Shard) -> None:
+        sim = self.sim
+        try:
+            with self.beside(calls) as ports:
+                run_publisher(sim.config, new_stop(), metrics=Metrics(), ports=ports, shard=shard)
+        except PublisherError as error:
+            if sim.excuses.is_of_another_line(error):
+                sim.is_over = True  # an operator must see to it, as where the first ends with it
+                sim.die()
+            if not sim.excuses.is_due(error, shard):
+                raise Finding(
+                    f"a second publisher ended by itself: {type(error).__name__}: {error}"
+                ) from error
+
+    @contextmanager
+    def beside(self, calls: int, source: Source | None = None) -> Iterator[Ports]:
+        """Ports of something else that runs for so many calls, and is killed then.
+
+        The publisher that runs already stands still meanwhile, in the middle of a call.
+
+        Args:
+            calls: how many.
+            source: of what it reads; default: ours.
+        """
+        sim = self.sim
+        lane, world = sim.lane, sim.world
+        self._calls_left, sim.lane = calls, Lane()
+        clients = Clients(sim.broker, world, sim.tick, sim.faults)
+        try:
+            with world.held():
+                of = source or sim.source
+                yield make_ports(of, clients, sim.schemas, world, sim.tick, sim.lane)
+        except Killed:
+            pass
+        finally:
+            self._calls_left, sim.lane = None, lane
+
+    def tick(self) -> None:
+        """A call of one of them: only the capture process and its threads go on."""
+        assert self._calls_left is not None
+        if self._calls_left <= 0:
+            raise Killed
+        self._calls_left -= 1
+        self.sim.world.tick()
+        if self._calls_left % 8 == 0:
+            self.sim.scan(marks_time=False)
+        self.sim.lane.run_next()

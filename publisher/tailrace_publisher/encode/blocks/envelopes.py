@@ -1,4 +1,4 @@
-"""Blocks of change rows to framed events; the events are those of ``encode.envelope``."""
+"""Blocks of change rows to framed events, the same as those of ``envelopes.envelope``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ class EncodedBlock:
     """A block whose columns are encoded; it holds nothing of the block's own memory.
 
     Attributes:
-        header: positions and masks.
         images: the columns of every row, joined (Arrow).
         keys: the framed key of every row (Arrow); None in a keyless table.
     """
@@ -57,7 +56,7 @@ class EncodedBlock:
         return len(self.header)
 
     def first(self, rows: int) -> EncodedBlock:
-        """So many rows of it."""
+        """Return its first rows."""
         return EncodedBlock(
             self.header.first(rows),
             self.images[:rows],
@@ -70,17 +69,14 @@ class BlockEncoder:
 
     Args:
         server_name: logical name of the server, ``source.name``.
-        schema: the version's columns.
-        topic: topic of the events.
         value_schema_id: registry id of the schema of its events, in their form.
         key_schema_id: registry id of the key's schema; None for a keyless table.
-        treatment: what the options say of its events.
 
     Attributes:
-        cells: how each column of a block is taken.
+        cells: the layout of each column of a block.
 
     Raises:
-        Declined: a column's type cannot be taken in blocks.
+        Declined: no block can hold a column's type.
     """
 
     def __init__(
@@ -107,9 +103,9 @@ class BlockEncoder:
         )
 
     def relearned(self) -> BlockEncoder:
-        """Itself, or one that takes what turned out not to be ASCII in wider cells.
+        """Return itself, or an encoder with wider cells for the columns that were not ASCII.
 
-        What was fetched for this one has its cells, so it stays as it is.
+        Blocks that were fetched for this encoder have its cells, so it does not change.
         """
         if self._rows.not_ascii == self._told:
             return self
@@ -139,11 +135,11 @@ class BlockEncoder:
 
     @staticmethod
     def header_of(columns: Sequence[Cells]) -> Header:
-        """What a block's rows have before their values; see :meth:`encode_columns`."""
+        """Encode position and update mask of a block's rows; see :meth:`encode_columns`."""
         return Header.of(columns[: len(HEADER_CELLS)])
 
     def encode_values(self, columns: Sequence[Cells]) -> Images:
-        """The values of a block's rows; see :meth:`encode_columns`."""
+        """Encode the values of a block's rows; see :meth:`encode_columns`."""
         return self._rows.encode(columns[len(HEADER_CELLS) :])
 
     def encode(
@@ -152,7 +148,7 @@ class BlockEncoder:
         commit_ms: Mapping[bytes, int],
         processed_ms: int | None = None,
     ) -> EncodedRows:
-        """The events of consecutive blocks, which together hold whole updates.
+        """Write the events of consecutive blocks, which together hold whole updates.
 
         Args:
             blocks: at least one row.
@@ -208,7 +204,7 @@ class BlockEncoder:
     def _without_skipped(
         self, images: Any, events: Longs | None, kinds: Longs
     ) -> tuple[Longs, Longs]:
-        """The events that are published; see ``EnvelopeEncoder``. No column is large here."""
+        """Return row indexes and kinds of the events that are published."""
         rows = np.arange(len(kinds)) if events is None else events
         kept = np.isin(kinds, list(self._treatment.skipped), invert=True)
         if self._treatment.skips_unchanged:

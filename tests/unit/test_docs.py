@@ -101,3 +101,20 @@ def test_every_public_name_of_python_can_be_imported():
         if not hasattr(importlib.import_module(module), name)
     ]
     assert missing == []
+
+
+def test_pages_of_the_site_link_to_no_page_outside_it():
+    """The site cannot show such a page; `make docs` would fail."""
+    docs, emulator = ROOT / "docs", ROOT / "emulator" / "docs"
+    outside = []
+    for page in pages():
+        if page.is_relative_to(docs) and not page.is_relative_to(docs / "emulator"):
+            links = [link.partition("#")[0] for link in _LINK.findall(page.read_text("utf-8"))]
+            targets = {link: (page.parent / link).resolve() for link in links if "://" not in link}
+            outside += [
+                f"{page.name}: {link}"
+                for link, target in targets.items()
+                if target.suffix == ".md"
+                and not (target.is_relative_to(docs) or target.is_relative_to(emulator))
+            ]
+    assert outside == []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.session.bad_events import BadEvents
 from tailrace_publisher.daemon.session.commit_pace import CommitPace
+from tailrace_publisher.daemon.session.transaction_size import TransactionSize
 from tailrace_publisher.daemon.start.fencing import FencingCheck
 from tailrace_publisher.daemon.status.commit_traces import CommitTraces
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
@@ -54,16 +53,15 @@ class Committer:
     ) -> None:
         self.state = state
         self._delivery = delivery
-        self._rows_max = runtime.config.rows_per_transaction
-        self._bytes_max = runtime.config.bytes_per_transaction
+        self._size = TransactionSize(
+            runtime.config.rows_per_transaction, runtime.config.bytes_per_transaction
+        )
         self._age_max_s = runtime.config.kafka.transaction_timeout_s * _OF_TIMEOUT
         self._metrics = runtime.metrics
         self._clock = runtime.clock
         self._fencing = fencing
         self._on_step = runtime.on_step
         self._pace = CommitPace(runtime.config.linger_ms / 1000, runtime.clock.monotonic)
-        self._open_rows = 0
-        self._open_bytes = 0
         self._uncounted: Counter[str] = Counter()
         self._last: tuple[str, bytes] | None = None
         self._committed_at = self._clock.monotonic()
@@ -108,10 +106,8 @@ class Committer:
         while parts:
             frontier = block.frontier
             rest: list[EncodedRows] = []
-            last = _commit_lsn_that_fills(
-                parts,
-                max(self._rows_max - self._delivery.rows_in_transaction, 1),
-                max(self._bytes_max - self._delivery.bytes_in_transaction, 1),
+            last = self._size.commit_lsn_that_fills(
+                parts, self._delivery.rows_in_transaction, self._delivery.bytes_in_transaction
             )
             if last is not None:
                 # The source transaction that fills the Kafka transaction is its last one.
@@ -139,7 +135,7 @@ class Committer:
         """
         self.state.position = ChangePosition.end_of(lsn)
         self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
-        self._open_rows = self._open_bytes = 0
+        self._size.closed()
         if self._numbers is not None:
             self._delivery.send_boundaries(self._numbers.end())
         if self._delivery.rows_in_transaction and is_last:
@@ -240,7 +236,7 @@ class Committer:
         self._announced = set(named)
         self._closed_ms = closed_ms
         self._committed_at = self._clock.monotonic()
-        self._open_rows = self._open_bytes = 0
+        self._size.closed()
         self._metrics.committed(closed_ms)
         self._traces.committed(after_lsn, closed_lsn, rows, self._uncounted)
         for topic, sent in self._uncounted.items():
@@ -282,15 +278,13 @@ class Committer:
         lsn = frontier[:LSN_BYTES]
         self.state.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
         self._position_ms = self._times.get(lsn, self._position_ms)
-        self._open_rows = self._open_bytes = 0
+        self._size.closed()
 
     def _commit_if_due(self) -> None:
         delivery = self._delivery
         rows = delivery.rows_in_transaction
-        if (
-            rows >= self._rows_max
-            or delivery.bytes_in_transaction >= self._bytes_max
-            or (rows and self._pace.is_due())
+        if self._size.is_full(rows, delivery.bytes_in_transaction) or (
+            rows and self._pace.is_due()
         ):
             self.commit()
         else:
@@ -299,37 +293,7 @@ class Committer:
     def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
         """Advance inside a source transaction; commit if the Kafka transaction is full or old."""
         self.state.position = ChangePosition.from_bytes(frontier)
-        lsn = frontier[:LSN_BYTES]
-        starts = [bisect_left(part.positions, lsn) for part in parts]
-        if any(starts):
-            self._open_rows = self._open_bytes = 0
-        for part, start in zip(parts, starts, strict=True):
-            self._open_rows += len(part) - start
-            self._open_bytes += sum(map(len, part.values[start:]))
-        if self._open_rows >= self._rows_max or self._open_bytes >= self._bytes_max:
+        if self._size.is_filled_by(frontier[:LSN_BYTES], parts):
             self.commit()
         else:
             self.commit_if_old()
-
-
-def _commit_lsn_that_fills(parts: list[EncodedRows], room: int, space: int) -> bytes | None:
-    """Return the commit LSN of the event that fills a Kafka transaction; None if all fit.
-
-    Args:
-        room: number of events that still fit, at least 1.
-        space: bytes of values that still fit, at least 1.
-    """
-    if sum(map(len, parts)) <= room and sum(part.size for part in parts) <= space:
-        return None
-    positions: Sequence[bytes]
-    if len(parts) == 1:
-        positions, sizes = parts[0].positions, list(map(len, parts[0].values))
-    else:
-        events = sorted(
-            event
-            for part in parts
-            for event in zip(part.positions, map(len, part.values), strict=True)
-        )
-        positions, sizes = [event[0] for event in events], [event[1] for event in events]
-    last = min(room - 1, bisect_right(list(accumulate(sizes)), space))
-    return positions[last][:LSN_BYTES]

@@ -16,7 +16,7 @@ from tailrace_publisher.daemon.session import capture_job_watch as watch
 from tailrace_publisher.daemon.session import committer, conductor, session, stream, wiring
 from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
-from tailrace_publisher.daemon.tables import coverage, table_intake, tables
+from tailrace_publisher.daemon.tables import coverage, table_update, tables
 from tailrace_publisher.errors import (
     DatabaseReplaced,
     PermissionMissing,
@@ -41,7 +41,7 @@ def _older_instance_goes_early() -> AbstractContextManager[None]:
 
 def _forgotten_versions() -> AbstractContextManager[None]:
     """2: a table keeps versions of instances that the book has forgotten: KeyError in rotation."""
-    take_in = table_intake.TableIntake._update
+    take_in = table_update.TableUpdate.update
 
     def taken_in(self: Any, table: Any, catalog: Any) -> None:
         known = dict(table.versions)
@@ -49,7 +49,7 @@ def _forgotten_versions() -> AbstractContextManager[None]:
         for name, versions in known.items():
             table.versions.setdefault(name, versions)
 
-    return replaced(table_intake.TableIntake, "_update", taken_in)
+    return replaced(table_update.TableUpdate, "update", taken_in)
 
 
 def _database_guid_counts() -> AbstractContextManager[None]:

@@ -6,23 +6,18 @@ those rows. What was not committed is lost with the session.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.checkpoint.reader import Stored
 from tailrace_publisher.daemon.tables.table_record import OlderInstances, TableRecord
+from tailrace_publisher.daemon.tables.table_records import TableRecords
 from tailrace_publisher.daemon.tables.table_state import (
-    OUT_OF_CUT,
     PUBLISHED,
     STORED,
-    UNREAD,
-    TableEvent,
-    TableState,
-    state_after,
 )
 from tailrace_publisher.deliver.delivery import Checkpoints
 from tailrace_publisher.errors import CheckpointError
@@ -33,13 +28,12 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
 from tailrace_schemas.topics.topic_names import TableName
 
-_NOTHING: Final = TableRecord()
 _REFUSALS_KEPT_MS: Final = 60_000
 """How long a requester can read why; each commit writes the records, so they must stay small."""
 
 
 @dataclass(slots=True)
-class PublisherState:
+class PublisherState(TableRecords):
     """The publisher's state.
 
     Attributes:
@@ -57,7 +51,6 @@ class PublisherState:
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None if it is not.
         by_function: whether changes are read through the query functions, without command ids.
         map_number: of the map of shards.
-        moves: how often a table entered or left the published ones.
         resnapshots_all: whether every table gets a snapshot, whatever the configuration says of new
             tables, because the checkpoint was lost.
     """
@@ -76,17 +69,8 @@ class PublisherState:
     paused_since_ms: int | None = None
     by_function: bool = False
     map_number: int = 0
-    moves: int = 0
     _refused: dict[int, list[str]] = field(default_factory=dict)
     _refused_ms: int | None = None
-    _tables: dict[TableName, TableRecord] = field(default_factory=dict)
-    _changed: set[TableName] = field(default_factory=set)
-    _named: set[TableName] = field(default_factory=set)
-    _restarted: set[TableName] = field(default_factory=set)
-    _snapshot_numbers: Counter[TableName] = field(default_factory=Counter)
-    _out_of_cut: list[TableName] | None = None
-    _unread: list[TableName] | None = None
-    _lacking: set[str] | None = None
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
     _older_keys: list[bytes] = field(default_factory=list)
 
@@ -165,7 +149,7 @@ class PublisherState:
             )
         except ValueError as error:
             raise CheckpointError(f"checkpoint of database {database}: {error}") from error
-        state._named = set(state.out_of_cut())
+        state.tables_written()
         return state
 
     def start_at(self, lsn: Lsn) -> None:
@@ -179,107 +163,9 @@ class PublisherState:
         """Last LSN up to which all changes are published."""
         return first_lsn_after(self.position).decrement()
 
-    # -- tables ------------------------------------------------------------------------------------
-
-    def of(self, table: TableName) -> TableRecord:
-        """Return what is known of a table."""
-        return self._tables.get(table, _NOTHING)
-
-    def records(self) -> dict[TableName, TableRecord]:
-        """Return a copy of all tables' records; safe to call from another thread."""
-        return self._tables.copy()
-
-    def known(self) -> set[TableName]:
-        """Return the tables that have a record."""
-        return {name for name, record in self._tables.items() if record.state in STORED}
-
-    def out_of_cut(self) -> Sequence[TableName]:
-        """Return the tables that are not part of the cut, including those that are gone."""
-        if self._out_of_cut is None:
-            self._out_of_cut = [n for n, r in self._tables.items() if r.state in OUT_OF_CUT]
-        return self._out_of_cut
-
-    def unread(self) -> Sequence[TableName]:
-        """Return the tables whose snapshots are not completely read."""
-        if self._unread is None:
-            self._unread = [n for n, r in self._tables.items() if r.state in UNREAD]
-        return self._unread
-
-    def restarted_tables(self) -> set[TableName]:
-        """Return tables that the last record names and that have restarted from scratch since."""
-        return self._restarted & self._named
-
-    def snapshot_number(self, table: TableName) -> int:
-        """Return how many snapshots of a table were requested since the start."""
-        return self._snapshot_numbers[table]
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether a table differs from its checkpoint record."""
-        return bool(self._changed)
-
-    def happened(
-        self, table: TableName, event: TableEvent, known: TableRecord | None = None
-    ) -> TableRecord:
-        """Move a table to the state after an event; the next commit writes its record.
-
-        Args:
-            known: its record from now on; default: unchanged.
-
-        Raises:
-            ForbiddenTransition: its state forbids the event.
-        """
-        before = self.of(table)
-        after = replace(known or before, state=state_after(before.state, event))
-        if event is TableEvent.GONE:
-            after = TableRecord()
-        elif event is TableEvent.SNAPSHOT_WANTED:
-            self._restarted.add(table)
-        is_new_snapshot = event in {TableEvent.SNAPSHOT_WANTED, TableEvent.PART_WANTED}
-        self._snapshot_numbers[table] += is_new_snapshot
-        if is_new_snapshot or after.state not in UNREAD:
-            after = replace(after, snapshot_paused=False)  # a pause is of one snapshot
-        if after.state is not TableState.REREADING:
-            after = replace(after, snapshot_where=None)
-        self.store(table, after)
-        return after
-
-    def store(self, table: TableName, record: TableRecord) -> None:
-        """Store a table's record; the next commit writes it."""
-        before = self.of(table)
-        if before != record:
-            self._tables[table] = record
-            self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
-            if before.state is not record.state:
-                self._out_of_cut = self._unread = None
-            if before.lacks_changes != record.lacks_changes:
-                self._lacking = None
-            if record.state in STORED or before.state in STORED:
-                self._changed.add(table)
-
-    def lacks_changes(self, table: str) -> bool:
-        """Return whether a table, by its whole name, lacks changes that became dead letters."""
-        if self._lacking is None:
-            self._lacking = {str(n) for n, r in self._tables.items() if r.lacks_changes}
-        return table in self._lacking
-
-    def note_lacking(self, table: str) -> None:
-        """Store that a table, by its whole name, lacks a change until its next snapshot."""
-        for name, record in list(self._tables.items()):
-            if str(name) == table and not record.lacks_changes:
-                self.store(name, replace(record, lacks_changes=True))
-
     def holds_events(self, table: TableName, instances: Iterable[str]) -> bool:
         """Return whether a topic holds the table's events, by its record or its instances'."""
         return self.of(table).state in PUBLISHED or self._older.follow(instances)
-
-    def published_as(self) -> dict[int, TableName]:
-        """Return the name under which each table is published, by its object id."""
-        return {
-            record.source_object_id: name
-            for name, record in self._tables.items()
-            if record.state in STORED and record.source_object_id is not None
-        }
 
     def adopt(self, table: TableName, instances: Iterable[str]) -> None:
         """Adopt what an earlier release stored per capture instance, unless the table has a record.
@@ -294,8 +180,6 @@ class PublisherState:
     def older_left(self) -> list[str]:
         """Return names of instances in an earlier release's records that no table adopted."""
         return self._older.left()
-
-    # -- records -----------------------------------------------------------------------------------
 
     def database_record(self, closed_lsn: Lsn, now_ms: int) -> DatabaseCheckpoint:
         """Return the database's own record.
@@ -351,9 +235,7 @@ class PublisherState:
         """Note that the records are committed."""
         self.closed_lsn = closed_lsn
         self.start_lsn = None
-        self._changed.clear()
-        self._restarted.clear()
-        self._named = set(self.out_of_cut())
+        self.tables_written()
         self._older_keys.clear()
 
     def _checkpoint_of(self, table: TableName, now_ms: int) -> TableCheckpoint | None:

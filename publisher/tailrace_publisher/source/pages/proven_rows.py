@@ -69,19 +69,13 @@ class ProvenRows:
         name = self._instance.name
         batch = " ".join(statement for statement, _ in statements)
         parameters = [value for _, values in statements for value in values]
+        proof = not self._sees_range
         try:
-            fetched = reader.read(
-                batch, parameters, len(statements), with_newest=not self._sees_range
-            )
+            fetched = reader.read(batch, parameters, len(statements), with_newest=proof)
         except SourceError as error:
-            if error.number == INVALID_OBJECT:
-                raise CaptureInstanceGone(name) from error
-            if error.number == OUT_OF_INTERVAL and self._instance.by_function:
-                self._check_interval(after)
-            if error.number == INVALID_COLUMN and not self._has_command_id():
-                # The server was updated, and this replica has not redone it yet.
-                raise SourceBehind(name, max_lsn(self._connection), self._up_to) from error
-            raise
+            self._check_cause(error, after)
+            # The cause is gone: the replica has caught up since the statement.
+            fetched = reader.read(batch, parameters, len(statements), with_newest=proof)
         if not self._sees_range:
             if fetched.newest is None or fetched.newest < self._up_to:
                 raise SourceBehind(name, fetched.newest, self._up_to)
@@ -92,10 +86,24 @@ class ProvenRows:
                 return reader.together(fetched.sets[:number]), False
         return reader.together(fetched.sets), not fetched.is_cut
 
-    def _has_command_id(self) -> bool:
-        """Return whether the connection sees the command id column, if the catalog does."""
+    def _check_cause(self, error: SourceError, after: ChangePosition) -> None:
+        """Explain why the server refused a statement, unless a replica's lag may have been it.
+
+        Raises:
+            SourceBehind, PositionExpired, CaptureInstanceGone: the cause, which is still there.
+            SourceError: the error, if it has nothing to do with what the server sees.
+        """
         instance = self._instance
-        return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
+        if error.number == INVALID_OBJECT:
+            raise CaptureInstanceGone(instance.name) from error
+        if error.number == OUT_OF_INTERVAL and instance.by_function:
+            self._check_interval(after)
+        elif error.number == INVALID_COLUMN and instance.ordered_by_command_id:
+            if not has_command_id(self._connection, instance.name):
+                # The server was updated, and this replica has not redone it yet.
+                raise SourceBehind(instance.name, max_lsn(self._connection), self._up_to) from error
+        else:
+            raise error
 
     def _check_interval(self, after: ChangePosition) -> None:
         """Explain why a query function refused a range that is outside the validity interval.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
-from tailrace_publisher.errors import SourceBehind
+from tailrace_publisher.errors import SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.pages import ChangePages
@@ -118,11 +118,31 @@ class Replica:
         return sets
 
 
-def pages_at(replica: Replica, up_to: int) -> ChangePages:
+@dataclass
+class CatchingUp(Replica):
+    """One that refuses a statement for what it has not redone, and has redone it right after."""
+
+    number: int = 0
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        if not self.statements:
+            self.statements.append(sql)
+            raise SourceError("refused", number=self.number)
+        return super().query_sets(sql, *parameters)
+
+    def query(self, sql: str, *_: Any) -> list[Any]:
+        if "sys.columns" in sql:
+            return [(1,)]
+        if "fn_cdc_get_min_lsn" in sql:
+            return [(Lsn(1, 0, 1).to_bytes(),)]
+        return [(Lsn(1, self.redone, 1).to_bytes(),)]
+
+
+def pages_at(replica: Replica, up_to: int, instance: CaptureInstance = INSTANCE) -> ChangePages:
     span = LsnRange(ChangePosition.end_of(Lsn(1, 0, 1)), Lsn(1, up_to, 1))
     return ChangePages(
         cast(Connection, replica),
-        INSTANCE,
+        instance,
         SCHEMA,
         span,
         PageLimit(2, 1 << 30),
@@ -139,6 +159,25 @@ def test_a_replica_that_is_behind_the_window_is_no_end_of_it(redone: int):
     assert refused.value.retryable
     assert refused.value.needed == Lsn(1, 5, 1)
     assert refused.value.seen == (Lsn(1, redone, 1) if redone else None)
+
+
+@pytest.mark.parametrize(("number", "by_function"), [(313, True), (207, False)])
+def test_a_replica_that_catches_up_after_it_refused_is_read_again(number: int, by_function: bool):
+    replica = CatchingUp(redone=5, number=number)
+    instance = replace(INSTANCE, by_function=by_function)
+
+    page = pages_at(replica, 5, instance).read()
+
+    assert page is not None
+    assert [row[-1] for row in page.rows] == [1, 2]
+
+
+def test_what_no_replica_cures_is_told():
+    replica = CatchingUp(redone=5, number=8134)
+
+    with pytest.raises(SourceError, match="refused"):
+        pages_at(replica, 5).read()
+    assert len(replica.statements) == 1
 
 
 def test_only_the_first_page_of_a_range_asks_what_the_connection_sees():

@@ -114,6 +114,11 @@ class Configuration:
         """The checked publishers of all databases; None if one database is configured or chosen."""
         return checked(self._chosen.publishers) if self._chosen.databases else None
 
+    @property
+    def all_settings(self) -> Settings:
+        """The options of the chosen database, or of all with a source; not checked."""
+        return self._chosen if self._chosen.databases else self.settings
+
     def check(self) -> None:
         """Check publisher and sink together, as far as they are configured."""
         checked(self.settings.check)

@@ -152,16 +152,18 @@ def web(
     publisher_urls: tuple[str, ...],
     sink_url: str | None,
 ) -> None:
-    """Serve one page: lag, stopped tables, fixes.
+    """Serve one page: what is wrong, and what to do.
 
-    Shows the lag of each stage, and why a table stopped. The page has a button that requests a new
-    snapshot of a table.
+    Shows the lag of each stage, stopped tables with the reason, and the lag of six hours. Menus
+    request new snapshots, stops and pauses. Of several databases all are on the page.
 
     On a loopback address no token is needed. On any other address --token-file is required: its
     first line, of 16 characters or more. A browser takes it as the password; programs send it as
     Authorization: Bearer.
     """
-    configuration.check()
+    settings = configuration.all_settings
+    for each in settings.databases.values() or (settings,):
+        checked(each.check)
     from tailrace.cli.log_format import quiet_logs
     from tailrace.web.run import WebOptions, WebRefused, serving, weaknesses
     from tailrace_compose.stop_signal import StopSignal
@@ -169,7 +171,6 @@ def web(
     options = WebOptions(
         host, port, token_file, certificate, key, every_s, publisher_urls, sink_url
     )
-    settings = configuration.settings
     try:
         with quiet_logs(logging.ERROR), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")

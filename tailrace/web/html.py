@@ -55,13 +55,16 @@ def lsn(value: str | None) -> str:
     return DASH if value is None else f"<code>{text(value)}</code>"
 
 
-def page(title: str, body: str, pipeline: str, counts: str | None = None) -> bytes:
+def page(
+    title: str, body: str, pipeline: str, counts: str | None = None, *, home: str = "./"
+) -> bytes:
     """A whole page.
 
     Args:
         body: HTML of the main part.
         pipeline: its name, for the head.
         counts: of its tables, for the head of a page that renews itself; None if it does not.
+        home: where the name of the product leads. All links are relative.
     """
     live = (
         f'<span id="counts">{text(counts or "")}</span>'
@@ -75,11 +78,11 @@ def page(title: str, body: str, pipeline: str, counts: str | None = None) -> byt
         f"<title>{text(title)}</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        '<link id="icon" rel="icon" type="image/svg+xml" href="/static/icon-plain.svg">'
-        '<link rel="stylesheet" href="/static/style.css">'
-        '<script defer src="/static/page.js"></script></head>'
+        '<link id="icon" rel="icon" type="image/svg+xml" href="static/icon-plain.svg">'
+        '<link rel="stylesheet" href="static/style.css">'
+        '<script defer src="static/page.js"></script></head>'
         '<body><a class="skip" href="#main">To the content</a>'
-        f'<header><a class="home" href="/">Tailrace</a><span>{text(pipeline)}</span>'
+        f'<header><a class="home" href="{text(home)}">Tailrace</a><span>{text(pipeline)}</span>'
         f'{live}</header><p id="notice" role="alert"></p>'
         f'<main id="main" tabindex="-1">{body}</main></body></html>'
     ).encode()

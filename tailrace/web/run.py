@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from tailrace.web.daemons import DaemonAddress, address_of
 from tailrace.web.details import Details
 from tailrace.web.model import Model
 from tailrace.web.parts import PartsReader
+from tailrace.web.pipelines import Pipelines
 from tailrace.web.site import Site
 from tailrace_schemas.topics.topic_names import database_path
 from tailrace_service.http.access import Address, is_loopback, read_token
@@ -91,8 +92,29 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
     except ValueError as error:
         raise WebRefused(f"--certificate, --key: {error}") from error
     address = Address(options.port, options.host, token, tls)
+    several = settings.databases
+    with ExitStack() as stack:
+        sites = {
+            name: stack.enter_context(_site(each, options, "../../" if several else "./"))
+            for name, each in (several or {"": settings}).items()
+        }
+        routes = Pipelines(sites).routes() if several else sites[""].routes()
+        try:
+            service = stack.enter_context(HttpService(address, routes))
+        except OSError as error:
+            raise WebRefused(
+                f"{options.host} port {options.port}: {error.strerror}; name an address of this"
+                " machine and a free port"
+            ) from error
+        shown = f"[{options.host}]" if ":" in options.host else options.host
+        yield f"{address.scheme}://{shown}:{service.port}/"
+
+
+@contextmanager
+def _site(settings: Settings, options: WebOptions, home: str) -> Iterator[Site]:
+    """The pages of one pipeline, with the collector that looks for them."""
     own = publisher_of(settings)
-    given = [_address(url, own) for url in options.publisher_urls or (None,)]
+    given = [_address(url, own, settings.name) for url in options.publisher_urls or (None,)]
     publishers = [address for address in given if address is not None]
     sink = None
     if settings.has_sink:
@@ -100,22 +122,13 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
 
         sink = _address(options.sink_url, address_of(settings.sink()))
     collector = Collector(settings, publishers, sink, options.every_s)
-    site = Site(settings, collector, Details(settings))
+    site = Site(settings, collector, Details(settings), home)
+    collector.start()
     try:
-        service = HttpService(address, site.routes())
-    except OSError as error:
-        raise WebRefused(
-            f"{options.host} port {options.port}: {error.strerror}; name an address of this machine"
-            " and a free port"
-        ) from error
-    with service:
-        collector.start()
-        try:
-            shown = f"[{options.host}]" if ":" in options.host else options.host
-            yield f"{address.scheme}://{shown}:{service.port}/"
-        finally:
-            collector.close()
-            site.close()
+        yield site
+    finally:
+        collector.close()
+        site.close()
 
 
 def look_once(settings: Settings) -> Model:
@@ -141,7 +154,17 @@ def publisher_of(settings: Settings) -> DaemonAddress | None:
     return replace(found, url=f"{found.url}{database_path(settings.name)}")
 
 
-def _address(url: str | None, configured: DaemonAddress | None) -> DaemonAddress | None:
+def _address(
+    url: str | None, configured: DaemonAddress | None, database: str = ""
+) -> DaemonAddress | None:
+    """Where a daemon answers.
+
+    Args:
+        url: as it was given; None: as the configuration says.
+        database: what one of several is called; empty if there is one.
+    """
     if url is None:
         return configured
+    if database and not url.endswith(database_path(database)):
+        url += database_path(database)
     return DaemonAddress(url, configured.token_file if configured is not None else None)

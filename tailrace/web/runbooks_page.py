@@ -19,7 +19,7 @@ _ELSEWHERE: Final = re.compile(r'<a href="[^/"][^"]*\.[a-z]+(?:#[^"]*)?">(.*?)</
 
 def runbook_link(name: str) -> str:
     """A link to a runbook."""
-    return f'<a href="/runbook?name={text(quote(name))}">runbook {text(name)}</a>'
+    return f'<a href="runbook?name={text(quote(name))}">runbook {text(name)}</a>'
 
 
 def runbook_html(name: str) -> str | None:
@@ -31,5 +31,5 @@ def runbook_html(name: str) -> str | None:
         return None
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     html = markdown.render(page.read_text(encoding="utf-8"))
-    html = _RUNBOOK.sub(r'<a href="/runbook?name=\1">', html)
+    html = _RUNBOOK.sub(r'<a href="runbook?name=\1">', html)
     return _ELSEWHERE.sub(r"\1", html)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from http import HTTPStatus
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from tailrace.signals.request import SignalNotTaken
+from tailrace.web.assets import asset_routes, html_response
 from tailrace.web.collector import Collector
 from tailrace.web.details import Details
 from tailrace.web.headline import summary, title
@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from tailrace.settings.load import Settings
 
 _FIRST_LOOK_S: Final = 25.0
-_HEADERS: Final = {
-    # Nothing but what this page brings itself: text of the source cannot become a script.
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
-    " connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-}
-_STATIC: Final = {
-    "style.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-}
-_ICON: Final = {"plain": "#5d686c", "good": "#1d6f42", "warn": "#c98500", "bad": "#b3261e"}
-"""The icon of the window has the colour of the verdict."""
 
 
 class Site:
@@ -53,20 +39,18 @@ class Site:
 
     Args:
         collector: one that was started.
+        home: where the name of the product leads: to the page of all pipelines if there are more.
     """
 
-    def __init__(self, settings: Settings, collector: Collector, details: Details) -> None:
+    def __init__(
+        self, settings: Settings, collector: Collector, details: Details, home: str = "./"
+    ) -> None:
         self._config = config = settings.publisher()
         self._name = f"{config.prefix} · {config.source.database} @ {config.source.host}"
         self._collector = collector
         self._details = details
+        self._home = home
         self._requests = Requests(config)
-        self._static = {
-            name: ((resources.files(__package__) / "static" / name).read_bytes(), kind)
-            for name, kind in _STATIC.items()
-        } | {
-            f"icon-{state}.svg": (_icon(colour), "image/svg+xml") for state, colour in _ICON.items()
-        }
 
     def routes(self) -> Routes:
         """What it answers; all of it is guarded."""
@@ -76,41 +60,53 @@ class Site:
             ("GET", "/model.json"): Route(self._model_json),
             ("GET", "/table"): Route(self._table),
             ("GET", "/runbook"): Route(self._runbook),
-            **{("GET", f"/static/{name}"): Route(self._file) for name in self._static},
-            ("GET", "/health"): Route(lambda _: Response.of_text("ok"), is_open=True),
+            **asset_routes(),
             ("POST", "/signal"): Route(self._signal),
         }
 
-    def _seen(self) -> Model:
+    @property
+    def name(self) -> str:
+        """The pipeline's: prefix, database and host."""
+        return self._name
+
+    def seen(self) -> Model:
+        """What the collector saw last.
+
+        Raises:
+            Refused: it has not looked yet.
+        """
         model = self._collector.model(_FIRST_LOOK_S)
         if model is None:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the first look is not over: try again")
         return model
 
     def _overview(self, _: Request) -> Response:
-        model = self._seen()
+        model = self.seen()
         heading = title(model, self._config.prefix)
-        return _html(page(heading, self._live(model), self._name, summary(model)))
+        return html_response(self._page(heading, self._live(model), summary(model)))
+
+    def _page(self, heading: str, body: str, counts: str | None = None) -> bytes:
+        return page(heading, body, self._name, counts, home=self._home)
 
     def _fragment(self, _: Request) -> Response:
-        return _html(self._live(self._seen()).encode())
+        return html_response(self._live(self.seen()).encode())
 
     def _live(self, model: Model) -> str:
         age_s = max(0.0, time.time() - model.freshness.at_ms / 1000)
         return overview(model, self._config.prefix, age_s, self._requests.newest_first())
 
     def _model_json(self, _: Request) -> Response:
-        return Response.of_json(self._seen().to_json())
+        return Response.of_json(self.seen().to_json())
 
     def _table(self, request: Request) -> Response:
         name, key = request.query.get("name", ""), request.query.get("key", "")
         at = request.query.get("at", "")
-        model = self._seen()
+        model = self.seen()
         row = next((r for r in model.rows if r.table.casefold() == name.casefold()), None)
         table = self._details.name_of(name if row is None else row.table)
         if row is None or table is None:
-            body = tag("h1", "No such table") + '<p><a href="/">All tables</a></p>'
-            return _html(page("No such table", body, self._name), HTTPStatus.NOT_FOUND)
+            body = tag("h1", "No such table") + '<p><a href="./">All tables</a></p>'
+            return html_response(self._page("No such table", body), HTTPStatus.NOT_FOUND)
         problems: list[str] = []
         versions = self._details.versions(table, problems)
         quoted = f"[{table.schema.replace(']', ']]')}].[{table.table.replace(']', ']]')}]"
@@ -119,19 +115,15 @@ class Site:
         events = () if since is None else self._details.events(table, since)
         explorer = Explorer(row.table, key, at, explained, since, events)
         body = table_page(explorer, row, versions, problems=problems)
-        return _html(page(row.table, body, self._name))
-
-    def _file(self, request: Request) -> Response:
-        name = request.path.rpartition("/")[2]
-        return Response(*self._static[name])
+        return html_response(self._page(row.table, body))
 
     def _runbook(self, request: Request) -> Response:
         name = request.query.get("name", "")
         body = runbook_html(name)
         if body is None:
-            body = tag("h1", "No such runbook") + '<p><a href="/">All tables</a></p>'
-            return _html(page("No such runbook", body, self._name), HTTPStatus.NOT_FOUND)
-        return _html(page(name, body, self._name))
+            body = tag("h1", "No such runbook") + '<p><a href="./">All tables</a></p>'
+            return html_response(self._page("No such runbook", body), HTTPStatus.NOT_FOUND)
+        return html_response(self._page(name, body))
 
     def _signal(self, request: Request) -> Response:
         try:
@@ -156,7 +148,7 @@ class Site:
                 raise ValueError("a lost checkpoint is accepted on the command line only")
             case PauseSignal():
                 return signal
-        known = {row.table.casefold(): row.table for row in self._seen().rows}
+        known = {row.table.casefold(): row.table for row in self.seen().rows}
         unknown = [name for name in signal.tables if name.casefold() not in known]
         if unknown:
             raise ValueError(f"not among the tables shown: {', '.join(unknown)}")
@@ -176,14 +168,3 @@ def _in_words(signal: Signal) -> str:
         case PauseSignal(is_paused=is_paused):
             return "pause" if is_paused else "resume"
     return type(signal).__name__
-
-
-def _icon(colour: str) -> bytes:
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">'
-        f'<circle cx="8" cy="8" r="7" fill="{colour}"/></svg>'
-    ).encode()
-
-
-def _html(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(body, "text/html; charset=utf-8", status, _HEADERS)

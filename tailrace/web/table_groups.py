@@ -101,7 +101,7 @@ def _row(row: Row, stages: Sequence[str], headings: Sequence[str], *, with_state
 
 
 def _link(row: Row) -> str:
-    return f'<a href="/table?name={text(quote(row.table))}">{text(row.table)}</a>'
+    return f'<a href="table?name={text(quote(row.table))}">{text(row.table)}</a>'
 
 
 def _state(row: Row) -> str:

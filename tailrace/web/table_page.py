@@ -76,7 +76,7 @@ def _state(row: Row) -> str:
 
 def _events(explorer: Explorer) -> str:
     form = (
-        '<form method="get" action="/table">'
+        '<form method="get" action="table">'
         f'<input type="hidden" name="name" value="{text(explorer.table)}">'
         f'<label>Published since <input name="since" value="{text(explorer.since or "")}"'
         ' placeholder="the newest" autocomplete="off"></label> <button>show events</button></form>'
@@ -89,7 +89,7 @@ def _events(explorer: Explorer) -> str:
 def _explorer(explorer: Explorer) -> str:
     asked = (("Key", "key", explorer.key), ("LSN or time", "at", explorer.at))
     forms = "".join(
-        '<form method="get" action="/table">'
+        '<form method="get" action="table">'
         f'<input type="hidden" name="name" value="{text(explorer.table)}">'
         f'<label>{label} <input name="{name}" value="{text(value)}" required autocomplete="off">'
         "</label> <button>explain</button></form>"

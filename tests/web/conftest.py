@@ -17,6 +17,7 @@ from selenium.webdriver.chrome.service import Service
 from tailrace.settings.load import load
 from tailrace.web.details import Details
 from tailrace.web.model import Model
+from tailrace.web.pipelines import Pipelines
 from tailrace.web.site import Site
 from tailrace_service.http.access import Address
 from tailrace_service.http.service import HttpService
@@ -84,14 +85,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 
 @pytest.fixture
-def site() -> Iterator[Callable[[Model], str]]:
-    """Serves a model; gives the address of its page."""
+def site() -> Iterator[Callable[..., str]]:
+    """Serve a model, or several as pipelines of their own; gives the address of the page."""
     services: list[HttpService] = []
 
-    def serve(seen: Model | Shown) -> str:
-        shown = seen if isinstance(seen, Shown) else Shown(seen)
-        settings = load(None, {}, [f"{name}={value}" for name, value in _OPTIONS.items()])
-        served = Site(settings, shown, Details(settings))  # type: ignore[arg-type]
+    def serve(*seen: Model | Shown) -> str:
+        sites = {f"Shop {n}": _site(each, len(seen)) for n, each in enumerate(seen, 1)}
+        served = next(iter(sites.values())) if len(seen) == 1 else Pipelines(sites)
         service = HttpService(Address(0), served.routes())
         service.__enter__()
         services.append(service)
@@ -100,6 +100,13 @@ def site() -> Iterator[Callable[[Model], str]]:
     yield serve
     for service in services:
         service.__exit__(None, None, None)
+
+
+def _site(seen: Model | Shown, count: int) -> Site:
+    shown = seen if isinstance(seen, Shown) else Shown(seen)
+    settings = load(None, {}, [f"{name}={value}" for name, value in _OPTIONS.items()])
+    home = "./" if count == 1 else "../../"
+    return Site(settings, shown, Details(settings), home)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tailrace.web.model import Model
 from tests.web import models
 from tests.web.conftest import Shown, picture, start, width
 
-Serve = Callable[[Model | Shown], str]
+Serve = Callable[..., str]
 WAIT_S = 60
 
 
@@ -204,3 +204,23 @@ def test_every_runbook_is_a_page(browser: webdriver.Chrome, site: Serve):
     browser.get(f"{url}runbook?name=..%2Foperate")
     assert browser.find_element(By.TAG_NAME, "h1").text == "No such runbook"
     assert json.loads(json.dumps(browser.title)) == "No such runbook"
+
+
+def test_several_pipelines_are_on_one_page_with_the_worst_first(
+    browser: webdriver.Chrome, site: Serve
+):
+    browser.get(site(models.healthy(), models.slow_lake(), models.paused()))
+    cards = browser.find_elements(By.CSS_SELECTOR, ".card")
+    assert [card.find_element(By.CSS_SELECTOR, "h2 + p").text for card in cards] == [
+        "The lake's tables lag the source by 13 min.",
+        "The publisher is paused.",
+        "All is well: 6 tables.",
+    ]
+    assert browser.title == "(2!) pipelines"
+    picture(browser, "page-pipelines")
+    cards[0].find_element(By.TAG_NAME, "a").click()
+    assert headline(browser) == "The lake's tables lag the source by 13 min."
+    browser.find_element(By.CSS_SELECTOR, "#tables a").click()
+    assert browser.find_element(By.TAG_NAME, "h1").text == "dbo.orders"
+    browser.find_element(By.CLASS_NAME, "home").click()
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".card")) == 3

@@ -34,7 +34,7 @@ function tick() {
   age.textContent = `seen ${seconds} s ago`;
   age.className = seconds > STALE_S ? "bad" : seconds > LATE_S ? "warn" : "quiet";
   document.body.classList.toggle("stale", seconds > STALE_S); // its green is grey then
-  icon.href = `/static/icon-${seconds > STALE_S ? "plain" : live.dataset.state}.svg`;
+  icon.href = `static/icon-${seconds > STALE_S ? "plain" : live.dataset.state}.svg`;
 }
 
 function filter() {
@@ -82,7 +82,7 @@ async function renew() {
   isAsking = true;
   try {
     const next = document.createElement("template");
-    next.innerHTML = await answerOf("/fragment", { cache: "no-store" });
+    next.innerHTML = await answerOf("fragment", { cache: "no-store" });
     const place = placeOf(document.activeElement);
     patch(live, next.content.firstElementChild);
     if (place && !document.activeElement?.matches(place)) document.querySelector(place)?.focus();
@@ -103,7 +103,7 @@ async function send(button) {
   try {
     const headers = { "Content-Type": "application/json" };
     const body = JSON.stringify({ type: signal, ...(table ? { tables: [table] } : {}) });
-    await answerOf("/signal", { method: "POST", headers, body });
+    await answerOf("signal", { method: "POST", headers, body });
     say(`${what}: requested; the outcome is listed under Requests.`);
     if (live) renew();
   } catch (error) {

@@ -64,7 +64,7 @@ class Page(HTMLParser):
         """Whether there is nothing but what the page itself puts there."""
         scripts = [a.get("src") for tag, a in self.found if tag == "script"]
         handlers = [name for _, a in self.found for name in a if name.startswith("on")]
-        return (scripts, handlers) == (["/static/page.js"], []) and not any(
+        return (scripts, handlers) == (["static/page.js"], []) and not any(
             tag in {"img", "iframe", "object", "base"} for tag, _ in self.found
         )
 

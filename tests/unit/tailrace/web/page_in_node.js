@@ -77,7 +77,7 @@ const settled = () => new Promise(setImmediate);
   report.asked_while_one_hangs = asked.length - before;
   release(await fresh()), await hanging;
 
-  for (const [name, next] of [["lost", refused], ["rejected", text(400, "no such table")], ["taken", (path) => (path === "/signal" ? text(202, "{}") : fresh)()]]) {
+  for (const [name, next] of [["lost", refused], ["rejected", text(400, "no such table")], ["taken", (path) => (path === "signal" ? text(202, "{}") : fresh)()]]) {
     answer = next;
     listeners.click({ target: button });
     await settled(), await settled();

@@ -1,7 +1,7 @@
 """Byte strings of many rows in one run, and the numbers that Avro writes with varying length.
 
-Arrow's own ``pa.array``, ``pa.scalar`` and ``to_numpy`` import pandas wherever it is installed,
-which takes 46 MB. So arrays are made of buffers here, and scalars are taken from arrays.
+Arrow's own ``pa.array``, ``pa.scalar`` and ``to_numpy`` import pandas if it is installed, which
+takes 46 MB. So arrays are built from buffers here, and scalars are read from arrays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEVEN_BITS: Final = np.uint64(0x7F)
 _SEVEN: Final = np.uint64(7)
 _SIGN: Final = np.int64(63)
 _WIDE: Final = 200
-"""Items from which on a Python object for each row costs less than a flag for each item."""
+"""Items from which a Python object for each row costs less than a flag for each item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Pieces:
     """One byte string of every row.
 
     Attributes:
-        data: all of them, one behind the other.
+        data: all of them, one after the other.
         ends: where each one ends.
     """
 
@@ -45,24 +45,24 @@ class Pieces:
 
     @classmethod
     def of_lengths(cls, data: Bytes, lengths: Longs) -> Self:
-        """From the length of each."""
+        """Create from the length of each."""
         return cls(data, np.cumsum(lengths, dtype=np.int64))
 
     @classmethod
     def cut(cls, cells: Bytes, lengths: Longs) -> Self:
-        """The first bytes of each row of a matrix.
+        """Create from the first bytes of each row of a matrix.
 
         Args:
-            cells: rows by bytes; what is behind a row's length is left out.
-            lengths: bytes of each row.
+            cells: rows by bytes; bytes after a row's length are left out.
+            lengths: number of bytes of each row.
         """
         return cls.of_lengths(firsts(cells, lengths), lengths)
 
     def array(self) -> pa.BinaryArray:
-        """As Arrow has them.
+        """Return them as an Arrow array.
 
         Raises:
-            Declined: more than two gigabytes.
+            Declined: they have more than two gigabytes.
         """
         if len(self.data) > np.iinfo(np.int32).max:
             raise Declined("more than two gigabytes")
@@ -74,7 +74,7 @@ class Pieces:
 
 
 def firsts(cells: NDArray[Any], lengths: Longs) -> NDArray[Any]:
-    """The first items of each row of a matrix, one row's behind the other's."""
+    """Return the first items of each row of a matrix, row after row."""
     rows, width = cells.shape
     if rows and int(lengths.min()) == width:
         return np.ascontiguousarray(cells).reshape(-1)
@@ -89,13 +89,13 @@ def firsts(cells: NDArray[Any], lengths: Longs) -> NDArray[Any]:
 
 
 def binary(values: Sequence[bytes]) -> pa.BinaryArray:
-    """An Arrow array of a few byte strings."""
+    """Return an Arrow array of a few byte strings."""
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     return Pieces.of_lengths(np.frombuffer(b"".join(values), np.uint8), lengths).array()
 
 
 def scalar(value: bytes) -> pa.Scalar:
-    """A byte string that is the same in every row."""
+    """Return a byte string that is the same in every row."""
     return binary([value])[0]
 
 
@@ -103,41 +103,40 @@ _NOTHING_BETWEEN: Final = scalar(b"")
 
 
 def places(indexes: Longs) -> pa.Int64Array:
-    """Indexes as Arrow takes them, in the same memory."""
+    """Return indexes as Arrow expects them, in the same memory."""
     buffer = pa.py_buffer(np.ascontiguousarray(indexes, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(indexes), [None, buffer])
 
 
 def flags_of(array: pa.BooleanArray) -> Flags:
-    """The bits of an array without nulls, a byte each."""
+    """Return the bits of an array without nulls, a byte each."""
     bits = np.frombuffer(array.buffers()[1], np.uint8)
     end = array.offset + len(array)
     return np.unpackbits(bits, count=end, bitorder="little")[array.offset :].view(np.bool_)
 
 
 def as_list(array: Any) -> list[bytes]:
-    """One ``bytes`` of each row."""
+    """Return one ``bytes`` for each row."""
     values: list[bytes] = array.to_pylist()
     return values
 
 
 def as_bytes(rows: Bytes) -> list[bytes]:
-    """One ``bytes`` of each row of a matrix."""
+    """Return one ``bytes`` for each row of a matrix."""
     values: list[bytes] = rows.view(f"V{rows.shape[1]}")[:, 0].tolist()
     return values
 
 
 def zigzag(values: Longs) -> NDArray[np.uint64]:
-    """Avro's form of signed integers: small ones of either sign are small."""
+    """Return Avro's form of signed integers: small ones of either sign are small."""
     return ((values << np.int64(1)) ^ (values >> _SIGN)).view(np.uint64)
 
 
 def varints(values: Longs, nulls: Flags | None, prefix: bytes) -> Pieces:
-    """Longs in Avro's form, each with a prefix; NULL is the byte 0 alone.
+    """Return longs in Avro's form, each with a prefix; NULL is the byte 0 alone.
 
     Args:
-        values: the numbers.
-        nulls: which rows are NULL; None where none is.
+        nulls: which rows are NULL; None if no row is.
         prefix: at most one byte: the branch of an optional value.
     """
     rest = zigzag(values)
@@ -176,12 +175,12 @@ def fixed(cells: Bytes, nulls: Flags | None, prefix: bytes) -> tuple[Any, ...]:
 
 
 def prefixed(data: Bytes, lengths: Longs, nulls: Flags | None, prefix: bytes) -> tuple[Any, ...]:
-    """Byte strings of varying length, with their length before them: what is to be joined.
+    """Return byte strings of varying length, each after its length, ready to be joined.
 
     Args:
         data: the bytes of all rows that are not NULL.
         lengths: of each row, 0 for NULL.
-        nulls: which rows are NULL; None where none is.
+        nulls: which rows are NULL; None if no row is.
         prefix: branch of an optional value.
     """
     return (
@@ -191,7 +190,7 @@ def prefixed(data: Bytes, lengths: Longs, nulls: Flags | None, prefix: bytes) ->
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """The parts of every row, one behind the other, in memory of their own.
+    """Join the parts of every row, one after the other, in memory of their own.
 
     Args:
         parts: arrays, or scalars that are the same in every row.

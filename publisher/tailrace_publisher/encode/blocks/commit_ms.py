@@ -19,7 +19,7 @@ class CommitMilliseconds(Mapping[bytes, int]):
 
     Args:
         lsns: ascending, rows by bytes.
-        times: of each.
+        times: one for each LSN.
     """
 
     def __init__(self, lsns: Bytes, times: Longs) -> None:
@@ -27,10 +27,10 @@ class CommitMilliseconds(Mapping[bytes, int]):
         self._times = times
 
     def of(self, lsns: Bytes) -> Longs:
-        """The times of commits, ascending, rows by bytes.
+        """Return the times of commits, ascending, rows by bytes.
 
         Raises:
-            KeyError: one is not among them.
+            KeyError: a commit is not among them.
         """
         wanted = _texts(lsns)
         start = int(np.searchsorted(self._lsns, wanted[:1])[0]) if len(wanted) else 0
@@ -57,11 +57,11 @@ class CommitMilliseconds(Mapping[bytes, int]):
         return int(self._times[at]) if found else default
 
     def __getitem__(self, key: bytes) -> int:
-        """One time, for those who ask for all."""
+        """Return one time, for callers that need all."""
         return self._by_lsn[key]
 
     def __iter__(self) -> Iterator[bytes]:
-        """The LSNs."""
+        """Iterate over the LSNs."""
         return iter(self._by_lsn)
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class CommitMilliseconds(Mapping[bytes, int]):
 
 
 def _texts(lsns: Bytes) -> Any:
-    """In a form that NumPy can order; it leaves out zeros at the end, in all alike."""
+    """Convert to a form that NumPy can order; it drops trailing zeros, consistently."""
     return np.ascontiguousarray(lsns).view(f"S{LSN_BYTES}").reshape(-1)
 
 

@@ -1,4 +1,4 @@
-"""What every change row of a block has before its values: where it is, and what it changed."""
+"""The fields of every change row before its values: its position and its update mask."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ HEADER_CELLS: Final = (
 """Commit LSN, command id, seqval, operation, update mask (varbinary(128))."""
 
 COMMAND_AT: Final = LSN_BYTES
-"""Where the command id is in a packed position; then the others."""
+"""Offset of the command id in a packed position; then of the others."""
 SEQVAL_AT: Final = LSN_BYTES + 4
 OPERATION_AT: Final = POSITION_BYTES - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What every change row has before its values.
+    """The fields of every change row before its values.
 
     Attributes:
         positions: packed positions, rows by bytes.
-        masks: update masks, rows by bytes; zero where there is none.
+        masks: update masks, rows by bytes; zero if there is none.
     """
 
     positions: Bytes
@@ -43,10 +43,10 @@ class Header:
 
     @classmethod
     def of(cls, columns: Sequence[Cells]) -> Header:
-        """From the five columns of a block, copied.
+        """Create from the five columns of a block, copied.
 
         Raises:
-            Declined: one has no position, or is of another kind of row.
+            Declined: a row has no position, or another operation.
         """
         commits, commands, seqvals, operations, masks = columns
         for cells in (commits, seqvals):
@@ -76,10 +76,10 @@ class Header:
         return len(self.positions)
 
     def position(self, row: int) -> bytes:
-        """A row's packed position."""
+        """Return a row's packed position."""
         packed: bytes = self.positions[row].tobytes()
         return packed
 
     def first(self, rows: int) -> Header:
-        """So many rows of it."""
+        """Return its first rows, so many."""
         return Header(self.positions[:rows], self.masks[:rows])

@@ -1,4 +1,4 @@
-"""Blocks of values to row images, event keys and identities; as ``encode.envelope`` makes them."""
+"""Blocks of values to row images, event keys and identities, like those of ``encode.envelope``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Images:
     Attributes:
         rows: the columns of every row, joined (Arrow).
         keys: the framed key of every row (Arrow); None in a keyless table.
-        identities: by what the rows are told apart (Arrow); None where it was not asked for.
+        identities: the identity of every row (Arrow); None if not requested.
     """
 
     rows: Any
@@ -40,19 +40,18 @@ class ImageEncoder:
     """Encodes the values of one schema version; for one thread at a time.
 
     Args:
-        schema: the version's columns.
         key_schema_id: registry id of the key's schema; None for a keyless table.
-        identity: names of the columns that tell rows apart, where that is wanted.
-        hashes: makes the hashes of hashed columns.
-        not_ascii: names of columns that have texts beyond ASCII; None: all may have.
+        identity: names of the columns that distinguish rows, if wanted.
+        hashes: the hash function of hashed columns.
+        not_ascii: names of columns that have texts beyond ASCII; None if all may have.
 
     Attributes:
-        names: of the columns.
-        cells: how each column of a block is taken.
-        not_ascii: what was given, and what was found since.
+        names: those of the columns.
+        cells: how each column of a block is read.
+        not_ascii: the given names, and those found since.
 
     Raises:
-        Declined: a column's type cannot be taken in blocks, or is not there.
+        Declined: a column's type cannot be read in blocks, or a column is missing.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class ImageEncoder:
         self._key_frame = None if key_schema_id is None else scalar(frame_header(key_schema_id))
         places = {column.name: place for place, column in enumerate(schema.columns)}
         if not places.keys() >= set(identity):
-            raise Declined("the version does not have the columns that tell rows apart")
+            raise Declined("the version lacks columns of the identity")
         self.identity_places = [places[name] for name in identity]
 
     @property
@@ -97,8 +96,8 @@ class ImageEncoder:
             columns: in the form of ``cells``.
 
         Raises:
-            Declined: only the reference knows what to do with the block.
-            NotAscii: or an encoder that is told what this one has found.
+            Declined: only the reference can handle the block.
+            NotAscii: an encoder that knows what this one has found would do.
         """
         encoded: list[tuple[Any, ...]] = []
         found: set[str] = set()

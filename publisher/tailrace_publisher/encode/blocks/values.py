@@ -1,4 +1,4 @@
-"""Single values of a block, as the row by row reader has them: for the key at which it ends."""
+"""Single values of a block, as the row by row reader returns them: for the key at its end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NUMERIC: Final = struct.Struct("<BbB16s")
 
 
 def value_of(cell: Cell, cells: Cells, row: int) -> Any:
-    """The value of a row, which is not NULL.
+    """Return the value of a row, which is not NULL.
 
     Raises:
-        Declined: only the reference can tell.
+        Declined: only the reference can read it.
     """
     length = int(cells.lengths[row])
     if length < 0 or cell.form not in _VALUES:

@@ -1,4 +1,4 @@
-"""Envelopes to CloudEvents; see ``tailrace_schemas.events.cloud_events``."""
+"""Converts envelopes to CloudEvents; see ``tailrace_schemas.events.cloud_events``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ _ROW_DIGITS: Final = 16
 
 
 def cloud_event(envelope: Mapping[str, Any], framed: bytes) -> dict[str, Any]:
-    """The CloudEvent of an envelope whose values are JSON's already.
+    """Return the CloudEvent of an envelope whose values are already JSON's.
 
-    Its id is the position; rows of a snapshot have that of their fence, so that their own bytes
-    tell them apart.
+    Its id is the position. Snapshot rows share the position of their fence, so a hash of their own
+    bytes distinguishes them.
 
     Args:
-        envelope: the envelope.
-        framed: its Avro.
+        framed: the envelope as Avro.
     """
     source = envelope["source"]
     digits = position_of(envelope).to_bytes().hex()
@@ -69,6 +68,6 @@ def cloud_event(envelope: Mapping[str, Any], framed: bytes) -> dict[str, Any]:
 
 
 def _time(ms: int) -> str:
-    """RFC 3339 with milliseconds."""
+    """Format a time by RFC 3339 with milliseconds."""
     moment = _EPOCH + timedelta(milliseconds=ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,10 +1,10 @@
-"""Events and keys as JSON, made of their Avro when they are sent.
+"""Events and keys as JSON, converted from their Avro when they are sent.
 
-The encoders write Avro, in blocks or row by row; what it says is written as JSON behind them, so
+The encoders write Avro, in blocks or row by row. Its content is converted to JSON afterwards, so
 every kind of event is the same in both. Values are those that Kafka Connect's JsonConverter writes
-of Debezium's: binary in base64, decimals by option, dates in days, times and date times in
-microseconds (``time.precision.mode=microseconds``), everything else as JSON has it. Columns have
-their own names, which JSON can spell.
+for Debezium: binary in base64, decimals by option, dates in days. Times and date times are in
+microseconds (``time.precision.mode=microseconds``), everything else as in JSON. Columns keep their
+own names, which JSON can spell.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class JsonWriting:
     """How JSON is written.
 
     Attributes:
-        serialization: one of JSON's.
-        decimals: how it has decimals.
+        serialization: which of the serializations of JSON.
+        decimals: how decimals are written.
     """
 
     serialization: Serialization
@@ -56,14 +56,13 @@ class JsonSerializer:
     """Writes the events and keys of one schema version; see ``rows.Serializer``.
 
     Args:
-        writing: how.
         value: Avro schema of the events.
-        value_id: registry id of their JSON Schema.
+        value_id: registry id of the events' JSON Schema.
         key: Avro schema of the keys; None for a keyless table.
-        key_id: registry id of theirs.
+        key_id: registry id of the keys' JSON Schema.
 
     Attributes:
-        headers: of records with a value; None where they have none.
+        headers: of records with a value; None if they have none.
     """
 
     def __init__(
@@ -96,13 +95,11 @@ class JsonSerializer:
 
 
 class _Records:
-    """Framed Avro of one schema to JSON.
+    """Converts framed Avro of one schema to JSON.
 
     Args:
-        schema: the Avro schema.
         schema_id: registry id of its JSON Schema.
-        writing: how.
-        convert: makes of a record, and of its bytes, what JSON can say.
+        convert: converts a record, given its bytes too, to values of JSON.
     """
 
     def __init__(
@@ -125,7 +122,7 @@ class _Records:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """The schema by which values are numbers and bytes as they are written."""
+    """Return the schema that reads values as the numbers and bytes that are written."""
     if isinstance(schema, list):
         return [_without_logical_types(branch) for branch in schema]
     if isinstance(schema, Mapping):
@@ -138,7 +135,7 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def _event(schema: Mapping[str, Any], decimals: JsonDecimals) -> _Render:
-    """What makes JSON of an event by its form."""
+    """Return the function that converts an event to JSON by its form."""
     fields = row_fields(schema)
     names = {field["name"]: json_name(field) for field in fields}
     row = _row(fields, decimals)
@@ -163,7 +160,7 @@ def _event(schema: Mapping[str, Any], decimals: JsonDecimals) -> _Render:
 
 
 def _named(names: Mapping[str, str]) -> _Convert:
-    """What makes the columns' own names of names of Avro fields."""
+    """Return the function that restores the columns' own names from names of Avro fields."""
     if all(name == own for name, own in names.items()):
         return lambda found: found
     return lambda found: [names[name] for name in found]
@@ -174,12 +171,12 @@ def _row(
     decimals: JsonDecimals,
     further: Mapping[str, _Convert] | None = None,
 ) -> _Convert:
-    """What makes JSON of a row image, or of a key.
+    """Return the function that converts a row image, or a key, to JSON.
 
     Args:
-        fields: of its record.
+        fields: those of the record's schema.
         decimals: how decimals are written.
-        further: of fields that are no columns.
+        further: converts fields that are no columns.
     """
     converts = {field["name"]: _conversion(field, decimals) for field in fields}
     converts |= further or {}
@@ -199,7 +196,7 @@ def _row(
 
 
 def _conversion(field: Mapping[str, Any], decimals: JsonDecimals) -> _Convert | None:
-    """What makes JSON of a value; None where it is JSON's already."""
+    """Return the function that converts a value to JSON; None if it is JSON's already."""
     declared = field["type"]
     base = declared[1] if isinstance(declared, list) else declared
     if isinstance(base, Mapping) and base.get("logicalType") == "decimal":
@@ -223,7 +220,7 @@ def _digits(raw: bytes, scale: int) -> str:
 
 
 def _shortest(value: float) -> float:
-    """The same ``real`` with six digits, or as many more as it takes."""
+    """Return the same ``real`` with six digits, or as many more as it needs."""
     packed = _SINGLE.pack(value)
     for digits in (6, 7, 8):
         found = float(f"{value:.{digits}g}")

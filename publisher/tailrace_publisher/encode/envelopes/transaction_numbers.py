@@ -1,8 +1,8 @@
 """Numbers the events of source transactions: the ``transaction`` block of the envelope.
 
-Which number an event has in its transaction is known behind the merge of all tables only, when it
-is encoded already. The block is the envelope's last field, and encoded as absent it is one byte: so
-it is written in the place of that byte, whichever way the event was encoded.
+The number of an event in its transaction is known only after the merge of all tables, when the
+event is encoded already. The block is the envelope's last field, and one byte if it is absent. So
+the block replaces that byte, whichever way the event was encoded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tailrace_schemas.records.transactions import Boundary
 
 
 class TransactionNumbers:
-    """Counts the events of the source transaction at hand.
+    """Counts the events of the current source transaction.
 
     Args:
-        commit: commit LSN of the transaction that the position is in.
-        counts: its events per table that are out; None where the position is in none.
+        commit: commit LSN of the transaction that contains the position.
+        counts: its published events per table; None if the position is in no transaction.
     """
 
     def __init__(self, commit: Lsn, counts: Mapping[str, int] | None = None) -> None:
@@ -33,7 +33,7 @@ class TransactionNumbers:
 
     @property
     def open_counts(self) -> dict[str, int] | None:
-        """Events per table of the transaction that is open; None where none is."""
+        """Events per table of the open transaction; None if none is open."""
         return None if self._commit is None else dict(self._counts)
 
     def number(
@@ -78,7 +78,7 @@ class TransactionNumbers:
         return numbered, boundaries
 
     def end(self) -> list[Boundary]:
-        """The end of the transaction that is open; nothing where none is."""
+        """Return the end of the open transaction; nothing if none is open."""
         if self._commit is None:
             return []
         ended = Boundary(Lsn.from_bytes(self._commit), self._ms, dict(self._counts))

@@ -1,4 +1,4 @@
-"""The schemas of one version's events and keys: of Avro, and as the registry is told of them."""
+"""The schemas of one version's events and keys: in Avro, and as they are registered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class VersionSchemas:
     """The schemas of a version, by the options.
 
     Attributes:
-        writing: how events are written.
         avro_value: of events as they are encoded.
         avro_key: of keys as they are encoded; None for a keyless table.
         value: of events as they are registered.
@@ -36,7 +35,7 @@ class VersionSchemas:
 
     @classmethod
     def of(cls, config: PublisherConfig, schema: TableSchema) -> Self:
-        """What the options make of a version.
+        """Return the schemas of a version by the options.
 
         Raises:
             UnsupportedType: a column has a type that events cannot carry.
@@ -54,11 +53,11 @@ class VersionSchemas:
         return cls(writing, value, key, registered(value), None if key is None else registered(key))
 
     def serializer(self, value_id: int, key_id: int | None) -> JsonSerializer | None:
-        """What writes the events in another way than Avro; None where they are Avro.
+        """Return what rewrites the events; None if they stay Avro.
 
         Args:
-            value_id: registry id of ``value``.
-            key_id: registry id of ``key``.
+            value_id: the registry id of ``value``.
+            key_id: the registry id of ``key``.
         """
         if self.writing.serialization is Serialization.AVRO:
             return None

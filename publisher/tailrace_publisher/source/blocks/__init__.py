@@ -1,1 +1,1 @@
-"""Rows read in blocks through bound columns of the ODBC driver, encoded meanwhile."""
+"""Rows read in blocks through bound columns of the ODBC driver, and encoded meanwhile."""

@@ -1,6 +1,7 @@
 """A connection that reads rows in blocks, through bound columns, for one thread at a time.
 
-What is in a block has to be used, or copied, before the next but one is fetched (``block_memory``).
+The content of a block must be used, or copied, before the next but one is fetched
+(``block_memory``).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _UNBIND: Final = 2
 _RESET_PARAMETERS: Final = 3
 _ROW_SUCCESS: Final = 0
 _ROW_SUCCESS_WITH_INFO: Final = 6
-"""What was cut is seen by its length."""
+"""The length shows that a value was cut."""
 
 
 class RowRefused(OdbcError):
@@ -78,19 +79,14 @@ class RowRefused(OdbcError):
 
 
 class BlockConnection(Closing):
-    """A connection of its own beside that of pyodbc.
-
-    Args:
-        text: the connection string.
-        login_timeout_s: seconds.
-        query_timeout_s: seconds.
+    """A connection of its own, next to that of pyodbc.
 
     Attributes:
         queries: number of statements sent so far.
 
     Raises:
         OSError: the driver manager is not installed.
-        OdbcError: no connection.
+        OdbcError: the server cannot be reached, or refuses.
     """
 
     def __init__(self, text: str, *, login_timeout_s: int, query_timeout_s: int) -> None:
@@ -131,14 +127,14 @@ class BlockConnection(Closing):
             raise
 
     def cancel(self) -> None:
-        """End the statement that runs now, if one does; for another thread."""
+        """Cancel the running statement, if any; called by another thread."""
         with self._closing:
             if self._statement is not None:
                 with suppress(OdbcError):
                     self._odbc.call("SQLCancel", STATEMENT, self._statement)
 
     def close(self) -> None:
-        """Close; a connection that is broken already is closed too."""
+        """Close the connection; a broken one may be closed too."""
         with self._closing:
             statement, self._statement = self._statement, None
             if statement is not None:
@@ -156,8 +152,8 @@ class BlockConnection(Closing):
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Run a batch; its first result set is then the current one.
 
-        It is run as if single rows were fetched: for more the driver would open a cursor at the
-        server, which makes a round trip of every block.
+        It is run as if single rows were fetched. For more rows the driver would open a cursor at
+        the server, which costs a round trip for every block.
 
         Args:
             sql: the batch; ``?`` for each parameter.
@@ -177,28 +173,29 @@ class BlockConnection(Closing):
         self._pass_empty()
 
     def is_narrow_text(self, number: int) -> bool:
-        """Whether a column of the current result set, counted from 1, is a char or a varchar.
+        """Return whether a column of the current result set, from 1, is a char or a varchar.
 
         Raises:
-            OdbcError: the driver refused.
+            OdbcError: the driver refused the query.
         """
         kind = ctypes.c_short()
         self._call("SQLDescribeColW", number, None, 0, None, ctypes.byref(kind), None, None, None)
         return kind.value in {_CHAR, _VARCHAR}
 
     def blocks(self, cells: Sequence[Cell], rows: int) -> Iterator[list[Cells]]:
-        """The current result set in blocks.
+        """Yield the current result set in blocks.
 
         Args:
-            cells: how each column is taken.
+            cells: how each column is read.
             rows: rows of a block at most.
 
         Yields:
-            The columns: views of the memory, which hold until the next but one block is fetched, of
-            whatever statement.
+            The columns: views of the memory, valid until the next but one block is fetched, of any
+                statement.
 
         Raises:
-            OdbcError: the server or the driver failed; RowRefused: a value has another form.
+            OdbcError: the server or the driver failed.
+            RowRefused: a value has another form.
         """
         layout = self._bind(self._memory.for_blocks(cells, rows))
         while (count := self._fetch(layout, place := (self._place + 1) % PLACES)) is not None:
@@ -206,9 +203,9 @@ class BlockConnection(Closing):
             yield layout.views(place, count)
 
     def values(self, width: int) -> list[bytes | None]:
-        """The first column of the current result set, as bytes of at most a width.
+        """Yield the first column of the current result set, as bytes up to a width.
 
-        Blocks that are held stay as they are.
+        Blocks in use are not changed.
 
         Raises:
             OdbcError: the server or the driver failed.
@@ -222,7 +219,7 @@ class BlockConnection(Closing):
         return found
 
     def next_set(self) -> bool:
-        """Go to the next result set; False when there is none.
+        """Move to the next result set; return False if there is none.
 
         Raises:
             OdbcError: the server refused a later statement of the batch.
@@ -232,11 +229,11 @@ class BlockConnection(Closing):
         return self._pass_empty()
 
     def end(self) -> None:
-        """Throw away what was not read of the batch."""
+        """Drop what was not read of the batch."""
         self._call("SQLFreeStmt", _CLOSE)
 
     def _pass_empty(self) -> bool:
-        """Pass over what has no columns."""
+        """Skip results without columns."""
         columns = ctypes.c_short()
         while True:
             self._call("SQLNumResultCols", ctypes.byref(columns))
@@ -246,7 +243,7 @@ class BlockConnection(Closing):
                 return False
 
     def _fetch(self, layout: Layout, place: int) -> int | None:
-        """Fetch a block to a place; number of its rows, None when there are no more."""
+        """Fetch a block to a place; return the number of its rows, None if there are no more."""
         self._offset.value = place * layout.stride
         if self._call("SQLFetch") == NO_DATA:
             return None
@@ -257,7 +254,7 @@ class BlockConnection(Closing):
         return count
 
     def _bind(self, layout: Layout) -> Layout:
-        """Tell the driver where cells are; it adds the offset of a place."""
+        """Give the driver the addresses of cells; it adds the offset of a place."""
         bound = self._bound
         if bound is not None and bound.arena is layout.arena and bound.is_like(layout):
             self._fetch_at_once(layout.rows)
@@ -284,7 +281,7 @@ class BlockConnection(Closing):
             self._rows = rows
 
     def _describe(self, number: int, cell: Cell, data: int) -> None:
-        """Give a NUMERIC its digits, which SQLBindCol cannot; the place last, as it unbinds."""
+        """Set the digits of a NUMERIC, which SQLBindCol cannot; the place last, as it unbinds."""
         described = ctypes.c_void_p()
         self._call(
             "SQLGetStmtAttrW", _ATTR_APP_ROW_DESC, ctypes.byref(described), _IS_POINTER, None

@@ -1,4 +1,4 @@
-"""What nobody foresaw while rows were read or encoded in blocks: the reference reads them."""
+"""Unforeseen errors while rows were read or encoded in blocks: the reference then reads them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _log = structlog.get_logger(__name__)
 
 
 class BlockFaults:
-    """The capture instances with which reading in blocks had a fault of its own.
+    """The capture instances for which reading in blocks failed unexpectedly.
 
-    From then on their rows are read one by one: slower, and right.
+    From then on their rows are read one by one, which is slower but right.
     """
 
     def __init__(self) -> None:
         self._met: set[str] = set()
 
     def has(self, instance: str) -> bool:
-        """Whether a capture instance is to be read row by row."""
+        """Return whether a capture instance must be read row by row."""
         return instance in self._met
 
     @contextmanager
@@ -33,8 +33,8 @@ class BlockFaults:
         """Read or encode rows of a capture instance.
 
         Raises:
-            Declined: the reference is to do it, also for a fault, which is logged once.
-            PublisherError, OdbcError: the source did not do its part.
+            Declined: the reference must do it, also after a fault, which is logged once.
+            PublisherError, OdbcError: the source failed.
         """
         try:
             yield

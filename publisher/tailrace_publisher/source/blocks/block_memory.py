@@ -1,9 +1,9 @@
 """Where the driver writes blocks of rows: cells of fixed width, column by column.
 
-Theory of operation. One arena serves all statements of a connection, cut anew for each: a cell for
-every row and column, beside the length of each. So memory does not grow with the number of tables,
-and a block is as many rows as fit. There are two places, which blocks take in turn, so that one
-block can be used while the next one is fetched. Single values have a place of their own.
+Theory of operation. One arena serves all statements of a connection and is divided again for each.
+It has a cell for every row and column, and the length of each value. So memory does not grow with
+the number of tables, and a block has as many rows as fit. There are two places, which blocks use in
+turn, so one block can be used while the next is fetched. Single values have a place of their own.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tailrace_publisher.encode.blocks.cells import Cells
 from tailrace_publisher.encode.columns.column_forms import Cell
 
 ARENA_BYTES: Final = 8_000_000
-"""Memory of one block that the driver writes to."""
+"""Bytes of one block that the driver writes to."""
 PLACES: Final = 2
-"""Blocks that can be held at a time."""
+"""Blocks that can be in use at a time."""
 ROWS_MIN: Final = 64
-"""Rows of a block at least: with fewer, what a block costs is more than its rows save."""
+"""Lowest number of rows of a block: with fewer, a block costs more than it saves."""
 _ALIGNED: Final = 8
 _LENGTH_BYTES: Final = 8
 
@@ -34,11 +34,10 @@ class Layout:
     """Where the cells of a block are.
 
     Attributes:
-        cells: how each column is taken.
+        cells: how each column is read.
         rows: rows of a block at most.
-        arena: the memory.
-        stride: bytes from one place to the next; 0 where there is one.
-        columns: of each column, where its lengths and its cells begin in a place.
+        stride: bytes from one place to the next; 0 if there is only one.
+        columns: of each column, the offsets of its lengths and its cells in a place.
     """
 
     cells: tuple[Cell, ...]
@@ -48,11 +47,11 @@ class Layout:
     columns: tuple[tuple[int, int], ...]
 
     def is_like(self, other: Layout) -> bool:
-        """Whether its cells are those of another one."""
+        """Return whether its cells are those of another layout."""
         return self.cells == other.cells and self.rows == other.rows
 
     def views(self, place: int, count: int) -> list[Cells]:
-        """The columns of a block of so many rows in a place."""
+        """Return the columns of a block with so many rows in a place."""
         arena = self.arena[place * self.stride :]
         return [
             Cells(
@@ -64,21 +63,21 @@ class Layout:
 
 
 class BlockMemory:
-    """The memory of one connection; pages that are never written to take none."""
+    """The memory of one connection; pages that are never written to occupy none."""
 
     def __init__(self) -> None:
         self._arena = np.empty(0, np.uint8)
         self._aside = np.empty(0, np.uint8)
 
     def for_blocks(self, cells: Sequence[Cell], rows: int) -> Layout:
-        """Cut the places of blocks; one that is held already stays as it is."""
+        """Divide the arena into places of blocks; a block in use is not changed."""
         columns, size = _cut(cells, rows)
         if len(self._arena) < PLACES * size:
             self._arena = _pages(PLACES * max(size, ARENA_BYTES))
         return Layout(tuple(cells), rows, self._arena, len(self._arena) // PLACES, columns)
 
     def for_value(self, cell: Cell) -> Layout:
-        """Cut the place of a single value."""
+        """Reserve the place of a single value."""
         columns, size = _cut([cell], 1)
         if len(self._aside) < size:
             self._aside = np.empty(size, np.uint8)
@@ -86,18 +85,18 @@ class BlockMemory:
 
 
 def _pages(size: int) -> Bytes:
-    """Memory of the system's small pages: NumPy asks for huge ones, of which a place fills few."""
+    """Return memory of small pages: NumPy requests huge ones, of which a place fills few."""
     return np.frombuffer(mmap.mmap(-1, size), np.uint8)
 
 
 def rows_of(cells: Sequence[Cell], arena: int = ARENA_BYTES) -> int:
-    """How many rows of such cells a block can have."""
+    """Return how many rows of such cells a block can have."""
     row = sum(cell.width + _LENGTH_BYTES for cell in cells)
     return max(0, arena - 2 * _ALIGNED * len(cells)) // row
 
 
 def _cut(cells: Sequence[Cell], rows: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Where lengths and cells of each column begin, and the bytes of all."""
+    """Return the offsets of each column's lengths and cells, and the bytes of all."""
     columns: list[tuple[int, int]] = []
     end = 0
     for cell in cells:

@@ -44,8 +44,7 @@ class BlockReader:
 
     Args:
         encoder: of the version in force.
-        limit: of a page.
-        row_size: what was learned of the instance's rows; it learns from these.
+        row_size: learned from the instance's rows, and updated by these.
         stamps: commit times by commit LSN, and the clock.
     """
 
@@ -159,7 +158,7 @@ class BlockReader:
 
 
 class _Measured:
-    """What the rows of a page take, where their declared widths do not rule out that it is much."""
+    """The bytes of a page's rows, if their declared widths allow a large page."""
 
     def __init__(self, row_size: RowSize, limit: PageLimit) -> None:
         self.is_cut = False
@@ -170,7 +169,7 @@ class _Measured:
         self._last: FetchedBlock | None = None
 
     def is_full(self, block: FetchedBlock) -> bool:
-        """Take in a fetched block; what it takes is known when the next one is fetched."""
+        """Count a fetched block; its size is known when the next one is fetched."""
         if self._is_wanted:
             last, self._last = self._last, block
             if last is not None:

@@ -1,4 +1,4 @@
-"""Rows in blocks, whose columns a thread of its own encodes while the next block is fetched."""
+"""Rows in blocks, whose columns a separate thread encodes while the next block is fetched."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class FetchedBlock:
     """A block whose columns are being encoded.
 
     Attributes:
-        header: positions and masks.
-        images: all of its rows, those behind the header's included.
+        images: of all its rows, including those after the header's.
     """
 
     header: Header
@@ -37,14 +36,14 @@ class FetchedBlock:
         return int(self.images.result().rows.nbytes)
 
     def first(self, rows: int) -> FetchedBlock:
-        """So many rows of it."""
+        """Return its first rows, so many."""
         return FetchedBlock(self.header.first(rows), self.images)
 
     def encoded(self) -> EncodedBlock:
-        """The block; waits for its columns.
+        """Return the block; wait for its columns.
 
         Raises:
-            Declined: only the reference knows what to do with it.
+            Declined: only the reference can handle it.
         """
         images = self.images.result()
         return EncodedBlock(self.header, images.rows, images.keys).first(len(self))
@@ -64,12 +63,12 @@ class BlockRows(Sequence[tuple[bytes, int, bytes, int]]):
         return sum(map(len, self.blocks))
 
     def __getitem__(self, row: int) -> tuple[bytes, int, bytes, int]:  # type: ignore[override]
-        """The first or the last row."""
+        """Return the first or the last row."""
         block = self.blocks[0] if row == 0 else self.blocks[-1]
         return unpack_position(block.header.position(row))
 
     def without_last(self) -> BlockRows:
-        """All but the last row."""
+        """Return all but the last row."""
         *blocks, last = self.blocks
         return BlockRows([*blocks, last.first(len(last) - 1)] if len(last) > 1 else blocks)
 
@@ -77,9 +76,9 @@ class BlockRows(Sequence[tuple[bytes, int, bytes, int]]):
 class EncodingThread:
     """Encodes what one connection fetches, in order.
 
-    The kernels' loops and the driver let go of the interpreter's lock, so fetching and encoding
-    take a core each. Of the memory that blocks are fetched to, what is being encoded is not written
-    to: :meth:`wait_for_place` is to be called before a block is fetched.
+    The kernels' loops and the driver release the interpreter's lock, so fetching and encoding use a
+    core each. A block's memory must not be written to while the block is being encoded. So
+    :meth:`wait_for_place` must be called before a block is fetched.
     """
 
     def __init__(self) -> None:
@@ -87,11 +86,11 @@ class EncodingThread:
         self._held: deque[Future[Images]] = deque()
 
     def submit(self, encode: Callable[[], _Made]) -> Future[_Made]:
-        """Encode behind what was given before."""
+        """Queue an encoding after the earlier ones."""
         return self._executor.submit(encode)
 
     def submit_block(self, encode: Callable[[], Images]) -> Future[Images]:
-        """The same with what is in a block's memory."""
+        """Queue the encoding of a block's memory."""
         coming = self.submit(encode)
         self._held.append(coming)
         return coming

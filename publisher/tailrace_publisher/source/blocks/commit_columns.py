@@ -31,14 +31,14 @@ _Value = TypeVar("_Value")
 
 
 class _Column(Sequence[_Value], Generic[_Value]):
-    """Values that are made when they are asked for."""
+    """Values that are created on access."""
 
     @overload
     def __getitem__(self, index: int) -> _Value: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[_Value]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """A value, or the column of some."""
+        """Return a value, or the column of some."""
         if isinstance(index, slice):
             return self._some(index)
         return self._value(index)
@@ -143,7 +143,7 @@ def commits_in_blocks(
 
 
 def commits_of(blocks: Sequence[Sequence[Cells]]) -> Commits:
-    """The entries of consecutive blocks: LSN, local time, id and, where it is told, offset."""
+    """Return the entries of consecutive blocks: LSN, local time, id and, if reported, offset."""
     if not blocks:
         return Commits()
     lsns, local_times, tran_ids, *offsets = (

@@ -18,10 +18,10 @@ from tailrace_publisher.source.pages.page_readers import TableRows
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 
 BLOCK_ROWS_MAX: Final = 2000
-"""A page, which is encoded while the next one is fetched. More rows take more memory, of cells and
-of what the kernels make of them; with fewer a block's fixed price counts, 0.6 ms of 12 columns."""
+"""A page, which is encoded while the next one is fetched. More rows need more memory, for cells and
+for the kernels' results; with fewer a block's fixed price counts, 0.6 ms for 12 columns."""
 VALUE_CLASS: Final = "22"
-"""SQLSTATE of data exceptions: a value does not go into its cell."""
+"""SQLSTATE of data exceptions: a value does not fit into its cell."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,15 +29,14 @@ _log = structlog.get_logger(__name__)
 class TableBlocks:
     """Reads and encodes rows of one table in one schema version.
 
-    Texts of char and varchar are taken as ASCII until one is not: the statement is then run again,
-    and takes those of its column, as all that follow do, in cells for any text.
+    Texts of char and varchar are read as ASCII until one is not. Then the statement is run again,
+    and reads that column in cells for any text. So do all later statements.
 
     Args:
-        connection: where to read.
-        encoder_of: makes the encoder of the version, given the names of columns that have texts
-            beyond ASCII.
-        texts: how many texts of times the statements give behind the version's columns.
-        row_size: what was learned of the table's rows; it learns from these.
+        encoder_of: creates the encoder of the version, given the names of columns with texts beyond
+            ASCII.
+        texts: how many texts of times follow the version's columns.
+        row_size: learned from the table's rows, and updated by these.
 
     Raises:
         Declined: rows are too wide for blocks.
@@ -63,15 +62,14 @@ class TableBlocks:
             raise Declined("too few rows to a block")
 
     def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
-        """The rows of a statement, up to so many bytes: the block that reaches them is the last.
+        """Read the rows of a statement, up to so many bytes; the block that reaches them is last.
 
         Args:
-            statement: gives the version's columns, then the texts.
-            parameters: its parameters.
+            statement: selects the version's columns, then the texts.
             limit: bounds of what is read.
 
         Raises:
-            Declined: the reference is to read these rows.
+            Declined: the reference must read these rows.
             OdbcError: the server or the driver failed.
         """
         try:
@@ -114,9 +112,10 @@ class TableBlocks:
         return found
 
     def _look_at_types(self) -> None:
-        """Take in wider cells what does not come as char or varchar, since DDL has altered it.
+        """Use wider cells for what no longer arrives as char or varchar, because DDL altered it.
 
-        Of an nvarchar the driver would give code units, and those of some letters look like ASCII.
+        For an nvarchar the driver would return code units, and those of some letters look like
+        ASCII.
         """
         encoder = self._encoder
         others = {
@@ -128,7 +127,7 @@ class TableBlocks:
             self._take(encoder.not_ascii | others)
 
     def _key_values(self, columns: Sequence[Any], row: int) -> list[Any]:
-        """A row of which only the columns that tell rows apart, and the texts, are looked at."""
+        """Return a row with only the columns that distinguish rows, and the texts."""
         values: list[Any] = [None] * len(columns)
         texts = range(len(self._encoder.cells), len(columns))
         for place in (*self._encoder.identity_places, *texts):

@@ -1,9 +1,9 @@
-"""Ends running statements when the publisher is to stop.
+"""Cancels running statements when the publisher must stop.
 
 A statement may run as long as ``query_timeout_s``, and a stop would wait for it. So a thread waits
-for the stop and cancels what runs a second later (SQLCancel), again and again until the connections
-are gone. Statements that take less than the second end as always, and so does the publisher: it
-commits what it has sent.
+for the stop and cancels running statements a second later (SQLCancel), again and again until the
+connections are gone. Statements that take less than the second end normally, and so does the
+publisher: it commits what it has sent.
 
 https://learn.microsoft.com/sql/odbc/reference/syntax/sqlcancel-function
 """
@@ -26,15 +26,11 @@ class Cancellable(Protocol):
     """A connection whose running statement another thread can end."""
 
     def cancel(self) -> None:
-        """End the statement that runs now, if one does."""
+        """Cancel the running statement, if any."""
 
 
 class Cancelling:
-    """Cancels statements of the connections that it knows, from the stop on.
-
-    Args:
-        stop: whose setting is waited for.
-    """
+    """Cancels statements of the registered connections after the stop."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
@@ -43,7 +39,7 @@ class Cancelling:
         self._thread: threading.Thread | None = None
 
     def add(self, connection: Cancellable) -> None:
-        """Cancel the statements of a connection, too, as long as somebody else holds it."""
+        """Register a connection, for as long as something else refers to it."""
         with self._lock:
             self._connections.add(connection)
             if self._thread is None:

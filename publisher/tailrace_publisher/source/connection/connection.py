@@ -1,6 +1,6 @@
 """One connection to SQL Server through pyodbc and the Microsoft driver.
 
-Every statement runs by itself (autocommit): the publisher never leaves a transaction open on the
+Every statement runs alone (autocommit): the publisher never leaves a transaction open on the
 source, idle or not. Errors of the driver become typed ones by SQLSTATE and native number.
 """
 
@@ -26,16 +26,16 @@ from tailrace_publisher.source.connection.quoting import connection_string
 from tailrace_publisher.source.connection.server_errors import source_error
 from tailrace_service.closing import Closing
 
-# pyodbc writes "(<native number>) (<ODBC function>)" behind the first diagnostic record and
-# "(<native number>)" behind each further one; the number is not available otherwise. Numbers in
-# parentheses within a message (a length, a column) do not stand before the next record or the end.
+# pyodbc writes "(<native number>) (<ODBC function>)" after the first diagnostic record and
+# "(<native number>)" after each further one; the number is not available otherwise. Numbers in
+# parentheses within a message (a length, a column) are not followed by a record or the end.
 _NATIVE_NUMBER: Final = re.compile(r"\((-?\d+)\)(?= \(SQL|;?\s*\[\w{5}\] |;?\s*$)")
 
 
 LONG_TEXT: Final = 1000
-"""Characters from which on a text is kept at the server, where it can be."""
+"""Characters from which a statement is stored at the server, if possible."""
 PROCEDURES_MAX: Final = 200
-"""Texts that are kept; there are more only where capture instances come and go."""
+"""Limit of stored statements; only frequent changes of capture instances exceed it."""
 _DECLARED: Final = re.compile(r"DECLARE ((?:@\w+ \w+(?:\(\w+\))? = \?(?:, )?)+); ")
 _VARIABLE: Final = re.compile(r"@\w+")
 
@@ -73,19 +73,19 @@ class OdbcConnection(Closing):
         add_converters(self._odbc)
 
     def close(self) -> None:
-        """Close; a connection that is broken already is closed too."""
+        """Close the connection; a broken one may be closed too."""
         with self._closing, contextlib.suppress(*self._errors):
             self._odbc.close()
 
     def cancel(self) -> None:
-        """End the statement that runs now, if one does; for another thread."""
+        """Cancel the running statement, if any; called by another thread."""
         with self._closing:
             if self._is_running and self._cursor is not None:
                 with contextlib.suppress(*self._errors):
                     self._cursor.cancel()
 
     def query(self, sql: str, *parameters: Any) -> list[Any]:
-        """Rows of the one result set of a statement.
+        """Return the rows of a statement's only result set.
 
         Args:
             sql: the statement; ``?`` for each parameter.
@@ -98,7 +98,7 @@ class OdbcConnection(Closing):
         return sets[0] if sets else []
 
     def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
-        """Rows of every result set of a batch.
+        """Return the rows of every result set of a batch.
 
         Raises:
             SourceError: the typed reason of the failure.
@@ -106,15 +106,13 @@ class OdbcConnection(Closing):
         return self._read(sql, parameters, _all_rows)
 
     def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
-        """Rows of each of some statements, in one round trip.
+        """Return the rows of each of several statements, from one round trip.
 
-        Long ones are kept at the server one by one: when one of them is another, the others are
-        there still.
+        Long ones are stored at the server one by one, so a change of one keeps the others.
 
         Args:
-            statements: each has one result set and begins by declaring its parameters, which are
-                the same for all.
-            parameters: as in :meth:`query`.
+            statements: each has one result set, and first declares its parameters. They are the
+                same for all.
 
         Raises:
             ValueError: a statement does not declare the parameters of the first.
@@ -136,18 +134,17 @@ class OdbcConnection(Closing):
     def query_within(
         self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
     ) -> tuple[list[list[Any]], bool]:
-        """Rows of the result sets of a batch, up to so many bytes.
+        """Return the rows of a batch's result sets, up to a number of bytes.
 
-        The row that reaches the bound is the last one: what the server has behind it is not read.
+        The row that reaches the limit is the last one: later rows are not read.
 
         Args:
             sql: the batch; ``?`` for each parameter.
-            parameters: as in :meth:`query`.
-            size_of: bytes of a row.
+            size_of: returns the bytes of a row.
             at_most: bytes of all rows together.
 
         Returns:
-            The result sets, and whether there may be more than these.
+            The result sets, and whether more rows may follow.
 
         Raises:
             SourceError: the typed reason of the failure.
@@ -181,13 +178,13 @@ class OdbcConnection(Closing):
         begin: Callable[[], None] = lambda: None,
         is_done: Callable[[], bool] = lambda: False,
     ) -> list[list[Any]]:
-        """Result sets by ``fetch``, until there are no more or ``is_done``."""
+        """Read result sets with ``fetch``, until there are no more or ``is_done``."""
         try:
             return self._run(sql, parameters, fetch, is_done)
         except UnicodeDecodeError:
-            # SQL Server stores any UTF-16 code units, halves of a pair too, and the driver's
-            # decoder refuses them. Read again with one that lets them through, so that the
-            # encoder names table, column and row. It is a call per value: not for every page.
+            # SQL Server stores any UTF-16 code units, including halves of a pair, which the
+            # driver's decoder refuses. A second read with a decoder that accepts them lets the
+            # encoder name table, column and row. It costs a call per value, so pages rarely use it.
             for sql_type in NATIONAL_TEXT:
                 self._odbc.add_output_converter(sql_type, utf16_text)
             begin()
@@ -228,18 +225,18 @@ class OdbcConnection(Closing):
         return sets
 
     def _open_cursor(self) -> Any:
-        """The one cursor.
+        """Return the only cursor.
 
-        The driver prepares a statement with parameters anew each time, because pyodbc takes its
-        parameters away; the handle of the one before goes with the next. To close the cursor would
-        be a round trip of its own, as long as that of a short statement.
+        The driver prepares a statement with parameters again each time, because pyodbc removes its
+        parameters. The next statement frees the handle of the previous one. Closing the cursor
+        would be a round trip of its own, as long as that of a short statement.
         """
         if self._cursor is None:
             self._cursor = self._odbc.cursor()
         return self._cursor
 
     def _close_cursor(self) -> None:
-        """Close the cursor: what is left of its results is thrown away."""
+        """Close the cursor and drop the rest of its results."""
         with self._closing:
             cursor, self._cursor = self._cursor, None
             if cursor is not None:
@@ -247,7 +244,7 @@ class OdbcConnection(Closing):
                     cursor.close()
 
     def _kept_text(self, sql: str) -> str:
-        """What to send for a text: itself, or the call of the procedure that holds a long one."""
+        """Return the text to send: the statement, or the call of its stored procedure."""
         name = self._kept_name(sql)
         if name is None:
             return sql
@@ -256,11 +253,11 @@ class OdbcConnection(Closing):
         return f"{{CALL {name}({', '.join('?' * count)})}}"
 
     def _kept_name(self, sql: str) -> str | None:
-        """The procedure that holds a long text; None where there is none.
+        """Return the procedure that stores a long statement; None if there is none.
 
-        A text that declares its parameters at its beginning can be kept at the server, for this
-        connection alone, as a temporary procedure, which any login may make. From then on it costs
-        some two hundred bytes.
+        A statement that first declares its parameters can be stored at the server for this
+        connection alone. It becomes a temporary procedure, which any login may create. From then on
+        it costs some two hundred bytes.
         """
         if sql in self._procedures:
             return self._procedures[sql]

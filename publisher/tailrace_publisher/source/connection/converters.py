@@ -1,4 +1,4 @@
-"""How pyodbc gives values of types that it does not know, or knows with a loss."""
+"""How pyodbc returns values of types that it does not know, or knows only with a loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
 
 
 def add_converters(odbc: Any) -> None:
-    """Have a connection give (var)char as UTF-16, and the types that pyodbc does not know."""
+    """Let a connection return (var)char as UTF-16, and the types that pyodbc does not know."""
     # By default (var)char arrives in the locale's code page; UTF-16 loses nothing anywhere.
     odbc.setdecoding(_CHAR, encoding="utf-16le", ctype=_WIDE_CHAR)
     odbc.add_output_converter(_DATETIMEOFFSET, datetimeoffset_text)
@@ -25,12 +25,12 @@ def add_converters(odbc: Any) -> None:
 
 
 def utf16_text(raw: bytes) -> str:
-    """Text of UTF-16 code units as they are; half a surrogate pair stays one."""
+    """Return text of UTF-16 code units; half a surrogate pair stays one."""
     return raw.decode("utf-16le", "surrogatepass")
 
 
 def datetimeoffset_text(raw: bytes) -> str:
-    """ISO 8601 text with seven digits and the offset, from the driver's structure."""
+    """Return ISO 8601 text with seven digits and the offset, from the driver's structure."""
     year, month, day, hour, minute, second, nanos, offset_h, offset_min = (
         _DATETIMEOFFSET_LAYOUT.unpack(raw)
     )

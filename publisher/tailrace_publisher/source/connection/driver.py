@@ -27,7 +27,7 @@ _MACHINE: Final = {
 
 
 def load_pyodbc() -> Any:
-    """The pyodbc module, set up the way the publisher reads values.
+    """Return the pyodbc module, configured for the publisher's values.
 
     Raises:
         ConfigError: the ODBC driver manager (unixODBC) is not installed.
@@ -37,7 +37,7 @@ def load_pyodbc() -> Any:
     except ImportError as error:
         raise ConfigError(
             [
-                f"pyodbc cannot be loaded ({error}): install unixODBC (Debian: apt-get install"
+                f"pyodbc cannot be loaded ({error}). Fix: install unixODBC (Debian: apt-get install"
                 " unixodbc)"
             ]
         ) from error
@@ -48,10 +48,7 @@ def load_pyodbc() -> Any:
 
 
 def find_driver(configured: str | None) -> str:
-    """Name or library path of the ODBC driver to use.
-
-    Args:
-        configured: the option source.driver.
+    """Return the name or library path of the ODBC driver to use.
 
     Raises:
         ConfigError: none was found, or the configured one does not exist.
@@ -72,8 +69,8 @@ def find_driver(configured: str | None) -> str:
     if packaged is None:
         raise ConfigError(
             [
-                "source.driver: no 'ODBC Driver NN for SQL Server' is installed; install"
-                " msodbcsql18, or the Python package mssql-python-odbc, which carries it"
+                "source.driver: no 'ODBC Driver NN for SQL Server' is installed. Fix: install"
+                " msodbcsql18, or the Python package mssql-python-odbc, which contains it"
             ]
         )
     return str(packaged)
@@ -85,7 +82,7 @@ def _version_of(name: str) -> int:
 
 
 def _packaged_driver() -> Path | None:
-    """The library for this system inside the package mssql-python-odbc."""
+    """Return the library for this system inside the package mssql-python-odbc."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         return None
@@ -102,7 +99,7 @@ def _packaged_driver() -> Path | None:
 
 
 def _linux_family() -> str:
-    """Folder of the package that fits this distribution: they differ in what they link to."""
+    """Return the package's folder for this distribution; the folders differ in linked libraries."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:

@@ -1,8 +1,8 @@
-"""The ODBC driver manager by its C interface, as far as reading blocks of rows needs it.
+"""The C interface of the ODBC driver manager, as far as reading blocks of rows needs it.
 
-pyodbc makes a Python object of every value. What is here lets the driver write the cells of many
-rows into one piece of memory (``SQLBindCol`` with a row array), with nothing of ours compiled. The
-calls release the interpreter's lock while the driver works.
+pyodbc creates a Python object for every value. Here the driver writes the cells of many rows into
+one piece of memory (``SQLBindCol`` with a row array), without compiled code of ours. The calls
+release the interpreter's lock while the driver works.
 
 https://learn.microsoft.com/sql/odbc/reference/syntax/odbc-api-reference
 """
@@ -78,7 +78,7 @@ class DriverManager:
     """The functions of the library, each raising :class:`OdbcError`.
 
     Raises:
-        OSError: it is not installed.
+        OSError: the library is not installed.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class DriverManager:
             function.restype = _SMALL
 
     def allocate(self, kind: int, parent: int | None) -> int:
-        """A new handle."""
+        """Return a new handle."""
         handle = ctypes.c_void_p()
         code = self._library.SQLAllocHandle(kind, parent, ctypes.byref(handle))
         if code not in {SUCCESS, SUCCESS_WITH_INFO} or handle.value is None:
@@ -97,7 +97,7 @@ class DriverManager:
         return handle.value
 
     def free(self, kind: int, handle: int) -> None:
-        """Let a handle go."""
+        """Free a handle."""
         self._library.SQLFreeHandle(kind, handle)
 
     def call(self, name: str, kind: int, handle: int, *arguments: Any) -> int:
@@ -107,7 +107,7 @@ class DriverManager:
             SUCCESS, SUCCESS_WITH_INFO or NO_DATA.
 
         Raises:
-            OdbcError: anything else.
+            OdbcError: the driver returned any other code.
         """
         code: int = getattr(self._library, name)(handle, *arguments)
         if code not in {SUCCESS, SUCCESS_WITH_INFO, NO_DATA}:
@@ -135,7 +135,7 @@ class DriverManager:
 
 
 def wide(text: str) -> tuple[Any, int]:
-    """A string as the W functions take it, and its length in code units."""
+    """Return a string as the W functions expect it, and its length in code units."""
     raw = text.encode("utf-16-le")
     return ctypes.create_string_buffer(raw + b"\0\0", len(raw) + 2), len(raw) // 2
 
@@ -143,7 +143,7 @@ def wide(text: str) -> tuple[Any, int]:
 def _load() -> Any:
     if sys.platform == "win32":
         return ctypes.WinDLL("odbc32.dll")
-    # The same library that pyodbc is linked to: two would each load a driver of its own.
+    # The library that pyodbc is linked to: two libraries would each load a driver of their own.
     names = ["libodbc.so.2", "libodbc.2.dylib"]
     found = ctypes.util.find_library("odbc")
     for name in [*names, *([found] if found else [])]:

@@ -1,4 +1,4 @@
-"""Quoting: identifiers, texts, and the values of a connection string."""
+"""Quoting of identifiers, texts, and the values of a connection string."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from tailrace_publisher.options.source import SourceConfig
 
 
 def quote_name(name: str) -> str:
-    """An identifier in brackets, as QUOTENAME writes it."""
+    """Return an identifier in brackets, as QUOTENAME writes it."""
     return f"[{name.replace(']', ']]')}]"
 
 
 def quote_text(text: str) -> str:
-    """A string as a T-SQL national character literal, for names inside stable statements."""
+    """Return a T-SQL national character literal, for names inside stable statements."""
     return "N'" + text.replace("'", "''") + "'"
 
 
 def connection_string(config: SourceConfig, driver: str) -> str:
-    """The ODBC connection string; every value in braces, so none can end early."""
+    """Return the ODBC connection string; every value is in braces, so none can end early."""
     parts = {
         "DRIVER": driver,
         "SERVER": f"tcp:{config.host},{config.port}",
@@ -26,7 +26,7 @@ def connection_string(config: SourceConfig, driver: str) -> str:
         "TrustServerCertificate": "yes" if config.trust_server_certificate else "no",
         "ApplicationIntent": config.application_intent.value,
         "APP": "tailrace publisher",
-        # The driver must not reconnect behind our back: the database may be another one by then.
+        # The driver must not reconnect silently: the database may be another one by then.
         "ConnectRetryCount": "0",
         **{keyword: value.get_secret_value() for keyword, value in config.odbc.items()},
     }
@@ -34,7 +34,7 @@ def connection_string(config: SourceConfig, driver: str) -> str:
 
 
 def _login(config: SourceConfig) -> dict[str, str]:
-    """User and password, where the way of logging in takes them."""
+    """Return user and password, if the way of logging in needs them."""
     found = {} if config.user is None else {"UID": config.user}
     if config.password is not None or config.password_file is not None:
         found["PWD"] = config.read_password()

@@ -1,4 +1,4 @@
-"""What the driver reports becomes a typed error, by SQLSTATE and native number."""
+"""Converts the driver's reports to typed errors, by SQLSTATE and native number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUSY: Final = frozenset(
     {
         *(1205, 1222),  # a deadlock's victim, a lock that was not given in time
         *(3960, 3961),  # snapshot isolation: an update conflict, DDL since the transaction began
-        # It was switched off for the database, or the versions that it needs are gone: the next
+        # It was switched off for the database, or row versions that it needs are gone: the next
         # connection finds out.
         *(3952, 3953, 3954, 3955, 3956, 3957, 3958, 3966),
         *(41301, 41302, 41305, 41325, 41839),  # memory-optimized tables: validation failed
@@ -33,9 +33,9 @@ _BUSY: Final = frozenset(
 )
 _UNAVAILABLE: Final = frozenset(
     {
-        # Azure SQL is moving or throttling the database, or its limits are reached for now.
+        # Azure SQL moves or throttles the database, or its limits are reached for now.
         *(40143, 40197, 40501, 40613, 10928, 10929, 49918, 49919, 49920),
-        # The availability group's replica changes its role, or does not take readers yet.
+        # The availability group's replica changes its role, or does not accept readers yet.
         *(976, 978, 982, 983, 4221),
         # The database is in recovery, being restored, in transition, offline, or one user's.
         *(921, 922, 924, 927, 942, 952, 954),
@@ -45,37 +45,37 @@ _UNAVAILABLE: Final = frozenset(
         *(64, 121, 233, 596, 10053, 10054, 10060),
     }
 )
-"""Microsoft's transient list and what its documentation of these errors says; 4060, which is on the
-list too, is also what a wrong name brings, so it is for :attr:`SourceError.may_heal`.
+"""Microsoft's transient list, and what its documentation of these errors says. 4060 is on the list
+too, but is also the error of a wrong name, so :attr:`SourceError.may_heal` handles it.
 
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 """
 _CERTIFICATE: Final = {
     "certificate has expired": (
-        "the server's certificate has expired: have it renewed there, or look at the clock of this"
+        "the server's certificate has expired. Fix: renew it there, or correct the clock of this"
         " machine"
     ),
     "certificate is not yet valid": (
-        "the server's certificate is not valid yet: look at the clocks of both machines"
+        "the server's certificate is not valid yet. Fix: correct the clocks of both machines"
     ),
     "subject name does not match host name": (
-        "the server's certificate is for another name: put a name that is in it into source.host,"
-        " or into source.odbc HostNameInCertificate"
+        "the server's certificate is for another name. Fix: set source.host, or source.odbc"
+        " HostNameInCertificate, to a name that is in it"
     ),
     **dict.fromkeys(
         ("unable to get local issuer", "unable to get issuer", "self-signed", "self signed"),
-        "the server's certificate comes from an authority that is not trusted here: add that"
+        "the server's certificate comes from an authority that is not trusted here. Fix: add that"
         " authority to those of this machine (or name its file in the environment variable"
-        " SSL_CERT_FILE), or set source.trust_server_certificate where the network is private",
+        " SSL_CERT_FILE), or set source.trust_server_certificate if the network is private",
     ),
 }
-"""Of OpenSSL's words, as the driver passes them on: what to do."""
+"""By OpenSSL's words, which the driver passes on: what is wrong, and the fix."""
 _OF_NAMES: Final = frozenset({195, 207, 208, 4104})
-"""What these errors quote is the name of a function, a column or a table."""
+"""These errors quote the name of a function, a column or a table, but no value."""
 _LITERAL: Final = re.compile(r"'(?:[^']|'')*'")
 _VALUE_STATES: Final = "22"
 """Class of SQLSTATE: a value could not be converted or computed; the message may quote it."""
-# HY008 is a statement that was cancelled, because the publisher is to stop.
+# HY008 is a cancelled statement: the publisher must stop.
 _UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
 
 
@@ -87,14 +87,14 @@ def source_error(
     *,
     is_login: bool,
 ) -> SourceError:
-    """The typed error of a failure.
+    """Return the typed error of a failure.
 
     Args:
         config: names the server, the database and the login.
         sqlstate: of the first diagnostic record.
         numbers: native numbers of all records.
         text: the driver's own words.
-        is_login: whether it happened while connecting.
+        is_login: whether it failed while connecting.
     """
     make, advice = _classify(config, sqlstate, set(numbers), text, is_login=is_login)
     where = f"SQL Server {config.host}:{config.port}"
@@ -107,9 +107,9 @@ def source_error(
 
 
 def without_literals(error: SourceError) -> str:
-    """The text of an error without the literals that it quotes from a condition."""
-    told = str(error)
-    return told if error.number in _OF_NAMES else _LITERAL.sub("'…'", told)
+    """Return the text of an error without the literals that it quotes from a condition."""
+    text = str(error)
+    return text if error.number in _OF_NAMES else _LITERAL.sub("'…'", text)
 
 
 def _classify(
@@ -141,7 +141,7 @@ def _classify(
 
 
 def _why_not_trusted(text: str) -> str:
-    """What is wrong with the server's certificate, and what to do, by the driver's words."""
+    """Return what is wrong with the server's certificate, and the fix, by the driver's words."""
     for words, told in _CERTIFICATE.items():
         if words in text:
             return told

@@ -1,9 +1,9 @@
-"""Statements that lost against others are sent again.
+"""Sends statements again that lost against others.
 
-A deadlock's victim, a lock that was not granted in time, a conflict of row versions: the server has
-undone the statement, the connection lives, and the same statement mostly succeeds the next time.
-Every statement of a session only reads, within bounds of its own, so it may be repeated. A
-statement that ran into the query timeout is not: it would take as long again.
+Such a statement was a deadlock's victim, got no lock in time, or met a conflict of row versions.
+The server has undone it, the connection lives, and the same statement mostly succeeds the next
+time. Every statement of a session only reads, within bounds of its own, so it may be repeated. A
+statement that ran into the query timeout is not repeated: it would take as long again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Made = TypeVar("_Made")
 
 
 def tried(statement: Callable[[], _Made]) -> _Made:
-    """The answer of a statement, which is repeated when it lost against others.
+    """Return a statement's answer; repeat the statement if it lost against others.
 
     Raises:
         SourceBusy: it lost each time, or took too long.
@@ -43,11 +43,7 @@ def tried(statement: Callable[[], _Made]) -> _Made:
 
 
 class TryingConnection(Closing):
-    """A connection whose statements are :func:`tried`.
-
-    Args:
-        connection: the connection, whose statements only read.
-    """
+    """A connection whose statements are :func:`tried`, so they may only read."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -63,15 +63,19 @@ _FIXES: Final = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "check sasl.username and sasl.password in kafka.extra",
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* options in kafka.extra",
     KafkaError.UNKNOWN_TOPIC_OR_PART: (
-        "the topic was deleted, and its events with it: take a new snapshot of its table, which"
-        " creates the topic again"
+        "take a new snapshot of the table, which creates the topic again: it was deleted, and its"
+        " events with it"
     ),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
         "lower kafka.transaction_timeout_s, or raise transaction.max.timeout.ms of the brokers"
     ),
-    KafkaError.INVALID_REPLICATION_FACTOR: "kafka.replication_factor exceeds the number of brokers",
-    KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses: create it yourself",
-    KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: choose another prefix",
+    KafkaError.INVALID_REPLICATION_FACTOR: (
+        "lower kafka.replication_factor: it exceeds the number of brokers"
+    ),
+    KafkaError.POLICY_VIOLATION: (
+        "create the topic yourself: the brokers' create.topic.policy refuses it"
+    ),
+    KafkaError.TOPIC_EXCEPTION: "choose another prefix: the topic's name is not valid",
 }
 
 _OF_ONE_TOPIC: Final[Mapping[int, type[TopicRefused]]] = {
@@ -147,9 +151,9 @@ def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> Pu
             f"{reason}: another publisher with the same transactional id has taken over"
         )
     if topic is not None and code in _OF_ONE_TOPIC:
-        return _OF_ONE_TOPIC[code](f"{reason}; {_FIXES[code]}", topic=topic, code=code)
+        return _OF_ONE_TOPIC[code](f"{reason}. Fix: {_FIXES[code]}", topic=topic, code=code)
     if code in _FIXES:
-        return DeliveryRejected(f"{reason}; {_FIXES[code]}", code=code)
+        return DeliveryRejected(f"{reason}. Fix: {_FIXES[code]}", code=code)
     if code in _UNAVAILABLE:
         return KafkaUnavailable(reason, code=code)
     if code == IS_FATAL or inner.fatal() or inner.txn_requires_abort() or inner.retriable():

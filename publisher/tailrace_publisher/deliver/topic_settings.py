@@ -107,7 +107,7 @@ def warn_of_retention(
         return
     limits = retention_limits(settings)
     _log.warning(
-        "progress_topic_forgets",
+        "progress_retention_too_short",
         topic=topic,
         settings=limits,
         effect="tailrace audit leaves out events whose progress record is gone; a sink that lacks"
@@ -184,7 +184,7 @@ def warn_of_durability(
             )
         elif count >= _MANY_COPIES and settings.get(topic, {}).get("min.insync.replicas") == "1":
             _log.warning(
-                "topic_takes_one_copy_for_written",
+                "topic_min_insync_too_low",
                 topic=topic,
                 copies=count,
                 effect="a lost disk loses what was committed while the other copies lagged",

@@ -276,7 +276,9 @@ class OdbcConnection(Closing):
             reason = self._translate(error, "querying")
             if reason.retryable:
                 raise
-            _log.info("statement_not_kept", reason=str(reason), effect="its text is sent each time")
+            _log.info(
+                "statement_not_stored", reason=str(reason), effect="its text is sent each time"
+            )
             name = None
         self._procedures[sql] = name
         return name

@@ -71,7 +71,7 @@ def test_topics_that_a_lost_disk_takes_away_are_told():
         warn_of_durability({"alone": 1, "two": 2, "lax": 3, "safe": 3, "not visible": 3}, settings)
     assert [(e["event"], e["topic"]) for e in events] == [
         ("topic_has_one_copy", "alone"),
-        ("topic_takes_one_copy_for_written", "lax"),
+        ("topic_min_insync_too_low", "lax"),
     ]
 
 
@@ -129,7 +129,7 @@ def test_a_progress_topic_that_forgets_is_told():
             "p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"}, data
         )
     (told,) = events
-    assert told["event"] == "progress_topic_forgets"
+    assert told["event"] == "progress_retention_too_short"
     assert told["settings"] == {"retention.ms": "604800000"}
 
 

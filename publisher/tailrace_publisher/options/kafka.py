@@ -171,8 +171,7 @@ class KafkaConfig(KafkaOptions):
         mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))
         if mechanism.upper() != "OAUTHBEARER":
             raise ValueError(
-                "oauth_callback needs another mechanism. Fix: set sasl.mechanism: OAUTHBEARER in"
-                " extra"
+                "oauth_callback needs sasl.mechanism: OAUTHBEARER. Fix: set it in extra"
             )
         if given.get("sasl.oauthbearer.method", "").lower() == "oidc":
             raise ValueError(

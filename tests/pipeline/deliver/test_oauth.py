@@ -102,7 +102,11 @@ def test_librdkafka_fetches_tokens_of_an_openid_provider_itself(
     ("function", "error", "told"),
     [
         (f"{HERE}:raising", TokenUnavailable, "raised PermissionError: the token service says no"),
-        (f"{HERE}:a_text", ConfigError, "returned a value of str: return \\(token, expires_at\\)"),
+        (
+            f"{HERE}:a_text",
+            ConfigError,
+            "returned a value of str. Fix: return \\(token, expires_at\\)",
+        ),
         (f"{HERE}:expired", ConfigError, "returned a token that has expired"),
         (f"{HERE}:in_milliseconds", ConfigError, "milliseconds, perhaps"),
         (f"{HERE}:bytes_for_text", ConfigError, "a token that is no text"),

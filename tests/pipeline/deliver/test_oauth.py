@@ -132,7 +132,10 @@ def test_a_function_that_is_of_no_use_is_told_by_name(
     ("change", "told"),
     [
         ({"oauth_callback": "no_function"}, "pattern"),
-        ({"extra": {}}, "oauth_callback needs sasl.mechanism: OAUTHBEARER"),
+        (
+            {"extra": {}},
+            "oauth_callback needs another mechanism. Fix: set sasl.mechanism: OAUTHBEARER",
+        ),
         (
             {"extra": {"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "OIDC"}},
             "one of oauth_callback and sasl.oauthbearer.method",

@@ -91,7 +91,7 @@ class EncodedPages:
         # A snapshot must know which rows changed, so until it ends its table is read row by row.
         self._snapshotting = {table.name for table in self._tables.in_snapshot()}
         self._reads_few = len(readings) <= AHEAD_MAX
-        self._tables.make_ready(readings)
+        self._tables.prepare_encoders(readings)
         lanes, places = self._source.lanes, Places(pages_held(len(readings)))
         return [
             self._of(window, reading, limit, lanes.lane(number), places)

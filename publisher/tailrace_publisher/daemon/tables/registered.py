@@ -201,7 +201,7 @@ class RegisteredVersions:
         self._take_over(table)
         return self._encoder_of(table, schema)
 
-    def make_ready(self, wanted: Iterable[tuple[TableName, TableSchema]]) -> None:
+    def prepare_encoders(self, wanted: Iterable[tuple[TableName, TableSchema]]) -> None:
         """Create the encoders of versions that are needed next, of many tables at once.
 
         One by one they would take a second for a hundred tables. While rows are being read it takes

@@ -86,7 +86,7 @@ class TableIntake:
 
         Raises:
             TableFailed: Kafka refuses its topic.
-            PublisherError: as :meth:`refresh`.
+            PublisherError: any error of :meth:`refresh`.
         """
         record = self._state.of(table.name)
         if record.state in UNREAD - WHOLE:
@@ -130,7 +130,7 @@ class TableIntake:
             if not isinstance(self._stopped.error_of(name), TableRenamed)
             and self._state.holds_events(name, [instance.name for instance in found[name]])
         }
-        self._topics.make(new, published)
+        self._topics.create(new, published)
         for name in names:
             table = self.tables.setdefault(name, PublishedTable(name, found[name]))
             table.instances = found[name]

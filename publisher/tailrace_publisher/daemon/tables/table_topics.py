@@ -48,7 +48,7 @@ class TableTopics:
                 found.append(table)
         return found
 
-    def make(self, tables: Iterable[TableName], published: Iterable[TableName]) -> None:
+    def create(self, tables: Iterable[TableName], published: Iterable[TableName]) -> None:
         """Create the topics that do not exist; a refused one stops only its table.
 
         Args:
@@ -56,7 +56,7 @@ class TableTopics:
                 deletion is reported.
         """
         holding = set(published)
-        self._make({table: self._spec(table, holds_events=table in holding) for table in tables})
+        self._create({table: self._spec(table, holds_events=table in holding) for table in tables})
 
     def recreate_topic(self, table: TableName) -> None:
         """Create a table's topic if it was deleted; a new snapshot will fill it.
@@ -93,7 +93,7 @@ class TableTopics:
         found = self._ensure_topics(list(specs.values()))
         self._partitions.update({table: found[spec.name] for table, spec in specs.items()})
 
-    def _make(self, new: dict[TableName, TopicSpec]) -> None:
+    def _create(self, new: dict[TableName, TopicSpec]) -> None:
         if not new:
             return
         try:
@@ -101,10 +101,10 @@ class TableTopics:
         except TopicCompacted as error:
             of_topic = {spec.name: table for table, spec in new.items()}
             self.stopped.add(of_topic[error.topic], error)
-            self._make({n: s for n, s in new.items() if s.name != error.topic})
+            self._create({n: s for n, s in new.items() if s.name != error.topic})
         except DeliveryRejected as error:
             if len(new) == 1:
                 self.stopped.add(next(iter(new)), error)
                 return
             for table, spec in new.items():
-                self._make({table: spec})
+                self._create({table: spec})

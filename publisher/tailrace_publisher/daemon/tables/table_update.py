@@ -120,7 +120,7 @@ class TableUpdate:
         if not covers:
             _log.info("capture_instance_not_ready", table=str(table.name))
             return
-        self._make_versions(table, catalog, registered)
+        self._set_versions(table, catalog, registered)
 
     def _columns_of(self, instance: CaptureInstance) -> tuple[SchemaColumn, ...]:
         """Return the event columns of an instance, cached per answer of the catalog."""
@@ -201,7 +201,7 @@ class TableUpdate:
                 fix="name its key columns in message_keys",
             )
 
-    def _make_versions(
+    def _set_versions(
         self, table: PublishedTable, catalog: Catalog, registered: list[TableSchema]
     ) -> None:
         first = first_lsn_after(self._state.position)

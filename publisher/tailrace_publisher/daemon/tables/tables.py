@@ -128,7 +128,7 @@ class PublishedTables:
 
         Raises:
             TableFailed: Kafka refuses its topic.
-            PublisherError: as :meth:`refresh`.
+            PublisherError: any error of :meth:`refresh`.
         """
         table = self._intake.restart(table)
         if self._intake.is_stopped(table):  # its cause persists, and the refresh has logged it
@@ -173,7 +173,7 @@ class PublishedTables:
         """Stop tables that lack changes, or restart them, as the configuration says.
 
         Raises:
-            PublisherError: as :meth:`refresh`.
+            PublisherError: any error of :meth:`refresh`.
         """
         self._intake.note(errors)
         self.refresh()
@@ -186,13 +186,13 @@ class PublishedTables:
         """
         return self._versions.encoder(table.name, schema)
 
-    def make_ready(self, readings: Iterable[Reading]) -> None:
+    def prepare_encoders(self, readings: Iterable[Reading]) -> None:
         """Create the encoders of what is read next.
 
         Raises:
             RegistryError: the registry did not answer.
         """
-        self._versions.make_ready((r.table.name, r.schema) for r in readings)
+        self._versions.prepare_encoders((r.table.name, r.schema) for r in readings)
 
     def check_registered(self) -> None:
         """Check the versions that are registered while the stream runs.

@@ -27,7 +27,7 @@ def topics(found: int) -> TableTopics:
 
     options = PublisherConfig.load({**LEAST, "prefix": "p"})
     made = TableTopics(options, ensure, StoppedTables(options.snapshot, Metrics()))
-    made.make([TABLE], [])
+    made.create([TABLE], [])
     return made
 
 

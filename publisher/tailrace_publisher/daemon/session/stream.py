@@ -11,11 +11,7 @@ from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.encoded_pages import EncodedPages, SourceAccess
 from tailrace_publisher.daemon.tables.coverage import Reading
 from tailrace_publisher.daemon.tables.tables import PublishedTables
-from tailrace_publisher.errors import (
-    CaptureInstanceGone,
-    PermissionMissing,
-    TableFailed,
-)
+from tailrace_publisher.errors import CaptureInstanceGone, PermissionMissing, TableFailed
 from tailrace_publisher.options.events import UnavailableValues
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.catalog.catalog_state import CatalogState, News, catalog_state

@@ -15,10 +15,7 @@ from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.checkpoint.reader import Stored
 from tailrace_publisher.daemon.tables.table_record import OlderInstances, TableRecord
 from tailrace_publisher.daemon.tables.table_records import TableRecords
-from tailrace_publisher.daemon.tables.table_state import (
-    PUBLISHED,
-    STORED,
-)
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED, STORED
 from tailrace_publisher.deliver.delivery import Checkpoints
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.source.log.commit_times import CommitTime

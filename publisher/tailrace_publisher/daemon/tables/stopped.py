@@ -19,12 +19,7 @@ import structlog
 
 from tailrace_publisher.daemon.checks.table_problems import TableProblem
 from tailrace_publisher.daemon.tables.table_state import TableState
-from tailrace_publisher.errors import (
-    PreflightError,
-    PublisherError,
-    StillStopped,
-    TableRenamed,
-)
+from tailrace_publisher.errors import PreflightError, PublisherError, StillStopped, TableRenamed
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.events import OnBadEvent
 from tailrace_publisher.options.snapshots import SnapshotConfig

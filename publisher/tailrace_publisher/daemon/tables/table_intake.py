@@ -8,26 +8,15 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.daemon.tables.coverage import (
-    PublishedTable,
-)
+from tailrace_publisher.daemon.tables.coverage import PublishedTable
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.registered import RegisteredVersions
 from tailrace_publisher.daemon.tables.renames import Renames
 from tailrace_publisher.daemon.tables.table_record import TableRecord
-from tailrace_publisher.daemon.tables.table_state import (
-    UNREAD,
-    WHOLE,
-    TableEvent,
-    TableState,
-)
+from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.daemon.tables.table_update import TableUpdate, log_unused
-from tailrace_publisher.errors import (
-    PublisherError,
-    TableFailed,
-    TableRenamed,
-)
+from tailrace_publisher.errors import PublisherError, TableFailed, TableRenamed
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog.catalog_state import CatalogState

@@ -24,18 +24,10 @@ from tailrace_publisher.daemon.tables.registered import RegisteredVersions
 from tailrace_publisher.daemon.tables.renames import Renames
 from tailrace_publisher.daemon.tables.resumed_versions import ResumedVersions
 from tailrace_publisher.daemon.tables.table_record import TableRecord
-from tailrace_publisher.daemon.tables.table_state import (
-    PUBLISHED,
-    WHOLE,
-    TableEvent,
-    TableState,
-)
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.encode.columns.value_hash import rules_of
-from tailrace_publisher.errors import (
-    PositionExpired,
-    ValuesConverted,
-)
+from tailrace_publisher.errors import PositionExpired, ValuesConverted
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.source.catalog.conversions import changing_conversions
 from tailrace_publisher.source.catalog.instances import Catalog

@@ -22,12 +22,7 @@ from tailrace_publisher.daemon.tables.table_state import (
     TableState,
 )
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
-from tailrace_publisher.errors import (
-    PositionExpired,
-    PublisherError,
-    StillStopped,
-    TableFailed,
-)
+from tailrace_publisher.errors import PositionExpired, PublisherError, StillStopped, TableFailed
 from tailrace_publisher.options.sql_condition import shape_of
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState

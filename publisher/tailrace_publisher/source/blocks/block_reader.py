@@ -16,11 +16,7 @@ from tailrace_publisher.source.blocks.block_cursor import BlockConnection, RowRe
 from tailrace_publisher.source.blocks.block_memory import PLACES, ROWS_MIN, rows_of
 from tailrace_publisher.source.blocks.block_rows import BlockRows, FetchedBlock
 from tailrace_publisher.source.blocks.block_session import BlockSession
-from tailrace_publisher.source.blocks.table_blocks import (
-    BLOCK_ROWS_MAX,
-    VALUE_CLASS,
-    TableBlocks,
-)
+from tailrace_publisher.source.blocks.table_blocks import BLOCK_ROWS_MAX, VALUE_CLASS, TableBlocks
 from tailrace_publisher.source.connection.odbc import OdbcError
 from tailrace_publisher.source.connection.tries import tried
 from tailrace_publisher.source.log.queries import lsn_or_none

@@ -37,12 +37,7 @@ from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.queries import INVALID_COLUMN, OUT_OF_INTERVAL
-from tailrace_publisher.source.pages.page_readers import (
-    EncodingReader,
-    PageReader,
-    RowReader,
-    Rows,
-)
+from tailrace_publisher.source.pages.page_readers import EncodingReader, PageReader, RowReader, Rows
 from tailrace_publisher.source.pages.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.pages.page_statements import PageStatements
 from tailrace_publisher.source.pages.proven_rows import ProvenRows

@@ -71,8 +71,8 @@ class EnvelopeEncoder:
         """Encode a page of change rows in clustered order; 500 to 2000 rows are fastest.
 
         Inserts, deletes and updates (operation 3 with its 4) give one event each. An update that
-        changes the event key gives two: the delete of the old key at the operation 3 row's
-        position, the create of the new key at that of the operation 4 row.
+        changes the event key gives two. The delete of the old key is at the position of operation
+        3. The create of the new key is at the position of operation 4.
 
         Args:
             rows: (commit_lsn, command_id, seqval, operation, update_mask, *values).

@@ -10,7 +10,8 @@ from tests.simulation.mutants import SIGNS, put_back
 
 _PREFIX = "mutant_"
 _KEPT = [name.removeprefix(_PREFIX) for name in kept.names() if name.startswith(_PREFIX)]
-"""``python -m tests.simulation --mutant N --seeds 10000 --save mutant_N`` finds another one."""
+"""``python -m tests.simulation --mutant N --seeds 10000`` finds another seed S, and
+``--mutant N --seed S --save mutant_N`` keeps its history."""
 
 
 @pytest.mark.parametrize("name", _KEPT)

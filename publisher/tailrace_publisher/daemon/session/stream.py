@@ -97,7 +97,7 @@ class Stream:
         except PermissionMissing as error:
             refused = self._refused(readings.all, window)
             if refused is None:
-                return False  # the permission was granted again meanwhile
+                return True  # the permission was granted again meanwhile: the window is still due
             raise refused from error
         # The catalog is read last, so it shows all DDL and cleanup before the other two answers.
         with_news = [r for r in readings.all if r.instance.name in names]

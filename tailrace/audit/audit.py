@@ -85,6 +85,8 @@ def audit(
     names: TopicNames,
     registry: SchemaRegistry,
     extra: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = 10,
 ) -> Audit:
     """Check every record of the data topics against the ledger.
 
@@ -92,6 +94,7 @@ def audit(
         bootstrap: comma-separated host:port of some brokers.
         registry: knows the writers' schemas.
         extra: further librdkafka options of the connection.
+        timeout_s: how long to wait for the brokers' first answer.
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
@@ -101,7 +104,7 @@ def audit(
     """
     result = Audit()
     kafka = kafka_at(bootstrap, extra)
-    topics = existing_data_topics(bootstrap, names, extra)
+    topics = existing_data_topics(bootstrap, names, extra, timeout_s=timeout_s)
     consumer = consumer_of(bootstrap, extra)
     try:
         records = _progress(kafka, consumer, names)

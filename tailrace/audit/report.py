@@ -7,42 +7,32 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
 from tailrace.audit.audit import Audit, audit
 from tailrace.reading.event_text import time_text
-from tailrace_publisher.errors import PublisherError
 from tailrace_service.registry.access import open_registry
-from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
-
-
-class AuditFailed(Exception):
-    """The topics cannot be read; names the option to look at."""
 
 
 def run(config: PublisherConfig, *, as_json: bool) -> bool:
     """Audit and print; returns whether nothing is wrong.
 
     Raises:
-        AuditFailed: brokers or registry do not answer or refuse.
+        KafkaException, TimeoutError, PublisherError, RegistryError: as :func:`audit`.
     """
-    try:
-        with open_registry(config.registry) as registry:
-            found = audit(
-                config.kafka.bootstrap, config.topics, registry, config.kafka.librdkafka_options()
-            )
-    except KafkaException as error:
-        raise AuditFailed(
-            f"the topics cannot be read ({error.args[0].str()}) at {config.kafka.bootstrap}; check"
-            " kafka.bootstrap, kafka.extra and prefix"
-        ) from error
-    except (TimeoutError, PublisherError, RegistryError) as error:
-        raise AuditFailed(f"the topics cannot be read: {error}") from error
+    kafka = config.kafka
+    with open_registry(config.registry) as registry:
+        found = audit(
+            kafka.bootstrap,
+            config.topics,
+            registry,
+            kafka.librdkafka_options(),
+            timeout_s=kafka.start_timeout_s,
+        )
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2))
     else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -53,7 +51,7 @@ def tail(
     with open_registry(config.registry) as registry:
         events = EventTail(kafka.bootstrap, config.topics, registry, kafka.librdkafka_options())
         try:
-            with _reading(MomentError, TimeoutError):
+            with failing_with(MomentError):
                 start = Moment.parse(from_lsn, from_time)
                 wanted = _topics(config, tables)
                 for event in events.events(list(wanted), start, follow=follow):
@@ -78,14 +76,13 @@ def schema(configuration: Configuration, table: str, as_json: bool) -> None:
     from tailrace_publisher.errors import PublisherError
     from tailrace_service.registry.access import open_registry
 
-    with _reading():
-        ((topic, name),) = _topics(config, (table,)).items()
+    ((topic, name),) = _topics(config, (table,)).items()
     try:
         ddl = ddl_of(config.source, name)
     except PublisherError as error:
         click.echo(f"Without the DDL, which only the source has: {error}", err=True)
         ddl = {}
-    with _reading(ValueError), open_registry(config.registry) as registry:
+    with failing_with(ValueError), open_registry(config.registry) as registry:
         versions = versions_of(registry, topic, ddl)
     if as_json:
         text = json.dumps([_as_json(one) for one in versions], indent=2, ensure_ascii=False)
@@ -151,7 +148,7 @@ def explain(
     from tailrace.reading.moments import Moment, MomentError
     from tailrace.reading.table_names import TableNameError, parse_table
 
-    with _reading(MomentError, TableNameError, NotThere, TimeoutError):
+    with failing_with(MomentError, TableNameError, NotThere):
         asked = Moment.parse(lsn, time) if key is None else key
         found = explain_key_or_moment(config, lake, parse_table(table), asked, changes)
     if as_json:
@@ -171,21 +168,9 @@ def audit(configuration: Configuration, as_json: bool) -> None:
     source nor lake. Ends with 1 if they differ.
     """
     config = configuration.publisher
-    from tailrace.audit.report import AuditFailed, run
+    from tailrace.audit.report import run
 
-    with failing_with(AuditFailed):
-        sys.exit(0 if run(config, as_json=as_json) else 1)
-
-
-@contextmanager
-def _reading(*errors: type[Exception]) -> Iterator[None]:
-    """Fail with the errors of brokers and registry, and with some others."""
-    from confluent_kafka import KafkaException
-
-    from tailrace_service.registry.client import RegistryError
-
-    with failing_with(KafkaException, RegistryError, *errors):
-        yield
+    sys.exit(0 if run(config, as_json=as_json) else 1)
 
 
 def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableName]:
@@ -199,7 +184,12 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
     from tailrace_schemas.topics.topic_names import meant_by
 
     kafka = config.kafka
-    existing = existing_data_topics(kafka.bootstrap, config.topics, kafka.librdkafka_options())
+    existing = existing_data_topics(
+        kafka.bootstrap,
+        config.topics,
+        kafka.librdkafka_options(),
+        timeout_s=kafka.start_timeout_s,
+    )
     tables = {topic: config.topics.table_of(topic) for topic in existing}
     known = {topic: table for topic, table in tables.items() if table is not None}
     if not names:

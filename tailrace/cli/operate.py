@@ -147,15 +147,14 @@ def seek(
     and --time: the newest cut.
     """
     config = configuration.publisher
-    from confluent_kafka import KafkaException
-
     from tailrace.reading.moments import Moment, MomentError
     from tailrace.signals.seek import SeekRefused, cut_at, set_group
 
     kafka = config.kafka
     extra = kafka.librdkafka_options()
-    with failing_with(MomentError, SeekRefused, KafkaException):
-        cut = cut_at(kafka.bootstrap, config.topics, Moment.parse(lsn, time), extra)
+    with failing_with(MomentError, SeekRefused):
+        moment, limit_s = Moment.parse(lsn, time), kafka.start_timeout_s
+        cut = cut_at(kafka.bootstrap, config.topics, moment, extra, timeout_s=limit_s)
         click.echo(
             "The cut is before the first closed LSN: all partitions from their beginning."
             if cut.closed_lsn is None
@@ -182,10 +181,8 @@ def reshard(configuration: Configuration) -> None:
     """
     config = configuration.publisher
     from tailrace_publisher.daemon.offline.reshard import reshard as divide
-    from tailrace_service.registry.client import RegistryError
 
-    with failing_with(RegistryError):
-        done = divide(config)
+    done = divide(config)
     click.echo(
         f"Divided among {done.after.shards} shards instead of {done.before.shards}, from"
         f" {done.closed_lsn} (closed LSN) on; {done.moved} tables have another shard than before."
@@ -207,10 +204,8 @@ def accept_database(configuration: Configuration) -> None:
     """
     config = configuration.publisher
     from tailrace_publisher.daemon.offline.accept_database import accept_database as accept
-    from tailrace_service.registry.client import RegistryError
 
-    with failing_with(RegistryError):
-        accepted = accept(config)
+    accepted = accept(config)
     click.echo(f"Database {config.source.database} was published up to {accepted.position} as")
     click.echo(f"  {accepted.known},")
     click.echo(f"and is accepted as\n  {accepted.found}.")

@@ -15,6 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings, SettingsError
+    from tailrace_publisher.options.kafka import KafkaConfig
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig
 
@@ -66,10 +67,9 @@ def configured(command: Callable[Concatenate[Configuration, _P], None]) -> Calla
         *args: _P.args,
         **given: _P.kwargs,
     ) -> None:
-        from tailrace_publisher.errors import PublisherError
-
-        with failing_with(PublisherError):
-            command(Configuration(config, database, flags), *args, **given)
+        configuration = Configuration(config, database, flags)
+        click.get_current_context().find_root().obj = configuration
+        command(configuration, *args, **given)
 
     return _config(_database(_set(run)))
 
@@ -98,6 +98,12 @@ class Configuration:
     def publisher(self) -> PublisherConfig:
         """The checked publisher of one database."""
         return checked(self.settings.publisher)
+
+    @property
+    def kafka_if_read(self) -> KafkaConfig | None:
+        """The brokers of one database; None if its publisher was not read."""
+        config: PublisherConfig | None = self.__dict__.get("publisher")
+        return None if config is None else config.kafka
 
     @cached_property
     def sink(self) -> SinkConfig:

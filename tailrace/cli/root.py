@@ -6,12 +6,13 @@ Commands import what they need when they run, so that help is instant.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from tailrace.cli import inspect, local, operate, run, setup, watch
-from tailrace.cli.options import fail
+from tailrace.cli.failures import sentence_of
+from tailrace.cli.options import Configuration, fail
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Set up": (setup.init, setup.enable, setup.grants, setup.doctor, setup.archive_classes),
@@ -44,7 +45,20 @@ _EXTRAS: Final = {
 
 
 class _Sections(click.Group):
-    """A group whose help lists the commands by section."""
+    """A group whose help lists the commands by section, and whose commands fail in one way."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, ImportError):
+            raise
+        except Exception as error:
+            configuration = ctx.find_object(Configuration)
+            kafka = None if configuration is None else configuration.kafka_if_read
+            text = sentence_of(error, kafka)
+            if text is None:
+                raise
+            fail(text)
 
     def format_commands(
         self,

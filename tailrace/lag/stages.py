@@ -61,16 +61,13 @@ def published_stage(config: PublisherConfig) -> Stage | None:
     """
     from confluent_kafka import KafkaException
 
+    from tailrace.reading.kafka_failure import kafka_failure
     from tailrace.reading.progress import last_published
 
-    kafka = config.kafka
     try:
         record = last_published(config)
     except KafkaException as error:
-        raise StageUnavailable(
-            f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
-            f" {kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
-        ) from error
+        raise StageUnavailable(str(kafka_failure(config.kafka, error))) from error
     if record is None:
         return None
     left_out = frozenset(record.snapshotting)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from confluent_kafka import KafkaException
 
 from tailrace.signals.request import SignalNotTaken, send
 from tailrace_publisher.checkpoint.published import newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
 from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
-from tailrace_publisher.errors import PublisherError
-from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.checkpoint.published import Published
@@ -29,8 +26,9 @@ def accept(config: PublisherConfig) -> None:
     """Write the signal that lets the next start take new snapshots of all tables.
 
     Raises:
-        LossNotAccepted: the checkpoint is there, nothing was published, or Kafka or the registry do
-            not answer or refuse.
+        LossNotAccepted: the checkpoint is there, nothing was published, or the brokers do not take
+            the signal.
+        PublisherError, RegistryError: the checkpoint cannot be read.
     """
     database, kafka = config.source.database, config.kafka
     try:
@@ -40,7 +38,7 @@ def accept(config: PublisherConfig) -> None:
         admin.ensure([signals_spec(config.topics.signals)])
         for published in lost:
             send(config, published.accepted(config.server_name, database).to_bytes())
-    except (PublisherError, RegistryError, KafkaException, SignalNotTaken) as error:
+    except SignalNotTaken as error:
         raise LossNotAccepted(f"the loss cannot be accepted: {error}") from error
     up_to = min(published.closed_lsn for published in lost)
     click.echo(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from confluent_kafka import KafkaException
 
+from tailrace.reading.kafka_failure import kafka_failure
 from tailrace.reading.progress import last_published
 from tailrace.reading.table_names import splits
 from tailrace.reading.terminal import shown
 from tailrace.reading.topics import existing_data_topics
-from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.orders.request_snapshot import send_signal
-from tailrace_publisher.errors import DeliveryError, PublisherError
+from tailrace_publisher.errors import (
+    CheckpointUnavailable,
+    DeliveryError,
+    KafkaUnavailable,
+    PublisherError,
+)
 from tailrace_publisher.runtime import DatabaseTopics, kafka_access
 from tailrace_schemas.records.signals import Signal, SnapshotSignal
 from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart, value_subject
@@ -54,12 +58,12 @@ def ask(
     Raises:
         SignalNotTaken: a table is not published, Kafka does not take the signal, the publisher
             refuses it, or no publisher took it up in time.
+        KafkaException: the brokers do not answer or refuse.
     """
-    with _kafka_of(config):
-        tables = _tables(config, names) if names else []
-        signal = signal_of(tuple(f"{t.schema}.{t.table}" for t in tables))
-        whose = shown(", ".join(map(str, tables))) or "all tables whose snapshot is not over"
-        _ask(config, signal, wait_s, f"{what} of {whose}")
+    tables = _tables(config, names) if names else []
+    signal = signal_of(tuple(f"{t.schema}.{t.table}" for t in tables))
+    whose = shown(", ".join(map(str, tables))) or "all tables whose snapshot is not over"
+    ask_publisher(config, signal, wait_s, f"{what} of {whose}")
 
 
 def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
@@ -71,11 +75,6 @@ def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: 
     Raises:
         SignalNotTaken: for the reasons of :func:`ask`.
     """
-    with _kafka_of(config):
-        _ask(config, signal, wait_s, what)
-
-
-def _ask(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
     offset = send(config, signal.to_bytes())
     click.echo(f"Requested {what}.")
     if wait_s:
@@ -83,18 +82,6 @@ def _ask(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> N
         if refusals:
             raise SignalNotTaken(f"The publisher refused the request: {'; '.join(refusals)}")
         click.echo("The publisher has taken the request. Follow it with tailrace status.")
-
-
-@contextmanager
-def _kafka_of(config: PublisherConfig) -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        raise SignalNotTaken(
-            f"Kafka at {config.kafka.bootstrap} does not answer or refuses"
-            f" ({error.args[0].str()}); check kafka.bootstrap and kafka.extra, and grant Write on"
-            f" topic {config.topics.signals}"
-        ) from error
 
 
 def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
@@ -162,12 +149,15 @@ def send(config: PublisherConfig, signal: bytes) -> int:
     """Write a signal; returns its offset.
 
     Raises:
-        SignalNotTaken: the topic did not take it.
+        SignalNotTaken: the brokers do not answer, or the topic does not take it.
     """
-    kafka = kafka_access(config, production_ports())
+    kafka, limit_s = kafka_access(config, production_ports()), config.kafka.start_timeout_s
     topic, database = config.topics.signals, config.source.database
     try:
-        return send_signal(kafka, topic, database, signal, config.kafka.start_timeout_s)
+        existing_topics(kafka, limit_s)  # a producer cannot tell silent brokers from no topic
+        return send_signal(kafka, topic, database, signal, limit_s)
+    except (CheckpointUnavailable, KafkaUnavailable) as error:
+        raise SignalNotTaken(str(kafka_failure(config.kafka))) from error
     except DeliveryError as error:
         raise SignalNotTaken(str(error)) from error
 

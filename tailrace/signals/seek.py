@@ -41,15 +41,23 @@ class Cut:
 
 
 def cut_at(
-    bootstrap: str, names: TopicNames, moment: Moment, extra: Mapping[str, str] | None = None
+    bootstrap: str,
+    names: TopicNames,
+    moment: Moment,
+    extra: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = _TIMEOUT_S,
 ) -> Cut:
     """Find the newest cut that is not after a moment.
+
+    Args:
+        timeout_s: how long to wait for the brokers' first answer.
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
         SeekRefused: nothing is published, or the progress records of that moment are gone.
     """
-    topics = existing_data_topics(bootstrap, names, extra)
+    topics = existing_data_topics(bootstrap, names, extra, timeout_s=timeout_s)
     lsn, at, is_over = None, None, False
     offsets: dict[tuple[str, int], int] = {}
     later: dict[tuple[str, int], int] = {}

@@ -71,10 +71,18 @@ def read(data_dir: Path) -> dict[str, Any]:
 
 
 def write(data_dir: Path, state: dict[str, Any]) -> None:
-    """Write the directory's record in one step."""
-    partial = data_dir / f"{STATE_FILE}.partial"
-    partial.write_text(json.dumps(state, indent=2) + "\n")
-    partial.replace(data_dir / STATE_FILE)
+    """Write the directory's record in one step, or leave it as it was.
+
+    Raises:
+        OSError: names the record, as the error of a full disk does not.
+    """
+    partial, record = data_dir / f"{STATE_FILE}.partial", data_dir / STATE_FILE
+    try:
+        partial.write_text(json.dumps(state, indent=2) + "\n")
+        partial.replace(record)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(record)) from error
 
 
 def process_of(state: dict[str, Any], part: str) -> KeptProcess | None:

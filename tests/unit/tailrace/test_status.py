@@ -47,7 +47,7 @@ publisher:
     assert time.monotonic() - began < 8  # the option is heeded: its default alone is 10
 
     assert result.exit_code == 1
-    assert f"no broker answers at 127.0.0.1:{port}" in result.output
+    assert f"Kafka at 127.0.0.1:{port} does not answer" in result.output
     assert "check kafka.bootstrap" in result.output
     assert "Traceback" not in result.output
 

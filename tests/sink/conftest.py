@@ -118,14 +118,14 @@ def lake(spark: SparkSession, source: Source, kafka: str, tmp_path: Path) -> Lak
 
 
 @pytest.fixture(scope="module")
-def told(
+def told_stories(
     request: pytest.FixtureRequest,
     spark: SparkSession,
     kafka: str,
     registry: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[Stories, str], Failures]]:
-    """Tells the stories of the selected tests, when the first of them asks for it."""
+    """Tells the stories of the selected tests, when the first of them is set up."""
     selected = {item.originalname for item in request.session.items if item.path == request.path}
     known: dict[tuple[Stories, str], Failures] = {}
     sources: list[Source] = []
@@ -141,3 +141,13 @@ def told(
     yield tell
     for source in sources:
         source.close()
+
+
+@pytest.fixture
+def told(
+    request: pytest.FixtureRequest,
+    told_stories: Callable[[Stories, str], Failures],
+    variant: str,
+) -> Failures:
+    """What became of the stories of a test's module: told in set-up, so no test is charged."""
+    return told_stories(request.function.stories, variant)

@@ -59,11 +59,12 @@ class Stories:
         self._tellers[name] = teller
         variants = self._only.setdefault(name, tuple(self._variants))
 
-        def test(told: Callable[[Stories, str], Failures], variant: str) -> None:
-            failure = told(self, variant).get(name)
+        def test(told: Failures, variant: str) -> None:
+            failure = told.get(name)
             if failure is not None:
                 raise failure
 
+        test.stories = self  # type: ignore[attr-defined]
         test.__name__ = test.__qualname__ = name
         test.__doc__, test.__module__ = teller.__doc__, teller.__module__
         return pytest.mark.parametrize("variant", variants)(test)

@@ -177,7 +177,7 @@ def _break(monkeypatch: pytest.MonkeyPatch, where: str, topic: str) -> None:
         read = TableReader.read
 
         def broken_read(self: TableReader, *arguments: Any) -> Any:
-            if self.table.topic == topic:
+            if self.table.name.table == "loses":
                 raise RuntimeError("a fault of ours")
             return read(self, *arguments)
 

@@ -1,4 +1,4 @@
-"""Commands that set a pipeline up: init, enable, grants, doctor, archive-classes."""
+"""Commands that set a pipeline up: init, enable, grants, plan, doctor, archive-classes."""
 
 from __future__ import annotations
 
@@ -163,6 +163,32 @@ def grants(
 
     account = _account(config.source, login, password_file)
     _show_or_run(plan_grants(config, account, user or config.source.account), account, run=run)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@configured
+def plan(configuration: Configuration, as_json: bool) -> None:
+    """Show what publish would do, before anything starts.
+
+    Lists each table with key, capture instance, topic, partitions, rows, size and expected
+    snapshot time. Names the tables that are left out, with the reason. Queries the source only.
+    Ends with 1 if a first start would be refused.
+    """
+    from tailrace.cli.log_format import quiet_logs
+    from tailrace.plan.plan import plan_publish
+    from tailrace.plan.report import as_json as json_of
+    from tailrace.plan.report import as_text
+    from tailrace_publisher.source.connection.connection import OdbcConnection
+
+    config = configuration.publisher
+    with quiet_logs(), OdbcConnection(config.source) as connection:
+        planned = plan_publish(config, connection)
+    if as_json:
+        click.echo(json_of(planned))
+    else:
+        click.echo("\n".join(as_text(planned)))
+    sys.exit(1 if planned.problems else 0)
 
 
 @click.command()

@@ -1,0 +1,1 @@
+"""``tailrace plan``: what a first start would publish."""

@@ -1,0 +1,104 @@
+"""tailrace plan beside a server; no broker and no registry answers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.tests.fix_sqlserver import SourceServer
+from tests.pipeline.commands import invoke
+from tests.pipeline.conftest import Pipe, Topics
+from tests.pipeline.source_database import SourceDatabase
+
+
+@pytest.fixture
+def newcomer(source_server: SourceServer, tmp_path: Path) -> Pipe:
+    """A pipe without Kafka, whose login was given only what tailrace grants gives."""
+    source = SourceDatabase(source_server, f"db_{uuid.uuid4().hex[:8]}")
+    source.execute(
+        "CREATE TABLE dbo.orders (id int, line int, note nvarchar(20), PRIMARY KEY (id, line))",
+        "INSERT dbo.orders SELECT value, 1, N'x' FROM GENERATE_SERIES(1, 4000)",
+        "CREATE TABLE dbo.heap (a int)",
+        "CREATE TABLE dbo.later (id int PRIMARY KEY)",
+        "CREATE TABLE dbo.drafts (id int PRIMARY KEY)",
+    )
+    source.enable("orders")
+    source.enable("heap")
+    pipe = Pipe(source, Topics("127.0.0.1:1", "http://127.0.0.1:1", "shop"))
+    user = f"newcomer_{source.name}"
+    owner = pipe.options()["source"]
+    granted = invoke(pipe, tmp_path, "grants", "--user", user)
+    assert granted.exit_code == 0, granted.output
+    source.execute(
+        f"CREATE LOGIN [{user}] WITH PASSWORD = N'Least-privilege-1'",
+        f"CREATE USER [{user}] FOR LOGIN [{user}]",
+        *(line for line in granted.output.splitlines() if line.startswith(("GRANT", "ALTER"))),
+    )
+    pipe.further["source"] = {**owner, "user": user, "password": "Least-privilege-1"}
+    return pipe
+
+
+def planned(pipe: Pipe, folder: Path, *, status: int = 0, **further: Any) -> dict[str, Any]:
+    answer = invoke(pipe, folder, "plan", "--json", **further)
+    assert answer.exit_code == status, answer.output
+    found: dict[str, Any] = json.loads(answer.output)
+    return found
+
+
+def test_what_a_start_publishes_is_known_before_it(newcomer: Pipe, tmp_path: Path):
+    newcomer.source.execute("CREATE SCHEMA closed")
+    newcomer.source.execute(
+        "CREATE TABLE closed.salaries (id int PRIMARY KEY)",
+        "EXEC sys.sp_cdc_enable_table N'closed', N'salaries', @role_name = NULL",
+    )
+    rules = {r"dbo\.heap": {"partitions": 7}}
+    kafka = {"bootstrap": "127.0.0.1:1", "partitions": 3, "topic_rules": rules}
+    options = {"tables": {"exclude": [r"dbo\.dra.*"]}, "kafka": kafka}
+
+    found = planned(newcomer, tmp_path, **options)
+
+    heap, orders = found["tables"]
+    database = newcomer.source.name
+    assert (orders["table"], orders["key"]) == ("dbo.orders", ["id", "line"])
+    assert orders["topic"] == f"shop.{database}.dbo.orders"
+    assert orders["capture_instances"] == ["dbo_orders"]
+    assert (orders["partitions"], heap["partitions"]) == (3, 7)
+    assert (orders["rows"], heap["rows"]) == (4000, 0)
+    assert orders["bytes"] > 0
+    assert orders["snapshot_s"] == found["snapshot_s"] > 0
+    assert orders["notes"] == found["problems"] == []
+    assert heap["key"] == []
+    assert "lake table is a list of changes" in heap["notes"][0]
+    reasons = {left["table"]: left["reason"] for left in found["left_out"]}
+    assert reasons == {
+        "dbo.drafts": "tables.exclude matches it",
+        "dbo.later": "not captured. Fix: tailrace enable",
+        "capture instance closed_salaries": f"login newcomer_{database} may not see its table."
+        " Fix: tailrace grants",
+    }
+    text = invoke(newcomer, tmp_path, "plan", **options).output
+    assert f"dbo.orders -> shop.{database}.dbo.orders (3 partitions)\n    key: id, line\n" in text
+    assert "    rows: 4,000, size: " in text
+    assert "Left out (1), tables.exclude matches it: dbo.drafts" in text
+
+    unread = planned(newcomer, tmp_path, **options, snapshot={"mode": "no_data"})
+    assert unread["snapshot_s"] == 0
+
+
+def test_what_a_start_refuses_is_in_the_plan(newcomer: Pipe, tmp_path: Path):
+    options = {
+        "tables": {"include": [r"dbo\.orders", r"dbo\.later", r"dbo\.heap"]},
+        "message_keys": {"dbo.orders": ["nosuch"]},
+    }
+    found = planned(newcomer, tmp_path, status=1, **options)
+    key, later = sorted(found["problems"])
+    assert key.startswith("message_keys.dbo.orders: column nosuch is not captured")
+    assert "table dbo.later is not captured" in later
+
+    newcomer.source.execute("EXEC sys.sp_cdc_disable_db")
+    answer = invoke(newcomer, tmp_path, "plan")
+    assert (answer.exit_code, "Fix: EXEC sys.sp_cdc_enable_db" in answer.output) == (1, True)

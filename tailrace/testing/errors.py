@@ -27,6 +27,10 @@ class ContainerFailed(TestingError):
     """A container ended, or was not healthy in time; the message has the end of its log."""
 
 
+class SinkNotInstalled(TestingError):
+    """A lake is wanted and Spark is not installed; the message names the extra."""
+
+
 class PipelineFailed(TestingError):
     """Publisher or sink ended by themselves; the message has the end of the log."""
 

@@ -11,16 +11,16 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
 from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics, in_commit_order, read_all
 from tailrace.testing.configuration import source_options, write_configuration
-from tailrace.testing.errors import PipelineFailed, PipelineTimeout
+from tailrace.testing.errors import PipelineFailed, PipelineTimeout, SinkNotInstalled
 from tailrace.testing.progress import Ledger, Reached
-from tailrace_compose.local.broker import KafkaBroker
-from tailrace_compose.local.registry import SchemaRegistry as RegistryProcess
+from tailrace.testing.services import Services
 from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_emulator.testing.source import CdcSource
@@ -36,6 +36,7 @@ CAUGHT_UP_LIMIT_S: Final = 240.0
 _STOP_LIMIT_S: Final = 60.0
 _CAPTURE_EVERY_S: Final = 0.5
 _POLL_S: Final = 0.05
+_PACKAGES_OF_SINK: Final = ("pyspark", "deltalake")
 _COMMANDS: Final[Mapping[Part, str]] = {"publisher": "publish", "sink": "sink"}
 
 
@@ -76,24 +77,29 @@ class TailracePipeline:
 
         Args:
             database: one with change data capture.
-            lake: run the sink, too; topics alone are there ten seconds earlier.
+            lake: run the sink, too, which needs Spark: ``tailrace[testing,sink]``.
             prefix: of the topics; a name that nobody else has when None.
             bootstrap_servers: a Kafka that runs; one of our own when None.
             registry_url: a schema registry that runs; one of our own when None.
             data_dir: keeps lake, configuration and logs; a temporary folder when None.
             publisher: further options, as in docs/configuration.md.
             sink: the same of the sink.
+
+        Raises:
+            SinkNotInstalled: a lake is wanted, and Spark is not installed.
         """
+        if lake:
+            require_sink()
         self._source = source
         self._database = database
         self._has_lake = lake
         self.names = TopicNames(prefix or f"test-{uuid.uuid4().hex[:10]}")
-        self._bootstrap_servers = bootstrap_servers
-        self._registry_url = registry_url
+        self._given_services = (bootstrap_servers, registry_url)
         self._wanted_dir = data_dir
         self._publisher = dict(publisher or {})
         self._sink = dict(sink or {})
         self._folder: Path | None = None
+        self._services: Services | None = None
         self._ledger: Ledger | None = None
         self._commits: CommitRows | None = None
         self._children: dict[Part, ChildProcess] = {}
@@ -102,12 +108,12 @@ class TailracePipeline:
     @property
     def bootstrap_servers(self) -> str:
         """Kafka's address."""
-        return _started(self._bootstrap_servers)
+        return _started(self._services).bootstrap_servers
 
     @property
     def registry_url(self) -> str:
         """The schema registry's Confluent API."""
-        return _started(self._registry_url)
+        return _started(self._services).registry_url
 
     @property
     def data_dir(self) -> Path:
@@ -136,7 +142,7 @@ class TailracePipeline:
         """Stops all that was started and removes the temporary folder."""
         self._cleanup.close()
         self._children.clear()
-        self._folder = None
+        self._folder = self._services = None
 
     def kill(self, part: Part) -> None:
         """Kills publisher or sink as a power cut would; :meth:`restart` resumes without a gap."""
@@ -224,14 +230,9 @@ class TailracePipeline:
         if self._wanted_dir is None:
             self._cleanup.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
-        if self._bootstrap_servers is None:
-            broker = KafkaBroker(self._folder / "kafka", is_short_lived=True)
-            self._cleanup.callback(broker.stop)
-            self._bootstrap_servers = broker.start()
-        if self._registry_url is None:
-            registry = RegistryProcess(self._folder / "registry")
-            self._cleanup.callback(registry.stop)
-            self._registry_url = registry.start()
+        self._services = Services(self._folder, *self._given_services)
+        self._cleanup.callback(self._services.stop)
+        self._services.start()
         addresses = {
             "prefix": self.names.prefix,
             "kafka": {"bootstrap": self.bootstrap_servers},
@@ -248,7 +249,7 @@ class TailracePipeline:
             self._children[part] = child.start()
         # Read again only when it has another version: a wait looks ten times a second.
         self._commits = CommitRows(str(self.lake / "_tailrace" / "commits"))
-        self._ledger = Ledger(self._bootstrap_servers, self.names)
+        self._ledger = Ledger(self.bootstrap_servers, self.names)
         self._cleanup.callback(self._ledger.close)
 
     def _child(self, part: Part) -> ChildProcess:
@@ -296,6 +297,17 @@ class TailracePipeline:
         return (
             f"LSN {target} was not reached within {limit_s:g} s ({there}). The logs are in"
             f" {self.data_dir}; pass data_dir=... to keep them."
+        )
+
+
+def require_sink() -> None:
+    """Raise SinkNotInstalled unless the packages of a lake are installed."""
+    missing = [name for name in _PACKAGES_OF_SINK if find_spec(name) is None]
+    if missing:
+        raise SinkNotInstalled(
+            f"a pipeline with a lake needs {' and '.join(missing)}, which the extra testing does"
+            " not install. Fix: pip install 'tailrace[testing,sink]'; for topics alone use the"
+            " fixture tailrace_topics or TailracePipeline(..., lake=False)"
         )
 
 

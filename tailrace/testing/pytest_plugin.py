@@ -1,22 +1,25 @@
 """Fixtures: ``pytest_plugins = ["tailrace.testing.pytest_plugin"]`` in your conftest.py.
 
 ``emulated_sql_server`` is one embedded server for the whole session; ``cdc_database`` gives each
-test a database of its own in it, ``tailrace_pipeline`` the topics and the lake of such a database.
+test a database of its own in it. ``tailrace_topics`` publishes such a database, and
+``tailrace_pipeline`` writes a lake as well.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tailrace.testing.steps import on_terminal
 from tailrace_emulator.testing.pytest_plugin import cdc_database, emulated_sql_server
 
 if TYPE_CHECKING:
     from tailrace.testing.pipeline import TailracePipeline
+    from tailrace.testing.services import Services
     from tailrace_emulator.testing.emulated import EmulatedSqlServer
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "emulated_sql_server",
     "tailrace_pipeline",
     "tailrace_services",
+    "tailrace_topics",
 ]
 
 StartPipeline = Callable[..., "TailracePipeline"]
@@ -32,41 +36,60 @@ StartPipeline = Callable[..., "TailracePipeline"]
 
 
 @pytest.fixture(scope="session")
-def tailrace_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def tailrace_services(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Services]:
     """A Kafka broker and a schema registry for all pipelines of the session.
 
     Where TAILRACE_TEST_BOOTSTRAP_SERVERS and TAILRACE_TEST_REGISTRY_URL name running ones, those.
     """
-    bootstrap_servers = os.environ.get("TAILRACE_TEST_BOOTSTRAP_SERVERS")
-    registry_url = os.environ.get("TAILRACE_TEST_REGISTRY_URL")
-    if bootstrap_servers and registry_url:
-        yield {"bootstrap_servers": bootstrap_servers, "registry_url": registry_url}
-        return
-    from tailrace_compose.local.broker import KafkaBroker
-    from tailrace_compose.local.registry import SchemaRegistry
+    from tailrace.testing.services import Services
 
-    with ExitStack() as started:
-        broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True)
-        started.callback(broker.stop)
-        registry = SchemaRegistry(tmp_path_factory.mktemp("registry"))
-        started.callback(registry.stop)
-        yield {"bootstrap_servers": broker.start(), "registry_url": registry.start()}
+    services = Services(
+        tmp_path_factory.mktemp("tailrace-services"),
+        os.environ.get("TAILRACE_TEST_BOOTSTRAP_SERVERS"),
+        os.environ.get("TAILRACE_TEST_REGISTRY_URL"),
+        on_terminal(request.config),
+    )
+    try:
+        yield services.start()
+    finally:
+        services.stop()
+
+
+@pytest.fixture
+def tailrace_topics(
+    tailrace_services: Services, emulated_sql_server: EmulatedSqlServer
+) -> Iterator[StartPipeline]:
+    """Starts publishers for databases of the embedded server; needs no Spark."""
+    with _pipelines(emulated_sql_server, tailrace_services, lake=False) as start:
+        yield start
 
 
 @pytest.fixture
 def tailrace_pipeline(
-    emulated_sql_server: EmulatedSqlServer,
-    tailrace_services: dict[str, str],
+    tailrace_services: Services, emulated_sql_server: EmulatedSqlServer
 ) -> Iterator[StartPipeline]:
     """Starts pipelines for databases of the embedded server, and stops them when the test ends."""
+    with _pipelines(emulated_sql_server, tailrace_services, lake=True) as start:
+        yield start
+
+
+@contextmanager
+def _pipelines(
+    server: EmulatedSqlServer, services: Services, **defaults: Any
+) -> Iterator[StartPipeline]:
+    """Give the function that starts pipelines; stop these when the block ends."""
     from tailrace.testing.pipeline import TailracePipeline
 
     with ExitStack() as started:
 
         def start(database: str, **options: Any) -> TailracePipeline:
-            pipeline = TailracePipeline(
-                emulated_sql_server, database, **(tailrace_services | options)
-            )
+            addresses = {
+                "bootstrap_servers": services.bootstrap_servers,
+                "registry_url": services.registry_url,
+            }
+            pipeline = TailracePipeline(server, database, **(addresses | defaults | options))
             return started.enter_context(pipeline)
 
         yield start

@@ -35,6 +35,16 @@ PACKAGES = {
     },
 }
 
+ASKS_FOR_A_LAKE = """
+from tailrace.testing import EmulatedSqlServer, TailracePipeline, TestingError
+server = EmulatedSqlServer()
+TailracePipeline(server, "Shop", lake=False)
+try:
+    TailracePipeline(server, "Shop")
+except TestingError as error:
+    print(error)
+"""
+
 
 @dataclass(frozen=True)
 class Built:
@@ -139,13 +149,19 @@ def test_the_command_needs_no_spark_and_says_what_the_sink_needs(built, tmp_path
     assert "Traceback" not in done.stderr
 
 
-def test_readmes_example_runs_with_the_extra_for_tests(built, tmp_path):
+def test_readmes_example_runs_with_the_extra_for_tests_which_brings_no_spark(built, tmp_path):
     clean = Clean(tmp_path / "clean", built, "tailrace[testing]")
+    assert {"pyspark", "pyarrow", "deltalake", "pandas"} & clean.names == set()
+    assert clean.size() < 120 * MEGABYTE
     text = (ROOT / "README.md").read_text("utf-8")
     (example,) = re.findall(r"## Test your own code\n\n```python\n(.*?)```", text, re.DOTALL)
     rows, connection_string = clean.python(example, tmp_path).splitlines()
     assert "'note': 'first'" in rows
     assert "DATABASE={Shop}" in connection_string
+    refused = clean.python(ASKS_FOR_A_LAKE, tmp_path)
+    assert "needs pyspark and deltalake" in refused
+    assert "Fix: pip install 'tailrace[testing,sink]'" in refused
+    assert "TailracePipeline(..., lake=False)" in refused
 
 
 class Clean:

@@ -85,7 +85,7 @@ def _letter(encoder: EnvelopeEncoder, rows: Sequence[RawRow], error: EncodeError
         [position],
         [None],
         [b""],
-        table=letter.table,
+        table=encoder.schema.table,
         lacks_operations=bool(encoder.treatment.skipped),
         letters={0: letter},
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tailrace_schemas.records.dead_letters import DeadLetter
+from tailrace_schemas.topics.topic_names import TableName
 
 Headers = Sequence[tuple[str, bytes]]
 """Names and values of a record's headers."""
@@ -38,6 +39,7 @@ class EncodedRows:
         positions: 25 bytes each, ascending. See ``tailrace_schemas.position.change_position``.
         keys: framed Avro keys; None for a keyless table.
         deletes: ascending indexes of events that need a tombstone after them.
+        table: the source table; None if there are no events.
         skipped: how many events of the rows the options leave out.
         lacks_operations: whether the options leave out whole operations. Then counts per operation
             do not describe the table.
@@ -51,7 +53,7 @@ class EncodedRows:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
-    table: str = ""
+    table: TableName | None = None
     skipped: int = 0
     lacks_operations: bool = False
     serializer: Serializer | None = None

@@ -49,7 +49,7 @@ class KeyMoves:
                 continue
             self._enter(position[:LSN_BYTES])
             if key in self._made:
-                raise OrderUnknown(rows.table, str(ChangePosition.from_bytes(position)))
+                raise OrderUnknown(str(rows.table), str(ChangePosition.from_bytes(position)))
             if index + 1 < len(positions):
                 self._pair(rows, position, key, index + 1)
         self._last = positions[-1], keys[-1]
@@ -71,5 +71,5 @@ class KeyMoves:
         if made is None or made == key:
             return
         if position[:LSN_BYTES] == self._within:
-            raise OrderUnknown(rows.table, str(ChangePosition.from_bytes(position)))
+            raise OrderUnknown(str(rows.table), str(ChangePosition.from_bytes(position)))
         self._made.add(made)

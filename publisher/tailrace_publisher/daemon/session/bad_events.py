@@ -62,14 +62,15 @@ class BadEvents:
         If a delete is missing, or an update that may have changed its key, the counts by operation
         are left out. Otherwise readers would take them for everything that happened to the table.
         """
-        if not self._is_wanted and not self._state.lacks_changes(part.table):
+        table = part.table
+        if table is None or not (self._is_wanted or self._state.of(table).lacks_changes):
             return part
         for letter in part.letters.values():
-            self._uncounted[part.table] += 1
+            self._uncounted[str(table)] += 1
             self._log_letter(letter)
         if any(le.position.operation not in _ADD_NOTHING for le in part.letters.values()):
-            self._state.note_lacking(part.table)
-        if self._state.lacks_changes(part.table) and not part.lacks_operations:
+            self._state.note_lacking(table)
+        if self._state.of(table).lacks_changes and not part.lacks_operations:
             return replace(part, lacks_operations=True)
         return part
 
@@ -100,7 +101,7 @@ def _too_large(
     part: EncodedRows, index: int, key: bytes | None, size: int, most: int
 ) -> DeadLetter:
     return DeadLetter(
-        table=part.table,
+        table=str(part.table),
         topic=part.topic,
         position=ChangePosition.from_bytes(part.positions[index]),
         error=RecordTooLarge.__name__,

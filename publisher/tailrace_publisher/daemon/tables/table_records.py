@@ -38,7 +38,6 @@ class TableRecords:
     _snapshot_numbers: Counter[TableName] = field(default_factory=Counter)
     _out_of_cut: list[TableName] | None = None
     _unread: list[TableName] | None = None
-    _lacking: set[str] | None = None
 
     def of(self, table: TableName) -> TableRecord:
         """Return what is known of a table."""
@@ -111,22 +110,12 @@ class TableRecords:
             self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
             if before.state is not record.state:
                 self._out_of_cut = self._unread = None
-            if before.lacks_changes != record.lacks_changes:
-                self._lacking = None
             if record.state in STORED or before.state in STORED:
                 self._changed.add(table)
 
-    def lacks_changes(self, table: str) -> bool:
-        """Return whether a table, by its whole name, lacks changes that became dead letters."""
-        if self._lacking is None:
-            self._lacking = {str(n) for n, r in self._tables.items() if r.lacks_changes}
-        return table in self._lacking
-
-    def note_lacking(self, table: str) -> None:
-        """Store that a table, by its whole name, lacks a change until its next snapshot."""
-        for name, record in list(self._tables.items()):
-            if str(name) == table and not record.lacks_changes:
-                self.store(name, replace(record, lacks_changes=True))
+    def note_lacking(self, table: TableName) -> None:
+        """Store that a table lacks a change until its next snapshot."""
+        self.store(table, replace(self.of(table), lacks_changes=True))
 
     def published_as(self) -> dict[int, TableName]:
         """Return the name under which each table is published, by its object id."""

@@ -96,7 +96,7 @@ class BlockEncoder:
         self.schema = schema
         self._take(frozenset())
         self.topic = topic
-        self._table = str(schema.table)
+        self._table = schema.table
         self.schema_id = value_schema_id
         self._writer = BlockWriter(
             parts_of_event(self._treatment.form, value_schema_id, server_name, schema, mask)

@@ -128,7 +128,7 @@ class EnvelopeEncoder:
             keys,
             self._writer.values(page),
             [index for index, kind in enumerate(kinds) if kind in DELETES],
-            str(self.schema.table),
+            self.schema.table,
             found - len(kinds),
             bool(self.treatment.skipped),
             self.treatment.serializer,
@@ -169,13 +169,12 @@ class EnvelopeEncoder:
         """
         if not images:
             return EncodedRows(self.topic, self.schema_id)
-        table = str(self.schema.table)
         values = self._writer.snapshot_values(images, fence, read_ms, last)
         position = ChangePosition.of_snapshot(fence).to_bytes()
         positions = [position] * len(images)
         return EncodedRows(
             *(self.topic, self.schema_id, positions, keys, values),
-            table=table,
+            table=self.schema.table,
             serializer=self.treatment.serializer,
         )
 

@@ -50,6 +50,7 @@ class TransactionNumbers:
             The events with their blocks, and the boundaries that they pass.
         """
         numbered = [replace(part, values=list(part.values)) for part in parts]
+        tables = [str(part.table) for part in numbered]
         events = sorted(
             (position, place, index)
             for place, part in enumerate(numbered)
@@ -70,8 +71,8 @@ class TransactionNumbers:
                 block = PRESENT + encode_string(str(Lsn.from_bytes(commit)))
             part = numbered[place]
             self._total += 1
-            self._counts[part.table] += 1
-            numbers = encode_long(self._total) + encode_long(self._counts[part.table])
+            self._counts[tables[place]] += 1
+            numbers = encode_long(self._total) + encode_long(self._counts[tables[place]])
             part.values[index] = part.values[index][:-1] + block + numbers
         if ends:
             boundaries += self.end()

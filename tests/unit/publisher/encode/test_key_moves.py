@@ -9,6 +9,7 @@ from tailrace_publisher.encode.key_moves import KeyMoves
 from tailrace_publisher.errors import OrderUnknown
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
 
 Event = tuple[int, int, str, str]
 """Commit, seqval, d or c, key."""
@@ -30,7 +31,7 @@ def encoded(events: list[Event]) -> EncodedRows:
         [key.encode() for *_, key in events],
         [b"v"] * len(events),
         [index for index, (_, _, op, _) in enumerate(events) if op == "d"],
-        "db.dbo.t",
+        TableName("db", "dbo", "t"),
     )
 
 

@@ -11,6 +11,7 @@ from tailrace_publisher.encode.envelopes.transaction_numbers import TransactionN
 from tailrace_schemas.position.change_position import pack_position
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.transactions import Boundary
+from tailrace_schemas.topics.topic_names import TableName
 
 
 def lsn(number: int) -> Lsn:
@@ -27,7 +28,9 @@ def block(commit: int, total: int, own: int) -> bytes:
 
 def part(table: str, positions: list[bytes]) -> EncodedRows:
     values = [b"event" + place + NULL for place in positions]
-    return EncodedRows("topic", 7, positions, [None] * len(positions), values, [], table)
+    return EncodedRows(
+        "topic", 7, positions, [None] * len(positions), values, [], TableName("db", "dbo", table)
+    )
 
 
 def test_events_of_several_tables_are_numbered_in_the_order_of_their_positions():
@@ -43,20 +46,20 @@ def test_events_of_several_tables_are_numbered_in_the_order_of_their_positions()
     assert second.values == [b"event" + position(1, 2) + block(1, 2, 1)]
     assert boundaries == [
         Boundary(lsn(1), 5),
-        Boundary(lsn(1), 5, {"a": 2, "b": 1}),
+        Boundary(lsn(1), 5, {"db.dbo.a": 2, "db.dbo.b": 1}),
         Boundary(lsn(2), None),
     ]
-    assert numbers.open_counts == {"a": 1}
+    assert numbers.open_counts == {"db.dbo.a": 1}
     assert a.values[0].endswith(NULL), "what was given is left alone"
-    assert numbers.end() == [Boundary(lsn(2), None, {"a": 1})]
+    assert numbers.end() == [Boundary(lsn(2), None, {"db.dbo.a": 1})]
     assert numbers.end() == []
     assert numbers.open_counts is None
 
 
 def test_a_transaction_that_goes_on_behind_a_restart_ends_with_its_time():
-    numbers = TransactionNumbers(lsn(1), {"a": 2})
+    numbers = TransactionNumbers(lsn(1), {"db.dbo.a": 2})
     _, boundaries = numbers.number([part("a", [position(1, 9)])], {lsn(1).to_bytes(): 5}, ends=True)
-    assert boundaries == [Boundary(lsn(1), 5, {"a": 3})]
+    assert boundaries == [Boundary(lsn(1), 5, {"db.dbo.a": 3})]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from("abc")), max_size=30), st.data())

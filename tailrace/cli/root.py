@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import click
 
-from tailrace.cli import inspect, local, operate, run, setup, watch
+from tailrace.cli import init, inspect, local, operate, run, setup, watch
 from tailrace.cli.failures import sentence_of
 from tailrace.cli.options import Configuration, fail
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Set up": (
-        setup.init,
+        init.init,
         setup.enable,
         setup.grants,
         setup.plan,

@@ -1,4 +1,4 @@
-"""Commands that set a pipeline up: init, enable, grants, plan, doctor, archive-classes."""
+"""Commands that set a pipeline up: enable, grants, plan, doctor, archive-classes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli.options import (
-    DEFAULT_FILE,
-    Configuration,
-    checked,
-    configured,
-    fail,
-    failing_with,
-)
+from tailrace.cli.options import Configuration, configured, fail, failing_with
 
 if TYPE_CHECKING:
     from tailrace.enable.statements import Plan
@@ -32,64 +25,6 @@ _PASSWORD_FILE = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File whose first line is the password of --login. Default: a prompt.",
 )
-
-
-@click.command()
-@click.argument("file", default=DEFAULT_FILE, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--host", prompt="SQL Server (host, or host,port)", help="Host, or host,port.")
-@click.option("--database", prompt="Database", help="The database to publish.")
-@click.option("--user", prompt="Login", default="tailrace", help="Login of the publisher.")
-@click.option(
-    "--password-file",
-    prompt="File whose first line is its password",
-    type=click.Path(path_type=Path),
-    help="File with its password, which is read at every connect and stored nowhere.",
-)
-@click.option(
-    "--trust",
-    is_flag=True,
-    prompt="Accept any certificate of the server (tests and private networks)",
-    help="Accept any certificate of the server.",
-)
-@click.option("--bootstrap", prompt="Kafka (host:port,...)", help="Some brokers, host:port,...")
-@click.option("--registry", prompt="Schema registry (URL)", help="URL of Confluent's REST API.")
-@click.option("--prefix", prompt="First part of topic names", help="Letters, digits and '-'.")
-@click.option(
-    "--lake",
-    prompt="Lake (folder or URI; empty for none)",
-    default="",
-    show_default=False,
-    help="Folder or URI; empty for none.",
-)
-def init(
-    file: Path,
-    host: str,
-    database: str,
-    user: str,
-    password_file: Path,
-    trust: bool,
-    bootstrap: str,
-    registry: str,
-    prefix: str,
-    lake: str,
-) -> None:
-    """Write tailrace.yaml from a few answers.
-
-    Checks the answers before it writes. Never overwrites a file.
-    """
-    from tailrace.settings.init import Answers, options_of, write
-
-    answers = Answers(host, database, user, password_file, bootstrap, registry, prefix, lake, trust)
-    try:
-        checked(lambda: write(file, options_of(answers)))
-    except FileExistsError:
-        fail(f"{file} exists already. Fix: name another file, or move that one away")
-    except OSError as error:
-        fail(f"{file} cannot be written ({error.strerror}). Fix: name a file in another folder")
-    click.echo(f"Wrote {file}. Next:")
-    named = "" if file == DEFAULT_FILE else f" --config {file}"
-    for command in ("enable <tables>", "grants", "doctor", "publish"):
-        click.echo(f"  tailrace {command}{named}")
 
 
 @click.command()

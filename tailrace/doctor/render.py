@@ -27,7 +27,7 @@ def as_text(console: Console, findings: Sequence[Finding]) -> None:
         if of_part:
             console.print(Text(part.value, style="bold"))
         for finding in of_part:
-            _line(console, finding)
+            as_line(console, finding)
     counts = {level: sum(f.level is level for f in findings) for level in Level}
     console.print(
         f"\n{counts[Level.OK]} ok, {counts[Level.WARNING]} warnings,"
@@ -36,7 +36,8 @@ def as_text(console: Console, findings: Sequence[Finding]) -> None:
     )
 
 
-def _line(console: Console, finding: Finding) -> None:
+def as_line(console: Console, finding: Finding) -> None:
+    """Print one finding, with its reason and fix below it."""
     mark, style = _MARKS[finding.level]
     line = (
         Text("  ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,19 +46,29 @@ class Answers:
     is_trusted: bool
 
 
-def options_of(answers: Answers) -> dict[str, Any]:
-    """The options that the answers mean."""
-    host, _, port = answers.host.replace(":", ",").partition(",")
-    source: dict[str, Any] = {"host": host.strip()}
+def source_options(
+    host: str, database: str, user: str, password_file: Path, *, is_trusted: bool
+) -> dict[str, Any]:
+    """The options of the source that some answers mean; see :class:`Answers`."""
+    name, _, port = host.replace(":", ",").partition(",")
+    source: dict[str, Any] = {"host": name.strip()}
     if port.strip():
         source["port"] = int(port) if port.strip().isdigit() else port
-    source |= {
-        "database": answers.database,
-        "user": answers.user,
-        "password_file": str(answers.password_file),
-    }
-    if answers.is_trusted:
+    source |= {"database": database, "user": user, "password_file": str(password_file)}
+    if is_trusted:
         source["trust_server_certificate"] = True
+    return source
+
+
+def options_of(answers: Answers) -> dict[str, Any]:
+    """The options that the answers mean."""
+    source = source_options(
+        answers.host,
+        answers.database,
+        answers.user,
+        answers.password_file,
+        is_trusted=answers.is_trusted,
+    )
     options: dict[str, Any] = {
         "prefix": answers.prefix,
         "kafka": {"bootstrap": answers.bootstrap},
@@ -72,24 +81,22 @@ def options_of(answers: Answers) -> dict[str, Any]:
 
 
 def write(path: Path, options: Mapping[str, Any]) -> Settings:
-    """Write a configuration file, if it is usable; nothing is overwritten.
+    """Write a configuration file if it is usable; what was there before stays otherwise.
 
     Returns:
         The settings as they are read back.
 
     Raises:
-        SettingsError: names every wrong answer; the file is not there then.
-        FileExistsError: the file is there already.
-        OSError: it cannot be written.
+        SettingsError: names every wrong answer.
+        OSError: the file cannot be written.
     """
     text = _HEAD.format(name=path.name) + yaml.safe_dump(dict(options), sort_keys=False)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    partial = path.with_name(f"{path.name}.partial")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        settings = load(path, {})
+        partial.write_text(text, encoding="utf-8")
+        settings = load(partial, {})
         settings.check()
-    except BaseException:
-        path.unlink()
-        raise
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     return settings

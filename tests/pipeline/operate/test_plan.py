@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from emulator.tests.fix_sqlserver import SourceServer
+from tailrace.cli.root import cli
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.source_database import SourceDatabase
@@ -102,3 +104,31 @@ def test_what_a_start_refuses_is_in_the_plan(newcomer: Pipe, tmp_path: Path):
     newcomer.source.execute("EXEC sys.sp_cdc_disable_db")
     answer = invoke(newcomer, tmp_path, "plan")
     assert (answer.exit_code, "Fix: EXEC sys.sp_cdc_enable_db" in answer.output) == (1, True)
+
+
+def test_init_tries_the_login_and_names_what_refuses_it(newcomer: Pipe, tmp_path: Path):
+    server, secret = newcomer.source.server, tmp_path / "secret"
+    source = newcomer.options()["source"]
+
+    def said(password: str) -> str:
+        secret.write_text(password)
+        answers = {
+            "host": f"{server.host},{server.port}",
+            "database": newcomer.source.name,
+            "user": source["user"],
+            "password-file": str(secret),
+            "bootstrap": "127.0.0.1:1",
+            "registry": "http://127.0.0.1:1",
+            "prefix": "shop",
+            "lake": "",
+        }
+        words = [word for name, text in answers.items() for word in (f"--{name}", text)]
+        file = tmp_path / f"{password}.yaml"
+        done = CliRunner().invoke(cli, ["init", str(file), "--trust", *words])
+        assert (done.exit_code, file.exists()) == (0, True), done.output
+        return done.output
+
+    assert f"{source['user']} logged in to {newcomer.source.name}" in said(source["password"])
+    wrong = said("not-it")
+    assert "Login failed" in wrong
+    assert "not-it" not in wrong.replace("not-it.yaml", "")

@@ -11,20 +11,20 @@ from tailrace.cli.root import cli
 from tailrace.settings.load import load
 
 ANSWERS = {
-    "SQL Server": "sql1.example.com,1444",
+    "SQL Server": "127.0.0.1,1",
     "Database": "Shop",
     "Login": "",
     "password": "/run/secrets/tailrace",
     "certificate": "n",
-    "Kafka": "k1:9092,k2:9092",
-    "registry": "http://registry:8081",
+    "Kafka": "127.0.0.1:1,127.0.0.1:2",
+    "registry": "http://127.0.0.1:1",
     "topic names": "shop",
     "Lake": "/lake",
 }
 
 
-def ask(file: Path, **answers: str) -> Result:
-    lines = "\n".join((ANSWERS | answers).values())
+def ask(file: Path, *first: str, **answers: str) -> Result:
+    lines = "\n".join([*first, *(ANSWERS | answers).values()])
     return CliRunner().invoke(cli, ["init", str(file)], input=f"{lines}\n")
 
 
@@ -36,8 +36,8 @@ def test_the_answers_are_the_options(tmp_path: Path):
     settings = load(file, {})
     source = settings.publisher().source
     assert (source.host, source.port, source.database, source.user) == (
-        "sql1.example.com",
-        1444,
+        "127.0.0.1",
+        1,
         "Shop",
         "tailrace",
     )
@@ -72,13 +72,28 @@ def test_what_is_not_usable_is_named_and_nothing_is_written(
     assert (done.exit_code, words in done.output, file.exists()) == (2, True, False), done.output
 
 
-def test_nothing_is_overwritten(tmp_path: Path):
+def test_each_connection_is_tried_as_it_is_given_and_what_fails_stops_nothing(tmp_path: Path):
+    file = tmp_path / "tailrace.yaml"
+    done = ask(file)
+    assert (done.exit_code, file.exists()) == (0, True), done.output
+    told = ("certificate", " 127.0.0.1:1: does", "127.0.0.1:2: does", "http://127.0.0.1:1: ")
+    order = [done.output.index(text) for text in told]
+    assert order == sorted(order), done.output
+    assert done.output.count("fix: ") == 3
+
+
+def test_a_file_is_overwritten_only_after_a_yes_and_by_what_is_usable(tmp_path: Path):
     file = tmp_path / "tailrace.yaml"
     file.write_text("mine")
-    done = ask(file)
-    assert (done.exit_code, "exists already" in done.output, file.read_text()) == (
-        1,
-        True,
-        "mine",
-    )
-    assert ask(tmp_path / "nowhere" / "tailrace.yaml").exit_code == 1
+    for first, answers, code in (("n", {}, 1), ("y", {"topic names": "my..shop"}, 2)):
+        done = ask(file, first, **answers)
+        assert (done.exit_code, "exists already" in done.output) == (code, True), done.output
+        assert ("SQL Server" in done.output) == (first == "y")
+        assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+    assert ask(file, "y").exit_code == 0
+    assert load(file, {}).publisher().prefix == "shop"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path):
+    done = ask(tmp_path / "nowhere" / "tailrace.yaml")
+    assert (done.exit_code, "cannot be written" in done.output) == (1, True), done.output

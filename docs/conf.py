@@ -1,5 +1,7 @@
 """The documentation site: `make docs` builds it, and a broken link is an error."""
 
+from pathlib import Path
+
 project = "Tailrace"
 extensions = ["myst_parser"]
 root_doc = "index"
@@ -10,6 +12,7 @@ html_title = "Tailrace"
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
+html_search_scorer = str(Path(__file__).parent / "site" / "scorer.js")
 myst_heading_anchors = 4
 nitpicky = True
 # Example code in pages need not be whole.

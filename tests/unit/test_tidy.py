@@ -12,6 +12,7 @@ from tailrace.reference import cli as cli_page
 from tailrace.reference import errors as errors_page
 from tailrace.reference import events as events_page
 from tailrace.reference import metrics as metrics_page
+from tailrace.reference import python as python_page
 from tailrace.reference.configuration import document
 from tests.prose import counts, rules
 
@@ -45,12 +46,14 @@ def test_the_page_of_events_is_made_from_the_calls_that_log():
     assert page == events_page.document(), "run: python -m tailrace.reference.events docs/events.md"
 
 
-@pytest.mark.parametrize("name", ["metrics", "errors"])
-def test_the_pages_of_metrics_and_errors_are_made_from_the_code(name: str):
+@pytest.mark.parametrize("name", ["metrics", "errors", "python"])
+def test_the_pages_of_metrics_errors_and_python_are_made_from_the_code(name: str):
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    made = {"metrics": metrics_page, "errors": errors_page}[name].document()
+    modules = {"metrics": metrics_page, "errors": errors_page, "python": python_page}
 
-    assert page == made, f"run: python -m tailrace.reference.{name} docs/{name}.md"
+    assert page == modules[name].document(), (
+        f"run: python -m tailrace.reference.{name} docs/{name}.md"
+    )
 
 
 def test_events_are_found_however_they_are_told():

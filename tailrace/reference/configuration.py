@@ -6,16 +6,33 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 from collections.abc import Iterator
-from inspect import get_annotations
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
+import yaml
+from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tailrace.reference.option_examples import example
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_service.options.endpoint import EndpointOptions
+from tailrace_sink.options.config import SinkConfig
+
+SECTIONS: Final[dict[str, type[BaseModel]]] = {"publisher": PublisherConfig, "sink": SinkConfig}
+_KINDS: Final[dict[Any, str]] = {
+    bool: "true or false",
+    int: "integer",
+    float: "number",
+    dict: "mapping",
+    list: "list",
+    Path: "path",
+}
 
 HEAD = """# Configuration
 
@@ -56,34 +73,74 @@ This page is generated: `python -m tailrace.reference.configuration docs/configu
 
 def document() -> str:
     """The whole page."""
-    from tailrace_publisher.options.publisher_config import PublisherConfig
-    from tailrace_sink.options.config import SinkConfig
-
     parts = [HEAD]
-    for section, model in (("publisher", PublisherConfig), ("sink", SinkConfig)):
-        parts.append(f"\n## {section}\n\n{model.__doc__ or ''}\n")
-        parts.extend(_options(model, section))
+    for section, model in SECTIONS.items():
+        parts.append(f"\n## {section}\n\n{inspect.getdoc(model) or ''}\n")
+        parts += [_option("###", *option) for option in _own(model, section)]
+        for path, inner in _nested(model, section):
+            parts.append(f"\n### {path}\n\n{inspect.getdoc(inner) or ''}\n")
+            parts += [_option("####", *option) for option in _own(inner, path)]
     return "".join(parts)
 
 
-def _options(model: type[BaseModel], path: str) -> Iterator[str]:
-    nested: list[tuple[str, type[BaseModel]]] = []
-    yield "\n| option | default | what it does |\n|---|---|---|\n"
+def options() -> Iterator[tuple[str, FieldInfo]]:
+    """List every option with its path."""
+    for section, model in SECTIONS.items():
+        for path, inner in ((section, model), *_nested(model, section)):
+            yield from _own(inner, path)
+
+
+def _own(model: type[BaseModel], path: str) -> Iterator[tuple[str, FieldInfo]]:
+    return ((f"{path}.{name}", field) for name, field in _fields(model) if not _model_of(field))
+
+
+def _nested(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
     for name, field in _fields(model):
         inner = _model_of(field)
         if inner is not None:
-            nested.append((f"{path}.{name}", inner))
-            continue
-        yield f"| `{name}` | {_default(field)} | {_cell(field.description or '')} |\n"
-    for inner_path, inner in nested:
-        yield f"\n### {inner_path}\n\n{inner.__doc__ or ''}\n"
-        yield from _options(inner, inner_path)
+            yield f"{path}.{name}", inner
+            yield from _nested(inner, f"{path}.{name}")
+
+
+def _option(level: str, path: str, field: FieldInfo) -> str:
+    """Return an option: a heading with its path, so with an anchor; value, text, example."""
+    facts = ", ".join(filter(None, (_kind(field), _bounds(field), _default(field))))
+    text = (field.description or "").replace("\n", " ")
+    return f"\n{level} `{path}`\n\n*{facts}*\n\n{text}\n{_example(path)}"
+
+
+def _example(path: str) -> str:
+    value = example(path)
+    if value is None:
+        return ""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return f"\n```yaml\n{yaml.safe_dump(value, sort_keys=False)}```\n"
+
+
+def _kind(field: FieldInfo) -> str:
+    """Return what kind of value an option has, in YAML's words."""
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    is_union = get_origin(field.annotation) in (Union, UnionType)
+    kind: Any = kinds[0] if is_union else field.annotation
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "one of " + ", ".join(str(member.value) for member in kind)
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    return _KINDS.get(get_origin(kind) or kind, "text")
+
+
+def _bounds(field: FieldInfo) -> str:
+    """Return the lowest and the highest value that a number may have."""
+    bounds = {type(item): item for item in field.metadata}
+    low, high = bounds.get(Ge), bounds.get(Le)
+    return f"{low.ge} to {high.le}" if isinstance(low, Ge) and isinstance(high, Le) else ""
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
     """List a daemon's own options before those of its bases; pydantic lists the bases first."""
     bases = model.__mro__ if issubclass(model, EndpointOptions) else ()
-    own_first = [name for base in bases for name in get_annotations(base)]
+    own_first = [name for base in bases for name in inspect.get_annotations(base)]
     for name in own_first or model.model_fields:
         if name in model.model_fields:
             yield name, model.model_fields[name]
@@ -102,11 +159,7 @@ def _default(field: FieldInfo) -> str:
     value: Any = field.get_default(call_default_factory=True)
     if value is None or value in ("", [], {}):
         return ""
-    return f"`{json.dumps(value, default=str)}`"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return f"default `{json.dumps(value, default=str)}`"
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from tailrace.reference import cli as cli_page
 from tailrace.reference import errors as errors_page
 from tailrace.reference import events as events_page
 from tailrace.reference import metrics as metrics_page
 from tailrace.reference import python as python_page
-from tailrace.reference.configuration import document
+from tailrace.reference.configuration import document, options
+from tailrace.reference.option_examples import EXAMPLES, example
 from tests.prose import counts, rules
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,14 @@ def test_the_configuration_page_is_made_from_the_options_as_they_are():
     assert page == document(), (
         "run: python -m tailrace.reference.configuration docs/configuration.md"
     )
+
+
+def test_each_example_of_an_option_is_a_value_of_it():
+    shown = {path: (field, example(path)) for path, field in options() if example(path)}
+
+    for field, value in shown.values():
+        TypeAdapter(field.annotation).validate_python(value)
+    assert {".".join(path.split(".")[-2:]) for path in shown} == set(EXAMPLES)
 
 
 def test_the_page_of_commands_is_made_from_the_commands():

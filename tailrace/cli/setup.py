@@ -190,14 +190,14 @@ def _account(source: SourceConfig, login: str | None, password_file: Path | None
 
 
 def _show_or_run(plan: Plan, account: SourceConfig, *, run: bool) -> None:
-    from tailrace.enable.statements import run_plan
+    from tailrace.enable.statements import run_plan, script
     from tailrace.reading.terminal import shown
     from tailrace_publisher.errors import PublisherError
 
     for note in plan.notes:
         click.echo(f"-- {shown(note)}")
-    for statement in plan.statements:
-        click.echo(shown(statement.text))
+    for line in script(plan, account):
+        click.echo(shown(line))
     if not run:
         if plan.statements:
             click.echo("-- Nothing was run. Add --run, or paste this where you have the rights.")
@@ -205,7 +205,10 @@ def _show_or_run(plan: Plan, account: SourceConfig, *, run: bool) -> None:
     if plan.not_runnable is not None:
         fail(f"Nothing was run. {plan.not_runnable}")
     try:
-        run_plan(plan, account)
+        refusal = run_plan(plan, account)
     except PublisherError as error:
         fail(f"Stopped at this error; the statements before it were run: {error}")
-    click.echo(f"-- {len(plan.statements)} statements were run. Check them with tailrace doctor.")
+    if refusal is not None:
+        click.echo(f"-- What only doctor needs was not run: {shown(refusal)}")
+    count = sum(refusal is None or each.database is None for each in plan.statements)
+    click.echo(f"-- {count} statements were run. Check them with tailrace doctor.")

@@ -11,7 +11,15 @@ import difflib
 from collections.abc import Sequence
 
 from tailrace.enable.statements import Plan, Statement
-from tailrace.enable.tsql import CaptureOptions, enable_database, enable_table, least_grants
+from tailrace.enable.tsql import (
+    Captured,
+    CaptureOptions,
+    create_account,
+    doctor_grants,
+    enable_database,
+    enable_table,
+    least_grants,
+)
 from tailrace_publisher.errors import (
     DatabaseUnknown,
     LoginRefused,
@@ -59,7 +67,11 @@ def plan_enable(
             raise
         plan = _unchecked(error)
         plan.statements = [
-            Statement(enable_database(), "needs sysadmin; only where CDC is not enabled yet"),
+            Statement(
+                "IF NOT EXISTS (SELECT * FROM sys.databases WHERE name = DB_NAME() AND"
+                f" is_cdc_enabled = 1) {enable_database()}",
+                "needs sysadmin",
+            ),
             *(Statement(enable_table(schema, table, options)) for schema, table in wanted),
         ]
     left_out = [
@@ -164,8 +176,7 @@ def plan_grants(config: PublisherConfig, account: SourceConfig, user: str) -> Pl
     Raises:
         SourceError: the server did not answer.
     """
-    schemas: set[str] = set()
-    roles: set[str] = set()
+    captured: Captured | None = None
     try:
         with OdbcConnection(account) as connection:
             plan = _account_plan(config, connection, user)
@@ -176,36 +187,36 @@ def plan_grants(config: PublisherConfig, account: SourceConfig, user: str) -> Pl
                 )
                 plan.notes.append("CDC is not enabled: tailrace enable comes first")
             else:
-                schemas, roles = _captured(config, connection)
+                captured = _captured(config, connection)
     except _SEES_TOO_LITTLE as error:
         if account is not config.source:
             raise
         plan = _unchecked(error)
-        plan.notes.append("SELECT on the captured tables, and gating roles, are needed, too")
-    grants = least_grants(user, schemas, roles, config.source.read_mode)
+        plan.statements += [Statement(*each) for each in create_account(user, "N'<password>'")]
+    if captured is None:
+        plan.notes.append("SELECT is granted on all tables that are captured when this runs")
+    grants = least_grants(user, captured, config.source.read_mode)
     plan.statements += [Statement(sql, purpose) for sql, purpose in grants]
-    name = quote_name(user)
-    plan.notes += [
-        "For tailrace doctor, if you like: USE msdb; CREATE USER"
-        f" {name} FOR LOGIN {name}; GRANT SELECT ON dbo.cdc_jobs TO {name}; USE master; GRANT VIEW"
-        f" SERVER STATE TO {name};"
+    plan.statements += [
+        Statement(sql, purpose, database=database) for database, sql, purpose in doctor_grants(user)
     ]
     return plan
 
 
-def _captured(config: PublisherConfig, connection: Connection) -> tuple[set[str], set[str]]:
-    """Schemas and gating roles of the captured tables that are selected."""
+def _captured(config: PublisherConfig, connection: Connection) -> Captured:
+    """The captured tables that are selected, and their gating roles."""
     rows = connection.query(
         "SELECT s.name, t.name, c.role_name FROM cdc.change_tables AS c JOIN sys.tables AS"
         " t ON t.object_id = c.source_object_id JOIN sys.schemas AS s ON s.schema_id ="
         " t.schema_id"
     )
     selected = [
-        (str(schema), role)
+        (str(schema), str(table), role)
         for schema, table, role in rows
         if config.tables.selects(TableName(config.source.database, schema, table))
     ]
-    return {schema for schema, _ in selected}, {str(role) for _, role in selected if role}
+    roles = [str(role) for _, _, role in selected if role]
+    return Captured([(schema, table) for schema, table, _ in selected], roles)
 
 
 def _account_plan(config: PublisherConfig, connection: Connection, user: str) -> Plan:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from tailrace_publisher.errors import DatabaseUnknown, LoginRefused, PermissionMissing
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.connection.quoting import quote_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +21,13 @@ class Statement:
 
     Attributes:
         secret: text in the statement that is never shown.
+        database: where it runs, if it is not the source's; it is for ``tailrace doctor`` then.
     """
 
     sql: str
     purpose: str = ""
     secret: str = ""
+    database: str | None = None
 
     @property
     def text(self) -> str:
@@ -32,7 +38,7 @@ class Statement:
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be run in the source's database, in this order.
+    """What is to be run, in this order; what is for ``tailrace doctor`` comes last.
 
     Attributes:
         notes: what is to be known in addition.
@@ -56,12 +62,34 @@ def account_of(
     return source.model_copy(update=changed)
 
 
-def run_plan(plan: Plan, account: SourceConfig) -> None:
-    """Run statements in the source's database as a login, until one fails.
+def script(plan: Plan, account: SourceConfig) -> Iterator[str]:
+    """Return the lines of a plan as they are pasted: each statement in its database."""
+    for database, statements in _by_database(plan, account):
+        yield f"USE {quote_name(database)};"
+        yield from (statement.text for statement in statements)
+
+
+def run_plan(plan: Plan, account: SourceConfig) -> str | None:
+    """Run statements as a login, until one fails.
+
+    Returns:
+        Why the statements for ``tailrace doctor`` were not run; None if all were.
 
     Raises:
-        SourceError: the typed reason of a failure.
+        SourceError: the typed reason of a failure of the others.
     """
-    with OdbcConnection(account) as connection:
-        for statement in plan.statements:
-            connection.query_sets(statement.sql)
+    for database, statements in _by_database(plan, account):
+        try:
+            with OdbcConnection(account.model_copy(update={"database": database})) as connection:
+                for statement in statements:
+                    connection.query_sets(statement.sql)
+        except (DatabaseUnknown, LoginRefused, PermissionMissing) as error:
+            if statements[0].database is None:
+                raise
+            return str(error)
+    return None
+
+
+def _by_database(plan: Plan, account: SourceConfig) -> Iterator[tuple[str, list[Statement]]]:
+    for database, statements in groupby(plan.statements, lambda each: each.database):
+        yield database or account.database, list(statements)

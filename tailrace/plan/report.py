@@ -39,6 +39,7 @@ def as_text(plan: PublishPlan) -> Iterator[str]:
         f" {BYTES_PER_S // 1_000_000} MB/s in all, which is assumed and not measured."
     )
     yield "Rows and sizes are the server's estimates. Partitions are those of new topics."
+    yield "Tables that are not captured are listed only if the login may see them."
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for name, reason in plan.left_out.items():
         by_reason[reason].append(name)

@@ -81,7 +81,7 @@ def test_each_missing_grant_is_named(orders: Pipe):
     assert isinstance(error, PreflightError)
     assert "capture instances dbo_orders: GRANT SELECT" in str(error)
 
-    orders.source.execute(grants.pop("GRANT SELECT ON SCHEMA::dbo TO"))
+    orders.source.execute(grants.pop("GRANT SELECT ON dbo.orders TO"))
     with Running(config) as publisher:
         error = publisher.ended()
     assert isinstance(error, PreflightError)
@@ -113,6 +113,7 @@ def test_a_table_behind_another_gate_does_not_keep_a_later_start_from_the_others
     source.execute(
         "CREATE TABLE dbo.salaries (id int PRIMARY KEY)",
         "EXEC sys.sp_cdc_enable_table N'dbo', N'salaries', @role_name = N'personnel'",
+        f"GRANT SELECT ON dbo.salaries TO [{LOGIN}_{source.name}]",
         "INSERT dbo.salaries VALUES (1)",
         "INSERT dbo.orders VALUES (2, N'after')",
     )
@@ -133,6 +134,7 @@ def test_a_table_whose_changes_may_not_be_read_any_more_stops_alone(orders: Pipe
     source.execute("CREATE TABLE dbo.closed (id int PRIMARY KEY)")
     source.enable("closed")
     user = f"{LOGIN}_{source.name}"
+    source.execute(f"GRANT SELECT ON dbo.closed TO [{user}]")
 
     with Running(orders.config(**pipe_options(orders))) as publisher:
         publisher.until(orders.is_caught_up, "the snapshots are out")
@@ -158,6 +160,7 @@ def test_a_table_that_may_not_be_read_any_more_stops_alone_in_its_snapshot(order
     )
     source.enable("closed")
     user = f"{LOGIN}_{source.name}"
+    source.execute(f"GRANT SELECT ON dbo.closed TO [{user}]")
     config = orders.config(**pipe_options(orders), snapshot={"chunk_rows": 10})
 
     with Running(config) as publisher:

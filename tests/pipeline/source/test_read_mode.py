@@ -10,7 +10,7 @@ from typing import Any
 import pyodbc
 import pytest
 
-from tailrace.enable.tsql import least_grants
+from tailrace.enable.tsql import Captured, least_grants
 from tailrace_publisher.errors import ConfigError, PreflightError
 from tailrace_publisher.options.source import ReadMode
 from tailrace_schemas.position.change_position import ChangePosition
@@ -66,7 +66,8 @@ def test_a_login_that_may_read_no_change_table_is_enough(pipe: Pipe, tmp_path: P
         error = publisher.ended()
     assert isinstance(error, PreflightError)
     assert "GRANT VIEW DEFINITION ON SCHEMA::cdc" in str(error)
-    grants = [sql for sql, _ in least_grants(user, ["dbo"], [], ReadMode.FUNCTION)]
+    tables = [("dbo", "orders"), ("dbo", "texts")]
+    grants = [sql for sql, _ in least_grants(user, Captured(tables), ReadMode.FUNCTION)]
     source.execute(*grants)
     with Running(config) as publisher:
         error = publisher.ended()

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from tailrace.audit.audit import Audit, audit
 from tailrace.reading.event_text import time_text
+from tailrace.reading.stopped_tables import PublisherNotes, notes_if_readable
 from tailrace_service.registry.access import open_registry
 
 if TYPE_CHECKING:
@@ -33,14 +34,15 @@ def run(config: PublisherConfig, *, as_json: bool) -> bool:
             kafka.librdkafka_options(),
             timeout_s=kafka.start_timeout_s,
         )
+    notes = notes_if_readable(config) if found.records else PublisherNotes()
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        click.echo(json.dumps(asdict(found) | notes.to_json(), indent=2))
     else:
-        _print(found)
+        _print(found, notes)
     return not found.problems.count
 
 
-def _print(found: Audit) -> None:
+def _print(found: Audit, notes: PublisherNotes) -> None:
     console = Console(highlight=False)
     table = Table()
     table.add_column("topic")
@@ -75,3 +77,5 @@ def _print(found: Audit) -> None:
         console.print(
             f"Every event{since}{others} is accounted for, once and in order; no gap in the LSNs."
         )
+    for line in notes.lines():  # later changes of a stopped table were never published
+        console.print(line, markup=False)

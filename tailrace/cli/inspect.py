@@ -61,6 +61,10 @@ def tail(
                         break
         except KeyboardInterrupt:
             sys.exit(130)
+    if not printed:
+        place = " from there on" if from_lsn or from_time else ""
+        reached = f"complete up to LSN {events.closed_lsn}" if events.closed_lsn else "empty"
+        click.echo(f"No event{place}: the topics are {reached}.", err=True)
     if events.removed:
         click.echo(f"Retention has removed {events.removed} events from there on.", err=True)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.explain.commit import explain_commit
-from tailrace.explain.row import Explanation, add_cuts, add_lake, explain
+from tailrace.explain.lake import LakeLook, add_cuts, add_lake
+from tailrace.explain.row import Explanation, explain
 from tailrace.reading.moments import Moment
 from tailrace.reading.tail import EventTail
 from tailrace_service.registry.access import open_registry
@@ -34,6 +35,7 @@ def explain_key_or_moment(
         SourceError: the source does not answer.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
+    look = None if lake is None else LakeLook.at(lake)
     kafka = config.kafka
     with open_registry(config.registry) as registry:
         tail = EventTail(kafka.bootstrap, config.topics, registry, kafka.librdkafka_options())
@@ -41,8 +43,8 @@ def explain_key_or_moment(
             found = explain_commit(config, tail, table, asked, changes_max)
         else:
             found = explain(config, tail, table, asked, changes_max)
-    if lake is not None and found.key:
-        add_lake(found, lake.lake, lake.commits_path)
-    elif lake is not None:
-        add_cuts(found, lake.commits_path)
+    if look is not None and found.key:
+        add_lake(found, look)
+    elif look is not None:
+        add_cuts(found, look)
     return found

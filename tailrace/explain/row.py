@@ -19,7 +19,7 @@ from tailrace.reading.change_rows import (
     hidden_columns,
     instances_of,
 )
-from tailrace.reading.lake import CommitRow, CommitRows
+from tailrace.reading.lake import CommitRow
 from tailrace.reading.moments import Moment
 from tailrace.reading.tail import EventTail
 from tailrace.reading.topics import Event
@@ -94,7 +94,7 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
 def explain(
     config: PublisherConfig, tail: EventTail, table: tuple[str, str], key: str, changes_max: int
 ) -> Explanation:
-    """Ask source, change tables and topic; the lake is asked by :func:`add_lake`.
+    """Ask source, change tables and topic; the lake is asked by ``explain.lake``.
 
     Columns that the options leave out, mask, cut or hash are not shown.
 
@@ -187,71 +187,3 @@ def add_events(found: Explanation, tail: EventTail, names: TopicNames) -> None:
                 return
         elif position.commit_lsn > newest:
             return
-
-
-def add_cuts(found: Explanation, commits: str) -> None:
-    """Find the cuts in which the changes came into the lake's tables.
-
-    Args:
-        commits: folder or URI of the lake's commit table.
-    """
-    rows = CommitRows(commits).read()
-    for change in found.changes:
-        lsn = change.position.commit_lsn
-        cut = next((row for row in rows if row.closed_lsn >= str(lsn)), None)
-        if cut is not None:
-            found.cuts[lsn] = cut
-
-
-def add_lake(found: Explanation, lake: str, commits: str) -> None:
-    """Ask the lake for the row, and for the cuts in which its changes came.
-
-    Args:
-        lake: folder or URI of the lake.
-        commits: folder or URI of its commit table.
-    """
-    from deltalake import DeltaTable, QueryBuilder
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-    from pyarrow import RecordBatchReader
-
-    add_cuts(found, commits)
-    name = found.table
-    path = f"{lake}/{name.path}"
-    key = _typed_key(found)
-    try:
-        table = DeltaTable(path)
-        condition = " AND ".join(f'"{_quoted(n)}" = {_literal(v)}' for n, v in key.items())
-        answer = (
-            QueryBuilder().register("lake", table).execute(f"SELECT * FROM lake WHERE {condition}")
-        )
-        held = RecordBatchReader.from_stream(answer).read_all().to_pylist()
-        found.lake = held[0] if held else None
-    except TableNotFoundError:
-        found.lake_problem = f"there is no table {path} (yet)"
-    except (DeltaError, OSError, ValueError) as error:
-        found.lake_problem = (
-            f"deltalake does not read {path} ({error}); from Spark: read(spark, lake)"
-            '.as_of("latest").read(table) of tailrace_sink does'
-        )
-
-
-def _typed_key(found: Explanation) -> Key:
-    """Return the key with the values of the source, if some stage holds the row."""
-    held = [found.now, *(change.values for change in found.changes)]
-    row = next((row for row in held if row is not None), found.key)
-    by_name = {name.casefold(): value for name, value in row.items()}
-    return {name: by_name[name.casefold()] for name in found.key}
-
-
-def _quoted(name: str) -> str:
-    return name.replace('"', '""')
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    return "'" + str(value).replace("'", "''") + "'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,10 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.lag.freshness import Freshness, FreshnessReader, TableFreshness
+from tailrace.reading.stopped_tables import PublisherNotes, publisher_notes
 from tailrace.reading.terminal import shown
+from tailrace_publisher.errors import PublisherError
+from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
     from tailrace.settings.load import Settings
+    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _STAGES = {"topics": "topic_s", "log": "log_s", "lake": "lake_s"}
 
@@ -33,24 +38,40 @@ def show(settings: Settings, *, every_s: float | None, as_json: bool, worst_firs
         SettingsError: the configuration is not usable.
     """
     reader, pause = FreshnessReader(settings), threading.Event()
+    config = settings.publisher()
     if as_json:
         while True:
-            click.echo(json.dumps(reader.read().to_json()))
+            found, notes = _look(reader, config)
+            click.echo(json.dumps(found.to_json() | notes.to_json()))
             if every_s is None or pause.wait(every_s):
                 return
     console = Console()
     if every_s is None:
-        console.print(picture(reader.read(), worst_first=worst_first))
+        console.print(picture(*_look(reader, config), worst_first=worst_first))
         return
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:
-            found = reader.read()
+            found, notes = _look(reader, config)
             rows = max(1, console.size.height - 10) if console.is_terminal else None
-            live.update(picture(found, worst_first=worst_first, rows_max=rows), refresh=True)
+            live.update(picture(found, notes, worst_first=worst_first, rows_max=rows), refresh=True)
             pause.wait(every_s)
 
 
-def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None) -> Group:
+def _look(reader: FreshnessReader, config: PublisherConfig) -> tuple[Freshness, PublisherNotes]:
+    """Ask all parts, and why tables are not in the cut, if anything is published."""
+    found = reader.read()
+    if found.stages["topics"].lsn is None:
+        return found, PublisherNotes()
+    try:
+        return found, publisher_notes(config)
+    except (PublisherError, RegistryError) as error:
+        problems = {**found.problems, "checkpoint": str(error)}
+        return replace(found, problems=problems), PublisherNotes()
+
+
+def picture(
+    found: Freshness, notes: PublisherNotes, *, worst_first: bool, rows_max: int | None = None
+) -> Group:
     """What is shown of it."""
     stages = [name for name in _STAGES if name in found.stages]
     overall = Table(title="all tables", title_justify="left")
@@ -67,7 +88,7 @@ def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None)
         tables.add_row(
             Text(shown(table.table)),
             table.newest_lsn or "none",
-            *(_cell(table, name) for name in stages),
+            *(_cell(table, name, notes) for name in stages),
         )
     parts: list[Table | Text] = [overall, tables]
     if rows_max is not None and len(rows) > rows_max:
@@ -75,6 +96,7 @@ def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None)
     if found.capture_s is not None:
         parts.append(Text(f"The capture job is {found.capture_s:.1f} s behind the log."))
     parts += [Text(f"{part} did not answer: {shown(why)}") for part, why in found.problems.items()]
+    parts += map(Text, notes.lines())
     parts += [
         Text(shown(f"The sink stopped {table.table}: {table.stopped}"))
         for table in found.tables
@@ -89,9 +111,11 @@ def _worst(table: TableFreshness) -> tuple[bool, float, str]:
     return table.in_cut and table.stopped is None, -max(known, default=0.0), table.table
 
 
-def _cell(table: TableFreshness, stage: str) -> str:
-    if not table.in_cut or (stage == "lake" and table.stopped is not None):
-        return "in snapshot or stopped"
+def _cell(table: TableFreshness, stage: str, notes: PublisherNotes) -> str:
+    if not table.in_cut:
+        return notes.state_of(table.table)
+    if stage == "lake" and table.stopped is not None:
+        return "stopped"
     seconds = getattr(table, _STAGES[stage])
     return "up to date" if seconds == 0 else _seconds(seconds)
 

@@ -20,7 +20,7 @@ from tailrace_schemas.position.lsn import lsn_text
 from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
-    from tailrace.lag.stopped_tables import PublisherNotes
+    from tailrace.reading.stopped_tables import PublisherNotes
     from tailrace.settings.load import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Connection
@@ -80,14 +80,9 @@ def show(settings: Settings, *, as_json: bool) -> None:
         )
     console = Console()
     console.print(table)
-    if notes.paused_since_ms is not None:
-        since = datetime.fromtimestamp(notes.paused_since_ms / 1000, UTC).isoformat(" ", "seconds")
-        console.print(
-            f"The publisher is paused since {since}: nothing is published until tailrace resume."
-        )
+    for line in notes.lines():
+        console.print(Text(line))
     for lag in lags:
-        if lag.publisher_says:
-            console.print(Text(shown(lag.publisher_says)))
         if lag.lake_stopped is not None:
             console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))
         if lag.dead_letters:
@@ -127,18 +122,10 @@ def _noted(lag: TableLag, notes: PublisherNotes) -> TableLag:
 
 
 def _notes(config: PublisherConfig, topics: Stage | None) -> PublisherNotes:
-    """What the checkpoints say; nothing, and why, where they cannot be read: the rest is known."""
-    from tailrace.lag.stopped_tables import PublisherNotes, publisher_notes
-    from tailrace_publisher.errors import PublisherError
-    from tailrace_service.registry.client import RegistryError
+    """What the checkpoints say; nothing while nothing is published."""
+    from tailrace.reading.stopped_tables import PublisherNotes, notes_if_readable
 
-    if topics is None:
-        return PublisherNotes()
-    try:
-        return publisher_notes(config)
-    except (PublisherError, RegistryError) as error:
-        click.echo(shown(f"What is paused or stopped, and why, is not known: {error}"), err=True)
-        return PublisherNotes()
+    return PublisherNotes() if topics is None else notes_if_readable(config)
 
 
 def _seconds(lag: float | None) -> str:

@@ -37,6 +37,7 @@ class EventTail:
         bootstrap: comma-separated host:port of some brokers.
         extra: further librdkafka options of the connection.
         removed: events that retention has taken, of ranges that were asked for.
+        closed_lsn: the newest closed LSN that was read; None before the first.
     """
 
     bootstrap: str
@@ -44,6 +45,7 @@ class EventTail:
     registry: SchemaRegistry
     extra: Mapping[str, str] | None = None
     removed: int = 0
+    closed_lsn: str | None = None
     _lows: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def events(
@@ -69,6 +71,7 @@ class EventTail:
         reader = consumer_of(self.bootstrap, self.extra)
         try:
             for record in self._records(follow=follow, stopped=stopped):
+                self.closed_lsn = max(self.closed_lsn or "", record.closed_lsn)
                 ranges = [entry for entry in record.partitions if entry.topic in wanted]
                 if not ranges or begin.is_after(record):
                     continue

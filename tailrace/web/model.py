@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tailrace.lag.freshness import Freshness, TableFreshness
-from tailrace.lag.stopped_tables import PublisherNotes, TableNote
 from tailrace.lag.verdict import DaemonFact, Facts, StageFact, Verdict, verdict
+from tailrace.reading.stopped_tables import PublisherNotes, TableNote
 from tailrace.web.strip import Bucket
 from tailrace_service.status import (
     UNREAD_STATES,

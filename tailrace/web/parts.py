@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tailrace.lag.freshness import Freshness, FreshnessReader
-from tailrace.lag.stopped_tables import PublisherNotes, publisher_notes
+from tailrace.reading.stopped_tables import PublisherNotes, publisher_notes
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
 from tailrace_publisher.errors import PublisherError

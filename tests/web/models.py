@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
-from tailrace.lag.stopped_tables import PublisherNotes
+from tailrace.reading.stopped_tables import PublisherNotes
 from tailrace.web.model import Model, put_together
 from tailrace.web.strip import Ledger
 from tailrace_schemas.records.progress import PartitionProgress, Progress

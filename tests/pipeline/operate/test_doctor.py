@@ -286,6 +286,13 @@ def test_what_runs_is_judged_by_the_doctor_and_by_status(orders: Pipe, tmp_path:
     assert any(text.startswith("problem: publisher did not answer") for text in running)
     assert code == 2
     assert "1 of 1 tables cannot continue: dbo.orders.\n" in output
+    for command in ("status", "lag", "audit"):
+        answer = invoke(orders, tmp_path, command)
+        assert answer.exit_code == 0, answer.output
+        assert "The publisher stopped dbo.orders: " in answer.output, command
+    for command in ("lag", "audit"):
+        answer = json.loads(invoke(orders, tmp_path, command, "--json").stdout)
+        assert answer["not_in_cut"]["dbo.orders"]["state"] == "stopped", command
 
 
 def test_a_database_without_cdc_is_named_and_enabled_with_its_tables(pipe: Pipe, tmp_path: Path):

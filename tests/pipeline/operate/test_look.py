@@ -84,6 +84,9 @@ def test_events_of_all_tables_come_in_commit_order(shop: Pipe, tmp_path: Path):
     timed = lines(invoke(shop, tmp_path, "tail", "--json", "--from-time", at_time, "dbo.items"))
     assert timed == [e for e in items if e["commit_time"] >= at_time]
     assert len(lines(invoke(shop, tmp_path, "tail", "--json", "--limit", "2"))) == 2
+    past = invoke(shop, tmp_path, "tail", "--from-lsn", "ffffffff:ffffffff:ffff")
+    assert (past.exit_code, past.stdout) == (0, "")
+    assert "No event from there on: the topics are complete up to LSN 0" in past.stderr
 
     told = invoke(shop, tmp_path, "tail", "dbo.orders").output
     assert 'update  dbo.orders id=10  sum: "1.50" -> "1.75"' in told

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tailrace.explain.row import Explanation, add_lake
+from tailrace.explain.lake import LakeLook, add_lake
+from tailrace.explain.row import Explanation
 from tailrace.reading.change_rows import ChangeRow
 from tailrace.reading.lake import CommitRows
 from tailrace_schemas.position.change_position import ChangePosition
@@ -128,7 +129,7 @@ def explain_lake_end(path: str, *, is_read: bool) -> None:
     for key in (1, 2):
         found = Explanation(TableName(database, schema, name), {"id": key}, now={"ID": key})
         found.changes = [ChangeRow(change, "an_instance", {"id": key})]
-        add_lake(found, str(lake), commits)
+        add_lake(found, LakeLook(str(lake), CommitRows(commits).read()))
         assert found.cuts == {change.commit_lsn: newest}
         if not is_read:
             assert str(found.lake_problem).startswith(f"deltalake does not read {path}")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace.lag.stopped_tables import TableNote, note_of
+from tailrace.reading.stopped_tables import TableNote, note_of
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn

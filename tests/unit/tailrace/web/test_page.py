@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
-from tailrace.lag.stopped_tables import PublisherNotes, TableNote
 from tailrace.lag.verdict import duration
+from tailrace.reading.stopped_tables import PublisherNotes, TableNote
 from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview

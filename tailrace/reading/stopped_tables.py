@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
+import click
+
+from tailrace.reading.terminal import shown
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableState
@@ -42,6 +46,40 @@ class PublisherNotes:
 
     paused_since_ms: int | None = None
     tables: Mapping[str, TableNote] = field(default_factory=dict)
+
+    def state_of(self, table: str) -> str:
+        """Return the state of a table that is not in the cut."""
+        note = self.tables.get(table)
+        return "in snapshot or stopped" if note is None else note.state
+
+    def lines(self) -> Iterator[str]:
+        """A sentence for the pause, and for each table that has something to do."""
+        if self.paused_since_ms is not None:
+            since = datetime.fromtimestamp(self.paused_since_ms / 1000, UTC)
+            yield (
+                f"The publisher is paused since {since.isoformat(' ', 'seconds')}: nothing is"
+                " published until tailrace resume."
+            )
+        yield from (shown(note.told) for note in self.tables.values() if note.told)
+
+    def to_json(self) -> dict[str, Any]:
+        """As members of a command's JSON object."""
+        return {
+            "publisher_paused": self.paused_since_ms is not None,
+            "not_in_cut": {name: asdict(note) for name, note in self.tables.items()},
+        }
+
+
+def notes_if_readable(config: PublisherConfig) -> PublisherNotes:
+    """Read the checkpoints for a command that knows the rest: prints why it cannot."""
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_service.registry.client import RegistryError
+
+    try:
+        return publisher_notes(config)
+    except (PublisherError, RegistryError) as error:
+        click.echo(shown(f"What is paused or stopped, and why, is not known: {error}"), err=True)
+        return PublisherNotes()
 
 
 def publisher_notes(config: PublisherConfig) -> PublisherNotes:

@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tailrace_service.http.messages import Refused
+from tailrace_service.http.wrong_tokens import WrongTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +79,27 @@ def read_token(path: Path | None) -> str | None:
     return token
 
 
-def check_caller(address: Address, headers: Message[str, str]) -> None:
+def check_caller(
+    address: Address, headers: Message[str, str], client: str, wrong_tokens: WrongTokens
+) -> None:
     """Check that a request may have a guarded path.
+
+    Args:
+        client: address of the client.
 
     Raises:
         Refused: it lacks the token, or comes from elsewhere.
     """
-    if address.token is not None:
-        if not has_token(headers, address.token):
+    token = address.token
+    if token is not None:
+        # A browser's first request has none: it is not a guess.
+        if "Authorization" not in headers or not wrong_tokens.check(
+            client, lambda: has_token(headers, token)
+        ):
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
                 "give the token: as the password, or as Authorization: Bearer ...",
+                {"WWW-Authenticate": 'Basic realm="tailrace", charset="UTF-8"'},
             )
     elif not address.is_loopback:
         raise Refused(

@@ -56,10 +56,14 @@ class Refused(Exception):
 
     Attributes:
         status: of the answer; the exception's text is its body.
+        headers: of the answer, in addition to those of every answer.
     """
 
-    def __init__(self, status: HTTPStatus, text: str) -> None:
+    def __init__(
+        self, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.status = status
+        self.headers = headers or {}
         super().__init__(text)
 
 

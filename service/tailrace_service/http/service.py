@@ -12,6 +12,7 @@ import ssl
 import sys
 import threading
 import time
+from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -24,6 +25,7 @@ from tailrace_service.closing import Closing
 from tailrace_service.http.access import Address, check_caller, check_own_origin
 from tailrace_service.http.connection_limits import WRITE_S, Guest, Places, TimedSocket
 from tailrace_service.http.messages import Refused, Request, Response, Routes
+from tailrace_service.http.wrong_tokens import WrongTokens
 
 BODY_MAX: Final = 64 * 1024
 """Bytes of a request's body."""
@@ -63,6 +65,7 @@ class _Server(ThreadingHTTPServer):
         self.address = address
         self.routes = routes
         self.places = Places()
+        self.wrong_tokens = WrongTokens()
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -132,13 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
             response = self._answer(method)
         except Refused as refused:
             response = Response.of_text(str(refused), refused.status)
-            if refused.status is HTTPStatus.UNAUTHORIZED:
-                response = Response(
-                    response.body,
-                    response.content_type,
-                    response.status,
-                    {"WWW-Authenticate": 'Basic realm="tailrace", charset="UTF-8"'},
-                )
+            response = replace(response, headers=refused.headers)
         self._timed.deadline = time.monotonic() + WRITE_S
         self.send_response(response.status)
         fixed = {
@@ -165,7 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
                 )
             raise Refused(HTTPStatus.NOT_FOUND, f"no such path; there are {', '.join(known)}")
         if not route.is_open:
-            check_caller(self.server.address, self.headers)
+            server = self.server
+            check_caller(server.address, self.headers, self._guest.address, server.wrong_tokens)
         if method == "POST":
             check_own_origin(self.headers)
         query = {

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import structlog
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from tailrace_service.http.access import Address, read_token
+from tailrace_service.http.access import Address, read_token, token_weaknesses
 from tailrace_service.http.messages import Request, Response, Route
 from tailrace_service.http.service import HttpService
 from tailrace_service.http.tls import read_tls
 from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.status import DaemonStatus
+
+_log = structlog.get_logger(__name__)
 
 
 class EndpointRefused(ValueError):
@@ -52,6 +55,9 @@ def daemon_endpoint(
             f"metrics_host {host}, metrics_port {port}: {error.strerror}; name an address of this"
             " machine and a free port"
         ) from error
+    is_encrypted = tls is not None
+    for weakness in token_weaknesses(host, options.http_token_file, is_encrypted=is_encrypted):
+        _log.warning("http_token_exposed", reason=weakness.reason, fix=weakness.fix)
     with service:
         yield f"{address.scheme}://{host}:{service.port}"
 

@@ -165,8 +165,9 @@ def web(
     for each in settings.databases.values() or (settings,):
         checked(each.check)
     from tailrace.cli.log_format import quiet_logs
-    from tailrace.web.run import WebOptions, WebRefused, serving, weaknesses
+    from tailrace.web.run import WebOptions, WebRefused, serving
     from tailrace_compose.stop_signal import StopSignal
+    from tailrace_service.http.access import token_weaknesses
 
     options = WebOptions(
         host, port, token_file, certificate, key, every_s, publisher_urls, sink_url
@@ -174,8 +175,8 @@ def web(
     try:
         with quiet_logs(logging.ERROR), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")
-            for weakness in weaknesses(options):
-                click.echo(weakness, err=True)
+            for reason, fix in token_weaknesses(host, token_file, is_encrypted=bool(certificate)):
+                click.echo(f"{reason} Fix: {fix}", err=True)
             stop.wait()
     except WebRefused as error:
         fail(str(error))

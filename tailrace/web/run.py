@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -53,21 +52,6 @@ class WebOptions:
     every_s: float = 2.0
     publisher_urls: tuple[str, ...] = ()
     sink_url: str | None = None
-
-
-def weaknesses(options: WebOptions) -> Iterator[str]:
-    """Yield ways in which others could learn the token, each with its fix."""
-    file = options.token_file
-    if file is None:
-        return
-    if not is_loopback(options.host) and options.certificate is None:
-        yield (
-            f"The token passes {options.host} unencrypted. Fix: give --certificate and --key, or"
-            " listen on 127.0.0.1 and let a proxy serve TLS."
-        )
-    mode = stat.S_IMODE(file.stat().st_mode)
-    if mode & 0o077:
-        yield f"Others may use {file}: its mode is {mode:04o}. Fix: chmod 600 {file}"
 
 
 @contextmanager

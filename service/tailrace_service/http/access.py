@@ -14,10 +14,13 @@ import base64
 import hmac
 import ipaddress
 import ssl
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tailrace_service.http.messages import Refused
@@ -50,6 +53,13 @@ class Address:
         return is_loopback(self.host)
 
 
+class Weakness(NamedTuple):
+    """A way in which others could learn a secret."""
+
+    reason: str
+    fix: str
+
+
 def is_loopback(host: str) -> bool:
     """Whether a name or address means this machine."""
     name = host.strip("[]")
@@ -77,6 +87,28 @@ def read_token(path: Path | None) -> str | None:
     if len(token) < 16:
         raise ValueError(f"{path}: its first line must be a token of 16 characters or more")
     return token
+
+
+def token_weaknesses(
+    host: str, token_file: Path | None, *, is_encrypted: bool
+) -> Iterator[Weakness]:
+    """Yield ways in which others could learn the token of a service.
+
+    A file of root may be read by its group, as container platforms mount secrets.
+    """
+    if token_file is None:
+        return
+    if not is_encrypted and not is_loopback(host):
+        yield Weakness(
+            f"The token passes {host} unencrypted.",
+            "give a certificate, or listen on 127.0.0.1 and let a proxy serve TLS.",
+        )
+    found = token_file.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & (0o037 if found.st_uid == 0 else 0o077):
+        yield Weakness(
+            f"Others may use {token_file}: its mode is {mode:04o}.", f"chmod 600 {token_file}"
+        )
 
 
 def check_caller(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
-from pathlib import Path
 
 from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
 from tailrace.lag.verdict import duration
@@ -16,7 +15,6 @@ from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
 from tailrace.web.overview import overview
 from tailrace.web.pipeline import slowest_stage
-from tailrace.web.run import WebOptions, weaknesses
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace.web.table_groups import groups_of
 from tailrace.web.table_page import Explorer, table_page
@@ -121,24 +119,6 @@ def test_each_cell_of_a_table_has_its_heading_for_the_cards_of_a_phone():
     labels = [attributes["data-label"] for attributes in elements.named("td")]
     assert labels[:3] == ["table", "topics behind", "lake's log behind"]
     assert len(labels) == len(elements.named("th"))
-
-
-def test_how_a_token_could_leak_is_told_with_its_fix(tmp_path: Path):
-    token = tmp_path / "token"
-    token.write_text("a-token-of-this-test")
-    open_to_all, anywhere = f"its mode is 0644. Fix: chmod 600 {token}", "0.0.0.0"  # noqa: S104
-    plain = "The token passes 0.0.0.0 unencrypted. Fix: give --certificate"
-    for host, mode, certificate, expected in (
-        ("127.0.0.1", 0o600, None, []),
-        ("127.0.0.1", 0o644, None, [open_to_all]),
-        (anywhere, 0o600, token, []),
-        (anywhere, 0o644, None, [plain, open_to_all]),
-    ):
-        token.chmod(mode)
-        told = list(weaknesses(WebOptions(host, token_file=token, certificate=certificate)))
-        assert len(told) == len(expected)
-        assert all(words in each for words, each in zip(expected, told, strict=True))
-    assert list(weaknesses(WebOptions())) == []
 
 
 def test_a_part_that_does_not_answer_is_named():

@@ -56,6 +56,17 @@ def test_every_guarantee_has_tests_that_are_there_and_one_number():
             assert re.search(r"(?m)^def test_", file.read_text(encoding="utf-8")), file
 
 
+def test_every_failure_has_a_command_and_tests_that_are_there():
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    for section in page.split("\n## ")[1:]:
+        title = section.partition("\n")[0]
+        shown = re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)", section.partition("\nShown by ")[2])
+        assert shown, title
+        assert "\n```\ntailrace " in section, title
+        for file in shown:
+            assert "\ndef test_" in (ROOT / file).read_text(encoding="utf-8"), (title, file)
+
+
 def test_every_page_is_on_the_site():
     docs = ROOT / "docs"
     listed: set[Path] = set()

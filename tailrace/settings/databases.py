@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import database_prefix
+from tailrace_service.options.sections import did_you_mean
 
 Options = dict[str, Any]
 
@@ -70,7 +71,8 @@ def problems_of(databases: Any, sections: tuple[str, ...]) -> list[str]:
             problems.append(f"databases.{name}: a mapping is expected, or nothing")
             continue
         problems.extend(
-            f"databases.{name}.{section} is not a section: {', '.join(sections)} are"
+            f"databases.{name}.{section} is not a section:"
+            f" {did_you_mean(section, sections) or ', '.join(sections) + ' are'}"
             for section in sorted(map(str, own.keys() - set(sections)))
         )
         publisher = own.get("publisher")

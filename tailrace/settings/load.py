@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from tailrace.settings.databases import laid_over, lakes_that_are_one, problems_of
+from tailrace_service.options.sections import did_you_mean
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
@@ -34,6 +35,10 @@ _NAMED: Final = _KAFKA_NAMES | {"odbc", "message_keys", "lossless_columns"}
 """Options whose own keys are names from elsewhere, which may have dots."""
 _SHARED: Final = ("kafka", "registry", "prefix", "tracing")
 _DATABASES: Final = "databases"
+_KNOWN_SECTIONS: Final = (
+    "the sections are publisher, sink, and kafka, registry, prefix, tracing as defaults of both,"
+    " and databases"
+)
 
 Options = dict[str, Any]
 
@@ -169,11 +174,10 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
             continue
         keys = _path(option.strip().split("."))
         _assign(options, keys, text, problems, f"--set {option}")
-    unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED, _DATABASES})
+    known = (*_SECTIONS, *_SHARED, _DATABASES)
     problems.extend(
-        f"{name} is not a section: the sections are publisher, sink, and kafka, registry,"
-        " prefix, tracing as defaults of both, and databases"
-        for name in unknown
+        f"{name} is not a section: {did_you_mean(str(name), known) or _KNOWN_SECTIONS}"
+        for name in sorted(options.keys() - {*known}, key=str)
     )
     problems.extend(
         f"{section} is not a mapping. Fix: write its options below it, as option: value"

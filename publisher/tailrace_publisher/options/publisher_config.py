@@ -142,4 +142,4 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         try:
             return cls.model_validate(dict(options))
         except ValidationError as error:
-            raise ConfigError(problems(error)) from None
+            raise ConfigError(problems(error, cls)) from None

@@ -5,10 +5,11 @@ Publisher and sink read one file, so they agree on what is a typo, a secret or a
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import (
     BaseModel,
@@ -81,9 +82,19 @@ def read_secret(option: str, file: Path) -> str:
     return lines[0].strip() if lines else ""
 
 
-def problems(error: ValidationError) -> list[str]:
-    """One sentence per wrong option: its path, its value unless it is secret, and what is right."""
-    return [_problem(detail) for detail in error.errors()]
+def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """One sentence per wrong option: its path, its value unless it is secret, and what is right.
+
+    Args:
+        model: what the options were checked by; knows the names that a wrong one may mean.
+    """
+    return [_problem(detail, model) for detail in error.errors()]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The question for a name that is nearly a known one; None if it is near none."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else None
 
 
 def check_patterns(patterns: Iterable[str]) -> None:
@@ -107,14 +118,27 @@ def matches(patterns: Iterable[str], name: str) -> bool:
     return any(re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
-def _problem(detail: Any) -> str:
+def _options_at(model: type[BaseModel], path: Iterable[str]) -> Iterable[str]:
+    """Names of the options of a section; none if the path leads to no section."""
+    for part in path:
+        field = model.model_fields.get(part)
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if not inner:
+            return ()
+        model = inner[0]
+    return model.model_fields
+
+
+def _problem(detail: Any, model: type[BaseModel]) -> str:
     path = [str(part) for part in detail["loc"]]
     option = ".".join(path) or "options"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] == "missing":
         return f"{option} is missing: set it"
     if detail["type"] == "extra_forbidden":
-        return f"{option} is not an option: check its spelling"
+        near = did_you_mean(path[-1], _options_at(model, path[:-1]))
+        return f"{option} is not an option: {near or 'check its spelling'}"
     value = detail.get("input")
     message = _WANTED.get(detail["type"], message)
     if isinstance(value, dict | list) or _SECRET.intersection(path):

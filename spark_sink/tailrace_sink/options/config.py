@@ -309,4 +309,4 @@ class SinkConfig(EndpointOptions):
         try:
             return cls.model_validate(dict(options))
         except ValidationError as error:
-            raise ConfigError(problems(error)) from None
+            raise ConfigError(problems(error, cls)) from None

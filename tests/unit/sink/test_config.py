@@ -40,7 +40,7 @@ def test_all_problems_are_told_together():
     assert len(found) == 3
     assert any(p.startswith("merge_pool = 0: ") for p in found)
     assert any(p.startswith("prefix = 'a..b': topic prefix") for p in found)
-    assert "formats is not an option: check its spelling" in found
+    assert "formats is not an option: did you mean format?" in found
 
 
 def test_a_missing_option_is_named():

@@ -58,7 +58,7 @@ def test_all_wrong_options_are_reported_together_by_their_path(file):
 
     text = str(caught.value)
     assert "publisher.page_rows = 0" in text
-    assert "publisher.source.prot is not an option" in text
+    assert "publisher.source.prot is not an option: did you mean port?" in text
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,9 @@ def test_all_wrong_options_are_reported_together_by_their_path(file):
     [
         ("[1, 2]", "is not a mapping. Fix: give it the sections publisher and sink"),
         ("publisher: {", "is not YAML"),
-        ("publishr: {}", "publishr is not a section"),
+        ("publishr: {}", "publishr is not a section: did you mean publisher?"),
+        ("publishr: {}\nkafak: {}", "kafak is not a section: did you mean kafka?"),
+        ("publishr: {}\n1: {}", "1 is not a section: the sections are publisher, sink"),
     ],
 )
 def test_a_file_of_another_form_is_named(tmp_path, content, told):

@@ -87,7 +87,7 @@ def test_environment_and_flags_name_a_database_in_any_case(tmp_path: Path):
     [
         ([], "databases: a mapping from names"),
         ({"A": None, "a": None}, "databases.a and databases.A differ in case only"),
-        ({"A": {"publishr": {}}}, "databases.A.publishr is not a section"),
+        ({"A": {"publishr": {}}}, "databases.A.publishr is not a section: did you"),
         ({"A": []}, "databases.A: a mapping is expected"),
         ({1: None}, "put it into quotes"),
         (

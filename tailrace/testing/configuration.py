@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.source import CdcSource
+
+SPARK: Final[Mapping[str, str]] = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": SPARK_QUICK_START,
+}
 
 
 def source_options(source: CdcSource, database: str, folder: Path) -> dict[str, Any]:
@@ -51,10 +56,7 @@ def write_configuration(
             **addresses["sink"],
             # Tables that every Delta reader can open: a test's lake is read without Spark.
             "profile": "compatible",
-            "spark": {
-                "spark.driver.memory": "1g",
-                "spark.driver.extraJavaOptions": SPARK_QUICK_START,
-            },
+            "spark": dict(SPARK),
             **sink,
         },
     }

@@ -11,16 +11,17 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
 from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics, in_commit_order, read_all
 from tailrace.testing.configuration import source_options, write_configuration
-from tailrace.testing.errors import PipelineFailed, PipelineTimeout, SinkNotInstalled
+from tailrace.testing.errors import PipelineFailed, PipelineTimeout
 from tailrace.testing.progress import Ledger, Reached
 from tailrace.testing.services import Services
+from tailrace.testing.spark_host import HostedSink, SparkHost, require_sink
+from tailrace.testing.steps import Say, silent
 from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_emulator.testing.source import CdcSource
@@ -36,7 +37,6 @@ CAUGHT_UP_LIMIT_S: Final = 240.0
 _STOP_LIMIT_S: Final = 60.0
 _CAPTURE_EVERY_S: Final = 0.5
 _POLL_S: Final = 0.05
-_PACKAGES_OF_SINK: Final = ("pyspark", "deltalake")
 _COMMANDS: Final[Mapping[Part, str]] = {"publisher": "publish", "sink": "sink"}
 
 
@@ -72,6 +72,8 @@ class TailracePipeline:
         data_dir: Path | None = None,
         publisher: Mapping[str, Any] | None = None,
         sink: Mapping[str, Any] | None = None,
+        spark: SparkHost | None = None,
+        say: Say | None = None,
     ) -> None:
         """Describes the pipeline; ``start`` or ``with`` starts it.
 
@@ -84,6 +86,9 @@ class TailracePipeline:
             data_dir: keeps lake, configuration and logs; a temporary folder when None.
             publisher: further options, as in docs/configuration.md.
             sink: the same of the sink.
+            spark: runs the sink, one at a time; a process of its own when None, and if ``sink`` has
+                settings of Spark.
+            say: gets a line when topics and lake have caught up.
 
         Raises:
             SinkNotInstalled: a lake is wanted, and Spark is not installed.
@@ -98,11 +103,13 @@ class TailracePipeline:
         self._wanted_dir = data_dir
         self._publisher = dict(publisher or {})
         self._sink = dict(sink or {})
+        self._spark = None if "spark" in self._sink else spark
+        self._say = say or silent
         self._folder: Path | None = None
         self._services: Services | None = None
         self._ledger: Ledger | None = None
         self._commits: CommitRows | None = None
-        self._children: dict[Part, ChildProcess] = {}
+        self._children: dict[Part, ChildProcess | HostedSink] = {}
         self._cleanup = ExitStack()
 
     @property
@@ -158,13 +165,14 @@ class TailracePipeline:
         The changes are captured first, whether or not SQL Server Agent runs.
 
         Returns:
-            The LSN that everything stands at.
+            The LSN that everything has reached.
 
         Raises:
             PipelineFailed: publisher or sink ended; the message has the end of its log.
             PipelineTimeout: it was not there in time; the message says how far it came.
         """
-        deadline = time.monotonic() + limit_s
+        begun = time.monotonic()
+        waits_for = "topics"
         pause = threading.Event()
         self._source.capture(self._database)
         target = self._newest_lsn()
@@ -173,10 +181,15 @@ class TailracePipeline:
             for child in self._children.values():
                 if not child.is_running:
                     raise PipelineFailed(str(child.failure("ended")))
-            reached = self._topics_reached(target)
+            reached = _started(self._ledger).reached(target)
+            if reached is not None and waits_for == "topics":
+                self._caught_up("topics", begun)
+                waits_for = "lake"
             if reached is not None and (not self._has_lake or self._lake_reached(reached)):
+                if self._has_lake:
+                    self._caught_up("lake", begun)
                 return reached.closed_lsn
-            if time.monotonic() > deadline:
+            if time.monotonic() > begun + limit_s:
                 raise PipelineTimeout(self._how_far(target, reached, limit_s))
             if time.monotonic() - captured_at > _CAPTURE_EVERY_S:
                 # A table's first snapshot ends when the capture process has passed it.
@@ -243,8 +256,7 @@ class TailracePipeline:
         config = write_configuration(self._folder, addresses, self._publisher, self._sink)
         parts: tuple[Part, ...] = ("publisher", "sink") if self._has_lake else ("publisher",)
         for part in parts:
-            command = [sys.executable, "-m", "tailrace", _COMMANDS[part], "--config", str(config)]
-            child = ChildProcess(f"The {part}", command, self._folder / f"{part}.log")
+            child = self._described(part, config)
             self._cleanup.callback(child.stop, _STOP_LIMIT_S)
             self._children[part] = child.start()
         # Read again only when it has another version: a wait looks ten times a second.
@@ -252,8 +264,16 @@ class TailracePipeline:
         self._ledger = Ledger(self.bootstrap_servers, self.names)
         self._cleanup.callback(self._ledger.close)
 
-    def _child(self, part: Part) -> ChildProcess:
-        return _started(self._children.get(part))
+    def _described(self, part: Part, config: Path) -> ChildProcess | HostedSink:
+        if part == "sink" and self._spark is not None:
+            return HostedSink(self._spark, config)
+        command = [sys.executable, "-m", "tailrace", _COMMANDS[part], "--config", str(config)]
+        return ChildProcess(f"The {part}", command, self.data_dir / f"{part}.log")
+
+    def _child(self, part: Part) -> ChildProcess | HostedSink:
+        if part not in self._children:
+            raise NotStarted(f"the {part} was not started")
+        return self._children[part]
 
     def _table(self, table: str) -> TableName:
         schema, _, name = table.rpartition(".")
@@ -266,9 +286,6 @@ class TailracePipeline:
             ).fetchval()
         return str(Lsn.from_bytes(raw) if raw else Lsn.ZERO)
 
-    def _topics_reached(self, target: str) -> Reached | None:
-        return _started(self._ledger).reached(target)
-
     def _lake_reached(self, reached: Reached) -> bool:
         if not reached.topics:
             return True
@@ -277,6 +294,9 @@ class TailracePipeline:
             return False
         tables = (self.names.table_of(topic) for topic in reached.topics)
         return all(table.path in row.tables for table in tables if table is not None)
+
+    def _caught_up(self, what: str, begun: float) -> None:
+        self._say(f"{what} of {self._database} caught up ({time.monotonic() - begun:.1f} s)")
 
     def _last_cut(self) -> CommitRow | None:
         # While the table is being made its folder is there and its first version is not.
@@ -295,19 +315,9 @@ class TailracePipeline:
             row = self._last_cut()
             there = f"lake: {row.closed_lsn if row else 'no cut yet'}"
         return (
-            f"LSN {target} was not reached within {limit_s:g} s ({there}). The logs are in"
-            f" {self.data_dir}; pass data_dir=... to keep them."
-        )
-
-
-def require_sink() -> None:
-    """Raise SinkNotInstalled unless the packages of a lake are installed."""
-    missing = [name for name in _PACKAGES_OF_SINK if find_spec(name) is None]
-    if missing:
-        raise SinkNotInstalled(
-            f"a pipeline with a lake needs {' and '.join(missing)}, which the extra testing does"
-            " not install. Fix: pip install 'tailrace[testing,sink]'; for topics alone use the"
-            " fixture tailrace_topics or TailracePipeline(..., lake=False)"
+            f"LSN {target} was not reached within {limit_s:g} s ({there}). Its logs:"
+            f" {', '.join(str(child.log) for child in self._children.values())};"
+            " pass data_dir=... to keep them."
         )
 
 

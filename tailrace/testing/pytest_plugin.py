@@ -2,7 +2,7 @@
 
 ``emulated_sql_server`` is one embedded server for the whole session; ``cdc_database`` gives each
 test a database of its own in it. ``tailrace_topics`` publishes such a database, and
-``tailrace_pipeline`` writes a lake as well.
+``tailrace_lake`` writes a lake as well.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from tailrace_emulator.testing.pytest_plugin import cdc_database, emulated_sql_s
 if TYPE_CHECKING:
     from tailrace.testing.pipeline import TailracePipeline
     from tailrace.testing.services import Services
+    from tailrace.testing.spark_host import SparkHost
     from tailrace_emulator.testing.emulated import EmulatedSqlServer
 
 __all__ = [
     "StartPipeline",
     "cdc_database",
     "emulated_sql_server",
-    "tailrace_pipeline",
+    "tailrace_lake",
     "tailrace_services",
+    "tailrace_spark",
     "tailrace_topics",
 ]
 
@@ -66,13 +68,40 @@ def tailrace_topics(
         yield start
 
 
+@pytest.fixture(scope="session")
+def tailrace_spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkHost]:
+    """A Spark for the lakes of the session: for one pipeline of a test, one test after another."""
+    from tailrace.testing.spark_host import SparkHost, require_sink
+
+    require_sink()
+    host = SparkHost(tmp_path_factory.mktemp("tailrace-lakes"), on_terminal(request.config))
+    try:
+        yield host.start()
+    finally:
+        host.stop()
+
+
 @pytest.fixture
-def tailrace_pipeline(
-    tailrace_services: Services, emulated_sql_server: EmulatedSqlServer
+def tailrace_lake(
+    request: pytest.FixtureRequest,
+    tailrace_spark: SparkHost,
+    tailrace_services: Services,
+    emulated_sql_server: EmulatedSqlServer,
 ) -> Iterator[StartPipeline]:
-    """Starts pipelines for databases of the embedded server, and stops them when the test ends."""
-    with _pipelines(emulated_sql_server, tailrace_services, lake=True) as start:
-        yield start
+    """Starts publishers and sinks for databases of the embedded server.
+
+    The first sink of a test uses the session's Spark; further ones have Sparks of their own.
+    """
+    free = [tailrace_spark]
+    say = on_terminal(request.config)
+    with _pipelines(emulated_sql_server, tailrace_services, lake=True, say=say) as start:
+
+        def start_with_spark(database: str, **options: Any) -> TailracePipeline:
+            return start(database, **({"spark": free.pop() if free else None} | options))
+
+        yield start_with_spark
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The example project works as it stands there, beside modules of any name."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,8 +29,12 @@ def test_the_example_project_passes(tmp_path):
         timeout=580,
         check=False,
     )
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
-    assert "tailrace: Kafka broker started (" in done.stdout
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    steps = re.findall(r"^tailrace: (.*) \(\d+\.\d s\)$", done.stdout, re.MULTILINE)
+    # One of each for the session, whatever the order of its tests.
+    for once in ("Kafka broker started", "schema registry started", "Spark started"):
+        assert steps.count(once) == 1, done.stdout
+    assert len([step for step in steps if re.fullmatch("lake of .* caught up", step)]) == 4
     left = [path.name for path in tmp_path.iterdir() if path.name.startswith("tailrace-")]
     assert left == []
     assert not (project / "spark-warehouse").exists()

@@ -1,10 +1,11 @@
-"""Broker and registry of a session's pipelines: begun at once, stopped whenever the tests end."""
+"""Broker, registry and Spark of a session's pipelines: begun at once, stopped at any time."""
 
 from pathlib import Path
 
 import pytest
 
 from tailrace.testing.services import Services
+from tailrace.testing.spark_host import HostedSink, SparkHost
 
 
 @pytest.mark.kafka
@@ -21,6 +22,28 @@ def test_given_addresses_are_used_and_nothing_is_started(tmp_path):
     services.stop()
     assert list(tmp_path.iterdir()) == []
     assert lines == []
+
+
+@pytest.mark.spark
+def test_a_sink_ends_with_its_killed_spark_and_starts_again_in_a_new_one(tmp_path):
+    lines: list[str] = []
+    host = SparkHost(tmp_path, lines.append)
+    sink = HostedSink(host, tmp_path / "tailrace.yaml")
+    try:
+        sink.start()  # does not wait for Spark
+        assert sink.is_running
+        first = host.process.pid
+        sink.kill()
+        assert not sink.is_running
+        assert str(tmp_path / "spark.log") in str(sink.failure("ended"))
+        sink.start()
+        assert host.process.pid not in (None, first)
+    finally:
+        host.stop()
+    assert not sink.is_running
+    assert processes_over(host._folder) == []  # Spark's JVM included
+    assert not host._folder.exists()
+    assert lines == ["starting Spark, which later pipelines of the session use again"] * 2
 
 
 def processes_over(folder: Path) -> list[str]:

@@ -48,6 +48,8 @@ def opened_state(
     check_map(topics, stored.database)
     if not carried.fencing.found(stored.database, stored.stopped):
         carried.doubt_registry()
+        if stored.database is not None:
+            carried.stopped.doubt_gaps()
     identity = visible_identity(control)
     newest = max_lsn(control)
     state = PublisherState.restore(topics.server, topics.database, identity, stored)

@@ -126,6 +126,17 @@ class StoppedTables:
         self._errors.pop(table, None)
         self._requested.add(table)
 
+    def doubt_gaps(self) -> None:
+        """Forget gaps, because another publisher may have published since they were found.
+
+        They were gaps after this publisher's position. The checkpoint says which tables are
+        stopped, and a gap that still exists is found again.
+        """
+        gaps = [table for table, error in self._errors.items() if _kind(error) in _GAPS]
+        for table in gaps:
+            del self._errors[table]
+            self._metrics.stopped_tables.labels(table=str(table)).set(0)
+
     def is_asked_for(self, table: TableName) -> bool:
         """Return whether an operator requested the table, whatever stopped it."""
         return table in self._requested

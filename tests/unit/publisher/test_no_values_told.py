@@ -1,7 +1,7 @@
 """A marked value of a row is looked for in everything that is logged or kept because of it.
 
-``tests/pipeline/operate/test_secrets.py`` does the same with secrets. A value is shown by
-``tailrace explain`` alone.
+``tests/pipeline/operate/test_secrets.py`` does the same with secrets. docs/security.md lists where
+values are shown.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli.options import failing_with
+from tailrace.cli.options import Configuration, failing_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,18 +89,34 @@ def down(data_dir: Path) -> None:
 
 @click.command()
 @_data_dir(_STACK, "The folder that up was given.")
-@click.option("--database", default="master", show_default=True, help="Database to run it in.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Use the source of this configuration, as its login, instead of the stack.",
+)
+@click.option(
+    "--database",
+    metavar="NAME",
+    help="Database to run it in. Default: master. With --config: which of several.",
+)
 @click.argument("text", required=False, metavar="[STATEMENT]")
-def sql(data_dir: Path, database: str, text: str | None) -> None:
-    """Run T-SQL on the SQL Server that up started.
+def sql(data_dir: Path, config: Path | None, database: str | None, text: str | None) -> None:
+    """Run T-SQL on the stack's server or on a source.
 
-    Without a statement, runs what it reads from stdin; GO separates batches.
+    Without a statement, runs what it reads from stdin; GO separates batches. Needs no registered
+    ODBC driver.
     """
-    from tailrace.local.sql import SqlFailed, run
+    from tailrace.local.sql import SqlFailed, run, stack_source
+    from tailrace_publisher.errors import PublisherError
 
     script = sys.stdin.read() if text is None else text
-    with failing_with(SqlFailed):
-        run(data_dir.resolve(), database, script)
+    with failing_with(SqlFailed, PublisherError):
+        if config is None:
+            source = stack_source(data_dir.resolve(), database or "master")
+        else:
+            source = Configuration(config, database, ()).publisher.source
+        run(source, script)
 
 
 @click.command()

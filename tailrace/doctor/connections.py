@@ -27,11 +27,6 @@ _KAFKA: Final = Judge(Part.KAFKA)
 def try_source(source: SourceConfig) -> Finding:
     """Log in to the source's database."""
     place = f"{source.host}:{source.port}"
-    has_instance = "\\" in source.host  # then SQL Server Browser knows the port
-    silence = None if has_instance else _silence([(source.host, source.port)])
-    if silence is not None:
-        fix = Fix("check host and port, and that the server listens on TCP")
-        return _SERVER.problem(place, silence, "nothing can be read", fix)
     try:
         with OdbcConnection(source) as connection:
             return _SERVER.ok(

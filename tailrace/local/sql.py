@@ -1,4 +1,4 @@
-"""``tailrace sql``: T-SQL at the server that ``tailrace up`` keeps, over the Microsoft driver."""
+"""``tailrace sql``: T-SQL at the stack's server or at a configured source."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from tailrace.reading.terminal import shown
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
 from tailrace_publisher.source.connection.quoting import connection_string
-
-_LOGIN_S = 10
+from tailrace_publisher.source.connection.reachable import is_reachable
 
 
 class SqlFailed(Exception):
     """The stack does not run, or a statement failed; the text has the server's words."""
 
 
-def run(data_dir: Path, database: str, text: str) -> None:
-    """Run the batches of a script, and print what they return.
-
-    Args:
-        text: batches, with ``GO`` between them on lines of their own.
+def stack_source(data_dir: Path, database: str) -> SourceConfig:
+    """Return the server that ``tailrace up`` keeps.
 
     Raises:
-        SqlFailed: at the first statement that fails.
+        SqlFailed: no stack was started there.
     """
     try:
         options: Any = stack_config(data_dir, prefix="local", database=database)
@@ -39,11 +35,26 @@ def run(data_dir: Path, database: str, text: str) -> None:
             f"No stack was started in {data_dir}. Fix: run tailrace up, or name its folder"
             " by --data-dir."
         ) from error
-    source = SourceConfig.model_validate(options["publisher"]["source"])
+    return SourceConfig.model_validate(options["publisher"]["source"])
+
+
+def run(source: SourceConfig, text: str) -> None:
+    """Run the batches of a script, and print what they return.
+
+    Args:
+        text: batches, with ``GO`` between them on lines of their own.
+
+    Raises:
+        SqlFailed: at the first statement that fails.
+        PublisherError: there is no driver, or nothing listens at the address.
+    """
+    is_reachable(source)
     pyodbc, console = load_pyodbc(), Console()
     try:
         with pyodbc.connect(
-            connection_string(source, find_driver(None)), autocommit=True, timeout=_LOGIN_S
+            connection_string(source, find_driver(source.driver)),
+            autocommit=True,
+            timeout=source.login_timeout_s,
         ) as connection:
             for batch in batches(text):
                 for cursor in _results(connection.execute(batch)):

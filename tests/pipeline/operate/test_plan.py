@@ -152,3 +152,15 @@ def test_init_tries_the_login_and_names_what_refuses_it(newcomer: Pipe, tmp_path
     wrong = said("not-it")
     assert "Login failed" in wrong
     assert "not-it" not in wrong.replace("not-it.yaml", "")
+
+
+def test_sql_asks_any_configured_source_as_its_login(newcomer: Pipe, tmp_path: Path):
+    done = invoke(newcomer, tmp_path, "sql", "SELECT SUSER_SNAME() AS who, DB_NAME() AS place")
+    assert done.exit_code == 0, done.output
+    source = newcomer.options()["source"]
+    assert source["user"] in done.output
+    assert newcomer.source.name in done.output
+    refused = invoke(newcomer, tmp_path, "sql", "SELECT * FROM dbo.later")
+    assert (refused.exit_code, "permission was denied" in refused.output) == (1, True)
+    away = invoke(newcomer, tmp_path, "sql", "SELECT 1", source={**source, "port": 1})
+    assert (away.exit_code, "refuses connections" in away.output) == (1, True), away.output

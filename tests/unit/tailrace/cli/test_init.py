@@ -76,7 +76,12 @@ def test_each_connection_is_tried_as_it_is_given_and_what_fails_stops_nothing(tm
     file = tmp_path / "tailrace.yaml"
     done = ask(file)
     assert (done.exit_code, file.exists()) == (0, True), done.output
-    told = ("certificate", " 127.0.0.1:1: does", "127.0.0.1:2: does", "http://127.0.0.1:1: ")
+    told = (
+        "certificate",
+        "password_file /run/secrets/tailrace: ",
+        "127.0.0.1:2: does",
+        "http://127.0.0.1:1: ",
+    )
     order = [done.output.index(text) for text in told]
     assert order == sorted(order), done.output
     assert done.output.count("fix: ") == 3

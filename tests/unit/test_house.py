@@ -11,7 +11,7 @@ import pytest
 
 PACKAGES = (
     *("tailrace_schemas", "tailrace_service", "tailrace_publisher", "tailrace_sink"),
-    *("tailrace_compose", "tailrace"),
+    *("tailrace_compose", "tailrace", "tailrace_emulator"),
 )
 
 

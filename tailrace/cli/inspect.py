@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--from-lsn", metavar="LSN", help="Start at this commit LSN.")
 @click.option("--from-time", metavar="TIME", help="Start at this commit time (ISO 8601, UTC).")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more events at the end, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N events.")
 @configured
 def tail(
@@ -71,7 +71,7 @@ def tail(
 
 @click.command()
 @click.argument("table", metavar="SCHEMA.TABLE")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array of versions.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @configured
 def schema(configuration: Configuration, table: str, as_json: bool) -> None:
     """Show the versions of a table's schema, with DDL."""
@@ -89,8 +89,8 @@ def schema(configuration: Configuration, table: str, as_json: bool) -> None:
     with failing_with(ValueError), open_registry(config.registry) as registry:
         versions = versions_of(registry, topic, ddl)
     if as_json:
-        text = json.dumps([_as_json(one) for one in versions], indent=2, ensure_ascii=False)
-        click.echo(shown_json(text))
+        answer = {"table": f"{name.schema}.{name.table}", "versions": list(map(_as_json, versions))}
+        click.echo(shown_json(json.dumps(answer, indent=2, ensure_ascii=False)))
         return
     for version in versions:
         click.echo(
@@ -163,7 +163,7 @@ def explain(
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @configured
 def audit(configuration: Configuration, as_json: bool) -> None:
     """Prove: no event is lost, repeated or out of order.

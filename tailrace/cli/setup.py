@@ -127,7 +127,7 @@ def plan(configuration: Configuration, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of findings.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--fix", is_flag=True, help="Then run the safe fixes, after printing and confirming each."
 )

@@ -30,7 +30,7 @@ def _every(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--check",
     is_flag=True,

@@ -54,6 +54,6 @@ def as_line(console: Console, finding: Finding) -> None:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """The findings as a JSON array of objects with the fields of :class:`Finding`."""
-    told = [asdict(finding) for finding in findings]
-    return shown_json(json.dumps(told, indent=2, ensure_ascii=False))
+    """The findings as one JSON object, each with the fields of :class:`Finding`."""
+    answer = {"findings": [asdict(finding) for finding in findings]}
+    return shown_json(json.dumps(answer, indent=2, ensure_ascii=False))

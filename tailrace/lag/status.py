@@ -65,7 +65,8 @@ def show(settings: Settings, *, as_json: bool) -> None:
     notes = _notes(config, topics)
     lags = [_noted(lag, notes) for lag in _lags(config, topics, lake)]
     if as_json:
-        click.echo(json.dumps([asdict(lag) for lag in lags], indent=2))
+        answer = {"tables": [asdict(lag) for lag in lags]} | notes.to_json()
+        click.echo(json.dumps(answer, indent=2))
         return
     table = Table()
     for heading in ("table", "newest change", "topics at", "behind", "lake at", "behind"):

@@ -33,7 +33,7 @@ def found(pipe: Pipe, folder: Path, **further: Any) -> list[dict[str, Any]]:
     """What the doctor finds wrong with parts; the test's own broker has one copy of everything."""
     answer = invoke(pipe, folder, "doctor", "--json", **further)
     assert answer.exit_code in {0, 1}, answer.output
-    findings = [f for f in json.loads(answer.output) if f["level"] != "ok"]
+    findings = [f for f in json.loads(answer.output)["findings"] if f["level"] != "ok"]
     assert (answer.exit_code == 1) == any(f["level"] == "problem" for f in findings)
     of_its_own = {"copies", "copies of new topics", "snapshot isolation", "pipeline"}
     return [f for f in findings if f["subject"] not in of_its_own]
@@ -264,7 +264,9 @@ def test_what_runs_is_judged_by_the_doctor_and_by_status(orders: Pipe, tmp_path:
 
     def told() -> tuple[list[str], int, str]:
         orders.source.scan()
-        findings = json.loads(invoke(orders, tmp_path, "doctor", "--json", **options).output)
+        findings = json.loads(invoke(orders, tmp_path, "doctor", "--json", **options).output)[
+            "findings"
+        ]
         checked = invoke(orders, tmp_path, "status", "--check", **options)
         running = [f"{f['level']}: {f['text']}" for f in findings if f["part"] == "running"]
         return running, checked.exit_code, checked.output

@@ -125,7 +125,7 @@ def test_the_versions_of_a_schema_say_what_changed_and_by_which_statement(
 def lines_of_schema(pipe: Pipe, folder: Path) -> list[dict[str, Any]]:
     answer = invoke(pipe, folder, "schema", "dbo.orders", "--json")
     assert answer.exit_code == 0, answer.output
-    found: list[dict[str, Any]] = json.loads(answer.output)
+    found: list[dict[str, Any]] = json.loads(answer.output)["versions"]
     return found
 
 

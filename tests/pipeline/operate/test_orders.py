@@ -163,7 +163,9 @@ def test_a_publisher_that_is_paused_lives_and_publishes_nothing(shop: Pipe, tmp_
         assert client.http.get("/ready").status_code == 503
         assert "tailrace_paused 1.0" in client.http.get("/metrics").text
     assert "The publisher is paused since 2" in shown_status(file)
-    assert {lag["publisher_paused"] for lag in json.loads(shown_status(file, "--json"))} == {True}
+    assert {
+        lag["publisher_paused"] for lag in json.loads(shown_status(file, "--json"))["tables"]
+    } == {True}
     shop.source.execute("INSERT dbo.orders VALUES (77, 0)")
     shop.source.scan()
     with Running(shop.config(metrics_port=0)) as publisher:

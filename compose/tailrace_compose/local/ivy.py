@@ -1,4 +1,4 @@
-"""Downloads locked artifacts with Apache Ivy, the resolver that PySpark already carries.
+"""Downloads locked artifacts with Apache Ivy: PySpark's, or without PySpark a download of the same.
 
 Ivy already has what our own downloader would need. It checks the repository's checksums, retries
 partial files, and knows the layout of Maven repositories and their mirrors. Its module file lists
@@ -7,12 +7,15 @@ fetched (see docs/adr/0003-locked-jars-and-local-stack.md).
 """
 
 import contextlib
+import hashlib
+import http.client
 import importlib.util
 import os
 import re
 import subprocess
 import tempfile
 import threading
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -50,6 +53,13 @@ class Coordinate(NamedTuple):
         return ":".join(parts)
 
 
+# What PySpark 4.1.1 carries, for an installation without PySpark.
+_IVY = Coordinate("org.apache.ivy", "ivy", "2.5.3", None, "jar")
+_IVY_SHA256 = "9502aa5aabf0b1484924a13ef4b5d24f121f7f91aab6768f11cc9d0906c0803b"
+_CENTRAL = "https://repo1.maven.org/maven2"
+_DOWNLOAD_LIMIT_S = 60.0
+
+
 def retrieve(coordinates: Sequence[Coordinate], into: Path, work: Path, progress: Progress) -> None:
     """Download the artifacts into a folder, under their repository file names.
 
@@ -67,7 +77,7 @@ def retrieve(coordinates: Sequence[Coordinate], into: Path, work: Path, progress
         (folder / "ivy.xml").write_text(module_file(coordinates))
         (folder / "settings.xml").write_text(settings_file(work / "cache", mirror()))
         (folder / "java.args").touch(mode=0o600)  # may hold a proxy's password
-        (folder / "java.args").write_text(_java_arguments(folder, into))
+        (folder / "java.args").write_text(_java_arguments(folder, into, ivy_jar(work)))
         output = _run(folder, work / "cache", len(coordinates), progress)
     missing = [str(item) for item in coordinates if not (into / item.file_name).is_file()]
     if missing:
@@ -110,12 +120,12 @@ def settings_file(cache: Path, mirror_root: str | None) -> str:
     )
 
 
-def _java_arguments(folder: Path, into: Path) -> str:
+def _java_arguments(folder: Path, into: Path, ivy: Path) -> str:
     """Return the argument file of java: it keeps a proxy's password off the process list."""
     properties = network_properties(folder)
     pattern = into / "[artifact]-[revision](-[classifier]).[ext]"
     arguments = [f"-D{name}={value}" for name, value in properties.items()]
-    arguments += ["-jar", str(_ivy_jar()), "-settings", str(folder / "settings.xml")]
+    arguments += ["-jar", str(ivy), "-settings", str(folder / "settings.xml")]
     arguments += ["-ivy", str(folder / "ivy.xml"), "-confs", "default", "-retrieve", str(pattern)]
     return "".join(f'"{_escaped(argument)}"\n' for argument in arguments)
 
@@ -124,12 +134,37 @@ def _escaped(argument: str) -> str:
     return argument.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _ivy_jar() -> Path:
+def ivy_jar(work: Path) -> Path:
+    """Return PySpark's Ivy; if PySpark is not installed, download Ivy into a folder.
+
+    Raises:
+        ArtifactUnavailable: it could not be downloaded, or has other bytes than PySpark's.
+    """
     spec = importlib.util.find_spec("pyspark")
     for location in (spec.submodule_search_locations or []) if spec else []:
         for jar in Path(location, "jars").glob("ivy-*.jar"):
             return jar
-    raise ArtifactUnavailable("PySpark with its Ivy jar is not installed here: run `make setup`.")
+    return download_ivy(work)
+
+
+def download_ivy(work: Path) -> Path:
+    """Download the locked Ivy into a folder; raises ArtifactUnavailable as `ivy_jar` does."""
+    folders = (*_IVY.organisation.split("."), _IVY.artifact, _IVY.version, _IVY.file_name)
+    url = "/".join((mirror() or _CENTRAL, *folders))
+    try:
+        with urllib.request.urlopen(url, timeout=_DOWNLOAD_LIMIT_S) as answer:  # noqa: S310
+            content: bytes = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ArtifactUnavailable(_explain([str(_IVY)], f"error: {error}")) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != _IVY_SHA256:
+        raise ArtifactUnavailable(
+            f"{_IVY} from {mirror() or 'Maven Central'} has SHA-256 {found}, but {_IVY_SHA256} is"
+            " expected. It was not stored. Fix: check which bytes the repository or a proxy serves."
+        )
+    path = work / _IVY.file_name
+    path.write_bytes(content)
+    return path
 
 
 def _run(folder: Path, cache: Path, count: int, progress: Progress) -> str:

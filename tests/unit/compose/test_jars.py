@@ -180,3 +180,26 @@ def test_the_watcher_outlives_downloads_that_are_renamed_under_its_eyes(tmp_path
 
 def test_a_folder_that_is_not_there_yet_has_no_size(tmp_path):
     assert ivy._size_of(tmp_path / "cache") == 0
+
+
+def test_without_pyspark_the_same_ivy_is_downloaded_and_other_bytes_are_refused(
+    tmp_path, monkeypatch
+):
+    carried = ivy.ivy_jar(tmp_path)  # PySpark's
+    served = tmp_path / "org" / "apache" / "ivy" / "ivy" / "2.5.3" / "ivy-2.5.3.jar"
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("TAILRACE_MAVEN_MIRROR", tmp_path.as_uri())
+
+    with pytest.raises(
+        ArtifactUnavailable, match=r"Could not download org.apache\.ivy:ivy:2\.5\.3"
+    ):
+        ivy.download_ivy(work)
+    served.parent.mkdir(parents=True)
+    served.write_bytes(b"of somebody else")
+    with pytest.raises(ArtifactUnavailable, match=r"has SHA-256 .* but 9502aa5a"):
+        ivy.download_ivy(work)
+    assert list(work.iterdir()) == []
+
+    served.write_bytes(carried.read_bytes())
+    assert ivy.download_ivy(work).read_bytes() == carried.read_bytes()

@@ -56,8 +56,8 @@ def _picture(strip: _Strip, lines: dict[str, list[int | None]], top_ms: int) -> 
             x = (number + 0.5) * _STEP
             mark = f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{_HEIGHT}"/>'
             shown += tag("g", tag("title", told) + mark)
-    shown += f'<text x="4" y="10">{text(duration(top_ms / 1000))}</text>'
-    box = f"0 0 {_WIDTH} {_HEIGHT + _STRIP + 18}"
+    shown += f'<text x="4" y="15">{text(duration(top_ms / 1000))}</text>'
+    box = f"0 0 {_WIDTH} {_HEIGHT + _STRIP + 22}"
     label = f"Lag, at most {duration(top_ms / 1000)}; the table of numbers is /model.json"
     return tag(
         "svg", shown, {"class": "history", "viewBox": box, "role": "img", "aria-label": label}
@@ -91,7 +91,9 @@ def _hours(strip: _Strip) -> Iterator[str]:
         if at % _HOUR_MS == 0:
             x = number * _STEP
             yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{_HEIGHT}"/>'
-            yield f'<text x="{x + 2:.1f}" y="{_HEIGHT + _STRIP + 14}">{_clock(at)}</text>'
+            is_last = x > _WIDTH - 60  # its label would not fit on its right
+            place = f'x="{x - 2:.1f}" text-anchor="end"' if is_last else f'x="{x + 2:.1f}"'
+            yield f'<text {place} y="{_HEIGHT + _STRIP + 18}">{_clock(at)}</text>'
 
 
 def _clock(at_ms: int) -> str:

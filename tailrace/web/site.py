@@ -12,7 +12,7 @@ from tailrace.web.assets import asset_routes, html_response
 from tailrace.web.collector import Collector
 from tailrace.web.details import Details
 from tailrace.web.headline import summary, title
-from tailrace.web.html import page, tag
+from tailrace.web.html import page, tag, text
 from tailrace.web.model import Model
 from tailrace.web.overview import overview
 from tailrace.web.requests import Requests
@@ -105,7 +105,7 @@ class Site:
         row = next((r for r in model.rows if r.table.casefold() == name.casefold()), None)
         table = self._details.name_of(name if row is None else row.table)
         if row is None or table is None:
-            body = tag("h1", "No such table") + '<p><a href="./">All tables</a></p>'
+            body = tag("h1", text(f"No such table: {name}")) + '<p><a href="./">All tables</a></p>'
             return html_response(self._page("No such table", body), HTTPStatus.NOT_FOUND)
         problems: list[str] = []
         versions = self._details.versions(table, problems)

@@ -114,7 +114,7 @@ def _state(row: Row) -> str:
     return told + (tag("div", text(row.reason), {"class": "quiet"}) if row.reason else "")
 
 
-def actions(row: Row) -> str:
+def actions(row: Row, summary: str = "&#8943;") -> str:
     """What an operator may ask of a table, in a menu: none of it happens by one click."""
     asked = dict(_actions(row))
     buttons = "".join(
@@ -123,7 +123,7 @@ def actions(row: Row) -> str:
         for signal, told in asked.items()
     )
     label = f"actions of {row.table}"
-    content = tag("summary", "&#8943;", {"aria-label": label}) + tag("div", buttons)
+    content = tag("summary", summary, {"aria-label": label}) + tag("div", buttons)
     return tag("details", content, {"class": "menu scripts", "data-name": "menu"})
 
 

@@ -71,7 +71,7 @@ def _state(row: Row) -> str:
     }
     told = "".join(tag("dt", name) + tag("dd", value) for name, value in facts.items() if value)
     command = f"<noscript><p>tailrace snapshot '{text(row.table)}'</p></noscript>"
-    return tag("dl", told) + actions(row) + command
+    return tag("dl", told) + actions(row, "Actions") + command
 
 
 def _events(explorer: Explorer) -> str:
@@ -79,7 +79,9 @@ def _events(explorer: Explorer) -> str:
         '<form method="get" action="table">'
         f'<input type="hidden" name="name" value="{text(explorer.table)}">'
         f'<label>Published since <input name="since" value="{text(explorer.since or "")}"'
-        ' placeholder="the newest" autocomplete="off"></label> <button>show events</button></form>'
+        ' placeholder="ISO 8601, UTC" size="24" autocomplete="off"></label>'
+        " <button>show events</button></form>"
+        '<p class="quiet">No time: the newest. &ldquo;read&rdquo; is a row of a snapshot.</p>'
     )
     if explorer.since is not None:
         form += tag("pre", text("\n".join(explorer.events) or "no events"))

@@ -122,6 +122,28 @@ def test_a_renewal_keeps_what_somebody_has_open_or_typed(browser: webdriver.Chro
     )
 
 
+def test_an_open_menu_and_a_runbook_are_on_the_screen_of_desk_and_phone(
+    browser: webdriver.Chrome, site: Serve
+):
+    url = site(models.stopped_table())
+    for path in ("", "table?name=dbo.docs", "runbook?name=TableStopped"):
+        for pixels in (1280, 390):
+            with width(browser, pixels):
+                browser.get(f"{url}{path}")
+                browser.execute_script(
+                    "for (const each of document.querySelectorAll('details')) each.open = true"
+                )
+                off = browser.execute_script(
+                    "return [...document.querySelectorAll('.menu > div, td, pre')].filter(each => {"
+                    "const {left, right} = each.getBoundingClientRect();"
+                    "return left < 0 || right > innerWidth}).map(each => each.outerHTML)"
+                )
+                assert off == [], (path, pixels)
+                assert browser.execute_script(
+                    "return document.documentElement.scrollWidth <= innerWidth"
+                ), (path, pixels)
+
+
 def test_an_action_is_asked_twice_and_its_failure_is_told(browser: webdriver.Chrome, site: Serve):
     browser.get(site(models.stopped_table()))
     menu = browser.find_element(By.CSS_SELECTOR, ".card .menu")

@@ -74,15 +74,15 @@ def look_at_login(source: Source) -> Iterator[Finding]:
         yield _JUDGE.ok(source.user, f"reads {what} and sees the database's state")
     unseen = source.rows(
         "source tables",
-        "SELECT DISTINCT s.name FROM cdc.change_tables AS c JOIN sys.tables AS t ON t.object_id ="
-        " c.source_object_id JOIN sys.schemas AS s ON s.schema_id = t.schema_id WHERE"
+        "SELECT DISTINCT s.name, t.name FROM cdc.change_tables AS c JOIN sys.tables AS t ON"
+        " t.object_id = c.source_object_id JOIN sys.schemas AS s ON s.schema_id = t.schema_id WHERE"
         " HAS_PERMS_BY_NAME(QUOTENAME(s.name) + N'.' + QUOTENAME(t.name), N'OBJECT', N'SELECT')"
         " = 0",
     )
-    for (schema,) in unseen or ():
+    for schema, table in unseen or ():
         yield _JUDGE.problem(
             source.user,
-            f"may not read all captured tables of schema {schema}",
-            "their initial snapshot reads them",
-            Fix(f"GRANT SELECT ON SCHEMA::{quote_name(str(schema))} TO {user}"),
+            f"may not read captured table {schema}.{table}",
+            "its initial snapshot reads it",
+            Fix(f"GRANT SELECT ON {quote_name(str(schema))}.{quote_name(str(table))} TO {user}"),
         )

@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
         ("tracing", "endpoint", f"http://me:{MARK}-6@collector/v1/traces"),
         "put them into headers",
     ),
-    "misspelt": (("publisher", "source", "pasword", f"{MARK}-3"), "check its spelling"),
+    "misspelt": (("publisher", "source", "pasword", f"{MARK}-3"), "did you mean password?"),
     "in the url": (
         ("registry", "url", f"http://cdc:{MARK}-4@127.0.0.1:1"),
         "put them into user and password",

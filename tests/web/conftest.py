@@ -77,11 +77,19 @@ def start(folder: Path, *, scripts: bool = True) -> webdriver.Chrome:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+def one_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """One browser for all tests of a process."""
     started = start(tmp_path_factory.mktemp("chromium"))
     yield started
     started.quit()
+
+
+@pytest.fixture
+def browser(one_browser: webdriver.Chrome) -> webdriver.Chrome:
+    """The browser, without what other tests left in its log."""
+    one_browser.get("about:blank")
+    one_browser.get_log("browser")
+    return one_browser
 
 
 @pytest.fixture

@@ -270,7 +270,7 @@ def test_a_topic_that_is_gone_stops_its_table_alone(pipe: Pipe):
 
         (told,) = publisher.told("table_stopped")
         assert told["table"].endswith("dbo.loses")
-        assert "topic was deleted" in told["reason"]
+        assert "it was deleted, and its events with it" in told["reason"]
         assert pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")]
     assert not pipe.topics.events(source.name, "loses")
     with Running(pipe.config()) as publisher:

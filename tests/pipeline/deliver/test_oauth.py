@@ -134,7 +134,7 @@ def test_a_function_that_is_of_no_use_is_told_by_name(
         ({"oauth_callback": "no_function"}, "pattern"),
         (
             {"extra": {}},
-            "oauth_callback needs another mechanism. Fix: set sasl.mechanism: OAUTHBEARER",
+            "oauth_callback needs sasl.mechanism: OAUTHBEARER. Fix: set it in extra",
         ),
         (
             {"extra": {"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "OIDC"}},

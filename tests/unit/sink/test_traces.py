@@ -79,7 +79,7 @@ def test_missing_packages_are_named_with_the_extra(monkeypatch):
 def test_wrong_options_are_told_without_their_secrets(options, told):
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - pydantic's
         TracingConfig.model_validate(options)
-    (problem,) = problems(refused.value)
+    (problem,) = problems(refused.value, TracingConfig)
     assert told in problem
     assert "secret" not in problem
 

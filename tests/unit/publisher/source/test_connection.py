@@ -420,5 +420,5 @@ def test_further_keywords_are_in_the_connection_string(
 def test_keywords_that_are_wrong_or_contradict_the_login(options: dict[str, Any], told: str):
     with pytest.raises(ValidationError) as error:
         source(**options)
-    assert told in str(problems(error.value))
-    assert "s3cret" not in str(problems(error.value))
+    assert told in str(problems(error.value, SourceConfig))
+    assert "s3cret" not in str(problems(error.value, SourceConfig))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -41,20 +40,10 @@ class Requested:
 
 
 class Requests:
-    """Sends signals and follows each in a thread of its own, until it is taken or a minute over.
+    """Sends signals and follows each in a thread of its own, until it is taken or a minute over."""
 
-    Args:
-        outcome_of: why the publisher refused the signal at an offset; None while it has not come
-            to it. For tests.
-    """
-
-    def __init__(
-        self,
-        config: PublisherConfig,
-        outcome_of: Callable[[PublisherConfig, int], list[str] | None] = outcome,
-    ) -> None:
+    def __init__(self, config: PublisherConfig) -> None:
         self._config = config
-        self._outcome_of = outcome_of
         self._kept: deque[Requested] = deque(maxlen=_KEPT)
         self._stop = threading.Event()
 
@@ -67,16 +56,16 @@ class Requests:
         offset = send(self._config, signal.to_bytes())
         requested = Requested(time.time_ns() // 1_000_000, what, offset)
         self._kept.appendleft(requested)
-        threading.Thread(target=self.follow, args=(requested,), daemon=True).start()
+        threading.Thread(target=self._follow, args=(requested,), daemon=True).start()
         return requested
 
-    def follow(self, requested: Requested, limit_s: float = _LIMIT_S) -> None:
+    def _follow(self, requested: Requested) -> None:
         """Wait for the outcome of one."""
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + _LIMIT_S
         why = "no publisher has taken it"
         while not self._stop.is_set():
             try:
-                refusals = self._outcome_of(self._config, requested.offset)
+                refusals = outcome(self._config, requested.offset)
             except (PublisherError, RegistryError, KafkaException) as error:
                 refusals, why = None, f"its outcome cannot be read: {error}"
             if refusals is not None:

@@ -116,11 +116,10 @@ def _state(row: Row) -> str:
 
 def actions(row: Row, summary: str = "&#8943;") -> str:
     """What an operator may ask of a table, in a menu: none of it happens by one click."""
-    asked = dict(_actions(row))
     buttons = "".join(
         f'<button type="button" data-signal="{signal}" data-table="{text(row.table)}">{told}'
         "</button>"
-        for signal, told in asked.items()
+        for signal, told in _actions(row)
     )
     label = f"actions of {row.table}"
     content = tag("summary", summary, {"aria-label": label}) + tag("div", buttons)

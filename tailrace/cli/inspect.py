@@ -13,8 +13,7 @@ from tailrace.reading.terminal import shown, shown_json
 
 if TYPE_CHECKING:
     from tailrace.reading.schema_versions import Version
-    from tailrace_publisher.options.publisher_config import PublisherConfig
-    from tailrace_schemas.topics.topic_names import TableName
+    from tailrace.reading.wanted_topics import WantedTopics
 
 
 @click.command()
@@ -43,7 +42,9 @@ def tail(
     from tailrace.reading.event_text import as_json as json_of
     from tailrace.reading.event_text import as_line
     from tailrace.reading.moments import Moment, MomentError
+    from tailrace.reading.table_names import TableNameError
     from tailrace.reading.tail import EventTail
+    from tailrace.reading.wanted_topics import WantedTopics
     from tailrace_service.registry.access import open_registry
 
     show, printed = json_of if as_json else as_line, 0
@@ -51,11 +52,12 @@ def tail(
     with open_registry(config.registry) as registry:
         events = EventTail(kafka.bootstrap, config.topics, registry, kafka.librdkafka_options())
         try:
-            with failing_with(MomentError):
+            with failing_with(MomentError, TableNameError):
                 start = Moment.parse(from_lsn, from_time)
-                wanted = _topics(config, tables)
-                for event in events.events(list(wanted), start, follow=follow):
-                    click.echo(show(event, wanted[event.topic]))
+                wanted = WantedTopics(kafka, config.topics, tables)
+                _check_or_wait(wanted, follow=follow)
+                for event in events.events(wanted, start, follow=follow):
+                    click.echo(show(event, wanted.found[event.topic]))
                     printed += 1
                     if printed == limit:
                         break
@@ -69,6 +71,18 @@ def tail(
         click.echo(f"Retention has removed {events.removed} events from there on.", err=True)
 
 
+def _check_or_wait(wanted: WantedTopics, *, follow: bool) -> None:
+    """Fail if a table has no topic; if the command waits, print what it waits for."""
+    problem = wanted.problem()
+    if problem is not None and not follow:
+        fail(problem)
+    if problem is not None:
+        click.echo(f"Waiting: {problem}", err=True)
+    elif follow and not wanted.found:
+        kafka, prefix = wanted.kafka.bootstrap, wanted.names.prefix
+        click.echo(f"Waiting: Kafka at {kafka} has no topics of prefix {prefix} yet", err=True)
+
+
 @click.command()
 @click.argument("table", metavar="SCHEMA.TABLE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -77,10 +91,18 @@ def schema(configuration: Configuration, table: str, as_json: bool) -> None:
     """Show the versions of a table's schema, with DDL."""
     config = configuration.publisher
     from tailrace.reading.schema_versions import ddl_of, versions_of
+    from tailrace.reading.table_names import TableNameError
+    from tailrace.reading.wanted_topics import WantedTopics
     from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.topics.topic_names import told_apart
     from tailrace_service.registry.access import open_registry
 
-    ((topic, name),) = _topics(config, (table,)).items()
+    with failing_with(TableNameError):
+        wanted = WantedTopics(config.kafka, config.topics, (table,))
+    _check_or_wait(wanted, follow=False)
+    if len(wanted.found) > 1:
+        fail(told_apart(table, wanted.found.values()))
+    ((topic, name),) = wanted.found.items()
     try:
         ddl = ddl_of(config.source, name)
     except PublisherError as error:
@@ -175,37 +197,3 @@ def audit(configuration: Configuration, as_json: bool) -> None:
     from tailrace.audit.report import run
 
     sys.exit(0 if run(config, as_json=as_json) else 1)
-
-
-def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableName]:
-    """Map topics to the published tables of these names, in any case; all tables without names.
-
-    Raises:
-        KafkaException: the brokers do not answer or refuse.
-    """
-    from tailrace.reading.table_names import TableNameError, parse_table
-    from tailrace.reading.topics import existing_data_topics
-    from tailrace_schemas.topics.topic_names import meant_by
-
-    kafka = config.kafka
-    existing = existing_data_topics(
-        kafka.bootstrap,
-        config.topics,
-        kafka.librdkafka_options(),
-        timeout_s=kafka.start_timeout_s,
-    )
-    tables = {topic: config.topics.table_of(topic) for topic in existing}
-    known = {topic: table for topic, table in tables.items() if table is not None}
-    if not names:
-        return known
-    found: dict[str, TableName] = {}
-    for name in names:
-        with failing_with(TableNameError):
-            wanted = ".".join(parse_table(name))
-        meant = meant_by(wanted, known.values())
-        of_name = {topic: table for topic, table in known.items() if table in meant}
-        if not of_name:
-            there = ", ".join(sorted(f"{n.schema}.{n.table}" for n in known.values()))
-            fail(f"table {name} is not published: there are {there or 'none'}")
-        found |= of_name
-    return found

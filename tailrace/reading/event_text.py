@@ -1,4 +1,7 @@
-"""An event as a line: for people, or as JSON for programs."""
+"""An event as a line: for people, or as JSON for programs.
+
+Columns have the source's names, not the escaped ones of Avro.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from uuid import UUID
 
 from tailrace.reading.terminal import shown, shown_json
 from tailrace.reading.topics import Event
+from tailrace_schemas.topics.escaped_names import unescape
 from tailrace_schemas.topics.topic_names import TableName
 
 _WORDS: Final = {"r": "read", "c": "insert", "u": "update", "d": "delete"}
@@ -31,9 +35,9 @@ def as_json(event: Event, table: TableName) -> str:
                 "commit_time": time_text(source["ts_ms"]),
                 "change_lsn": source["change_lsn"],
                 "command_id": source["command_id"],
-                "key": event.key,
-                "before": envelope["before"],
-                "after": envelope["after"],
+                "key": _row(event.key),
+                "before": _row(envelope["before"]),
+                "after": _row(envelope["after"]),
                 "topic": event.topic,
                 "partition": event.partition,
                 "offset": event.offset,
@@ -49,9 +53,9 @@ def as_line(event: Event, table: TableName) -> str:
     """One line: when, where, what, which row, and of an update what changed."""
     envelope = event.as_envelope
     source = envelope["source"]
-    before, after = envelope["before"], envelope["after"]
+    before, after, keys = map(_row, (envelope["before"], envelope["after"], event.key))
     op = envelope["op"]
-    key = "" if event.key is None else f" {fields_text(event.key)}"
+    key = "" if keys is None else f" {fields_text(keys)}"
     if op == "u" and before is not None and after is not None:
         changed = [name for name in after if before.get(name) != after[name]]
         what = ", ".join(
@@ -59,11 +63,15 @@ def as_line(event: Event, table: TableName) -> str:
         )
     else:
         row: Mapping[str, Any] = after if after is not None else before or {}
-        what = fields_text({k: v for k, v in row.items() if k not in (event.key or {})})
+        what = fields_text({k: v for k, v in row.items() if k not in (keys or {})})
     return (
         f"{time_text(source['ts_ms']) or '-':24}  {source['commit_lsn']}  {_WORDS.get(op, op):6}"
         f"  {shown(f'{table.schema}.{table.table}')}{key}  {what}".rstrip()
     )
+
+
+def _row(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if values is None else {unescape(name): value for name, value in values.items()}
 
 
 def fields_text(values: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _WAIT_S = 0.1
+_NO_TOPIC_S = 0.5
 _FORMS = [fastavro.parse_schema(s) for s in (ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, SCHEMA_OF_0_1)]
 
 
@@ -155,6 +156,7 @@ def records_from_now(
 ) -> Iterator[Progress]:
     """Yield the progress records that exist, then new ones, until a stop.
 
+    Waits for the topic if there is none yet.
     Those of several shards that come are in the order in which they arrive.
 
     Raises:
@@ -162,7 +164,8 @@ def records_from_now(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        reached = _starts(consumer, names, timeout_s)
+        while not (reached := _starts(consumer, names, timeout_s)) and not stopped():
+            consumer.poll(_NO_TOPIC_S)
         yield from _until_now(consumer, reached, timeout_s)
         consumer.assign(reached)
         while not stopped():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,7 +50,7 @@ class EventTail:
 
     def events(
         self,
-        topics: Sequence[str],
+        topics: Container[str],
         begin: Moment,
         *,
         follow: bool = False,
@@ -59,20 +59,19 @@ class EventTail:
         """Events from a moment on, without tombstones.
 
         Args:
-            follow: whether to wait for more at the end, until ``stopped``.
+            follow: whether to wait for the first and for more at the end, until ``stopped``.
             stopped: asked between two reads.
 
         Raises:
             KafkaException: the brokers do not answer or refuse.
             TimeoutError: a range of a topic could not be read to its end.
         """
-        wanted = set(topics)
         decoder = RecordDecoder(self.registry)
         reader = consumer_of(self.bootstrap, self.extra)
         try:
             for record in self._records(follow=follow, stopped=stopped):
                 self.closed_lsn = max(self.closed_lsn or "", record.closed_lsn)
-                ranges = [entry for entry in record.partitions if entry.topic in wanted]
+                ranges = [entry for entry in record.partitions if entry.topic in topics]
                 if not ranges or begin.is_after(record):
                     continue
                 for event in self._of_transaction(reader, decoder, ranges):

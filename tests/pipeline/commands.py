@@ -15,11 +15,17 @@ from tests.pipeline.running import Running
 
 def invoke(pipe: Pipe, folder: Path, command: str, *arguments: str, **further: Any) -> Result:
     """Run a command, with further options of the publisher; what it prints and how it ends."""
+    file = configuration(pipe, folder, **further)
+    return CliRunner().invoke(cli, [command, "--config", file, *arguments])
+
+
+def configuration(pipe: Pipe, folder: Path, **further: Any) -> str:
+    """Write a pipe's configuration; return the file."""
     options = pipe.options(**further)
     options["source"]["password"] = str(options["source"]["password"])
     file = folder / "tailrace.json"  # which is YAML
     file.write_text(json.dumps({"publisher": options}))
-    return CliRunner().invoke(cli, [command, "--config", str(file), *arguments])
+    return str(file)
 
 
 def assert_carries(pipe: Pipe, folder: Path, kafka: dict[str, Any]) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -19,7 +23,7 @@ from tailrace.signals.seek import SeekRefused, cut_at
 from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_schemas.topics.topic_names import TableName
-from tests.pipeline.commands import invoke
+from tests.pipeline.commands import configuration, invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, wait_until
 
@@ -90,6 +94,35 @@ def test_events_of_all_tables_come_in_commit_order(shop: Pipe, tmp_path: Path):
 
     told = invoke(shop, tmp_path, "tail", "dbo.orders").output
     assert 'update  dbo.orders id=10  sum: "1.50" -> "1.75"' in told
+
+
+def test_a_tail_waits_for_the_first_topics_and_spells_columns_as_the_source(
+    pipe: Pipe, tmp_path: Path
+):
+    pipe.source.execute(
+        "CREATE TABLE dbo.kunden ([Kunden Nr] int PRIMARY KEY, [Größe] int)",
+        "INSERT dbo.kunden VALUES (1, 180)",
+    )
+    pipe.source.enable("kunden")
+    following = [sys.executable, "-m", "tailrace", "tail", "--follow", "--limit", "1"]
+    following += ["--config", configuration(pipe, tmp_path)]
+    with ExitStack() as ended:
+        tails = [
+            ended.enter_context(subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True))
+            for command in ([*following, "DBO.Kunden"], [*following, "--json"])
+        ]
+        named, every = tails
+        assert [tail.stderr and tail.stderr.readline() for tail in tails] == [
+            "Waiting: table DBO.Kunden is not published: there are none\n",
+            f"Waiting: Kafka at {pipe.topics.bootstrap} has no topics of prefix"
+            f" {pipe.topics.prefix} yet\n",
+        ]
+        with Running(pipe.config()):
+            (line, said), (event, nothing) = (tail.communicate(timeout=120) for tail in tails)
+    assert (named.returncode, every.returncode, said, nothing) == (0, 0, "", "")
+    assert "read    dbo.kunden Kunden Nr=1  Größe=180" in line
+    assert json.loads(event)["after"] == {"Kunden Nr": 1, "Größe": 180}
+    assert json.loads(event)["key"] == {"Kunden Nr": 1}
 
 
 def test_the_versions_of_a_schema_say_what_changed_and_by_which_statement(

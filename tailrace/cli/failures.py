@@ -28,6 +28,7 @@ def sentence_of(error: Exception, kafka: KafkaConfig | None) -> str | None:
     from tailrace.reading.kafka_failure import kafka_failure
     from tailrace_publisher.errors import KafkaUnavailable, PublisherError
     from tailrace_service.registry.client import RegistryError
+    from tailrace_sink.errors import SinkError
 
     of_client = error if isinstance(error, KafkaException) else error.__cause__
     if kafka is not None and isinstance(of_client, KafkaException):
@@ -36,4 +37,4 @@ def sentence_of(error: Exception, kafka: KafkaConfig | None) -> str | None:
             return str(failure)
     if kafka is not None and isinstance(error, TimeoutError):
         return str(error) or str(kafka_failure(kafka))
-    return str(error) if isinstance(error, PublisherError | RegistryError) else None
+    return str(error) if isinstance(error, PublisherError | RegistryError | SinkError) else None

@@ -6,8 +6,8 @@ not show yet, nor a row that is newer than the cuts that are named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.explain.row import Explanation, Key
@@ -24,21 +24,23 @@ class LakeLook:
     Attributes:
         path: folder or URI of the lake.
         cuts: all cuts, the newest last.
+        options: of its store (``SinkConfig.storage_options``).
         problem: why they cannot be read; None if they were.
     """
 
     path: str
     cuts: Sequence[CommitRow]
     problem: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def at(cls, config: SinkConfig) -> LakeLook:
         """Look at a lake now."""
         from deltalake.exceptions import DeltaError
 
-        commits = config.commits_path
+        commits, options = config.commits_path, config.storage_options()
         try:
-            return cls(config.lake, CommitRows(commits).read())
+            return cls(config.lake, CommitRows(commits, options).read(), options=options)
         except (DeltaError, OSError) as error:
             problem = f"the commit table {commits} cannot be read ({error}). Fix: check sink.lake"
             return cls(config.lake, (), problem)
@@ -68,7 +70,7 @@ def add_lake(found: Explanation, look: LakeLook) -> None:
     key = _typed_key(found)
     version = look.cuts[-1].tables.get(name.path) if look.cuts else None
     try:
-        table = DeltaTable(path, version)
+        table = DeltaTable(path, version, storage_options=dict(look.options) or None)
         condition = " AND ".join(f'"{_quoted(n)}" = {_literal(v)}' for n, v in key.items())
         answer = (
             QueryBuilder().register("lake", table).execute(f"SELECT * FROM lake WHERE {condition}")

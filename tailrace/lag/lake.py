@@ -16,7 +16,8 @@ class LakeStages:
 
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
-        self._commits = CommitRows(config.commits_path)
+        self._options = config.storage_options()
+        self._commits = CommitRows(config.commits_path, self._options)
 
     def log(self) -> Stage | None:
         """The log's newest cut; its commit time is not in the log's history.
@@ -28,7 +29,7 @@ class LakeStages:
 
         path = self._config.log_path
         try:
-            lsn = newest_logged(path)
+            lsn = newest_logged(path, self._options)
         except (DeltaError, OSError) as error:
             raise StageUnavailable(f"the lake's log {path} cannot be read ({error})") from error
         return None if lsn is None else Stage(lsn, None)

@@ -116,12 +116,13 @@ def lake_stage(settings: Settings) -> Stage | None:
     from tailrace.reading.lake import CommitRows, dead_letters
 
     config = settings.sink()
-    stage = tables_stage(CommitRows(config.commits_path), config.commits_path)
+    options = config.storage_options()
+    stage = tables_stage(CommitRows(config.commits_path, options), config.commits_path)
     if stage is None:
         return None
     path = config.dead_letters_path
     try:
-        return replace(stage, dead_letters=dead_letters(path))
+        return replace(stage, dead_letters=dead_letters(path, options))
     except (DeltaError, OSError) as error:
         raise StageUnavailable(_unreadable("dead letters", path, error)) from error
 

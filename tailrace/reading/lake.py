@@ -13,6 +13,9 @@ _COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_t
 """Where a field has another name in the commit table than the glossary has for it."""
 
 
+Options = Mapping[str, str] | None
+"""What deltalake opens a store with; nothing for a local folder."""
+
 _NEWEST = 32
 """Commits of the log among which one is a cut: others are of its upkeep."""
 
@@ -42,11 +45,12 @@ class CommitRow:
         return None if known is None else round(known.timestamp() * 1000)
 
 
-def log_commits(path: str) -> list[tuple[str, int]]:
+def log_commits(path: str, options: Options = None) -> list[tuple[str, int]]:
     """Closed LSN of each cut in the lake's log, and when it became readable, in milliseconds.
 
     Args:
         path: folder or URI of the log (``SinkConfig.log_path``).
+        options: of its store (``SinkConfig.storage_options``).
 
     Returns:
         In the order of the cuts; what Delta still knows of them: a day at least.
@@ -55,7 +59,7 @@ def log_commits(path: str) -> list[tuple[str, int]]:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        history = DeltaTable(path).history()
+        history = DeltaTable(path, storage_options=_given(options)).history()
     except TableNotFoundError:
         return []
     cuts: dict[str, int] = {}
@@ -66,33 +70,36 @@ def log_commits(path: str) -> list[tuple[str, int]]:
     return sorted(cuts.items())
 
 
-def newest_logged(path: str) -> str | None:
+def newest_logged(path: str, options: Options = None) -> str | None:
     """Closed LSN of the newest cut in the lake's log; None while there is none.
 
     Args:
         path: folder or URI of the log (``SinkConfig.log_path``).
+        options: of its store (``SinkConfig.storage_options``).
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        newest_first = DeltaTable(path).history(_NEWEST)
+        table = DeltaTable(path, storage_options=_given(options))
+        newest_first = table.history(_NEWEST)
     except TableNotFoundError:
         return None
     return next((str(c["userMetadata"]) for c in newest_first if c.get("userMetadata")), None)
 
 
-def dead_letters(path: str) -> dict[str, int]:
+def dead_letters(path: str, options: Options = None) -> dict[str, int]:
     """Count the records of each topic that the sink could not apply.
 
     Args:
         path: folder or URI of the dead letters (``SinkConfig.dead_letters_path``).
+        options: of its store (``SinkConfig.storage_options``).
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        table = DeltaTable(path)
+        table = DeltaTable(path, storage_options=_given(options))
     except TableNotFoundError:
         return {}
     return dict(Counter(table.to_pyarrow_table(columns=["topic"])["topic"].to_pylist()))
@@ -103,10 +110,12 @@ class CommitRows:
 
     Args:
         path: folder or URI of the commit table (``SinkConfig.commits_path``).
+        options: of its store (``SinkConfig.storage_options``).
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, options: Options = None) -> None:
         self._path = path
+        self._options = options
         self._version = -1
         self._rows: list[CommitRow] = []
 
@@ -116,7 +125,7 @@ class CommitRows:
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            table = DeltaTable(self._path)
+            table = DeltaTable(self._path, storage_options=_given(self._options))
         except TableNotFoundError:
             return []
         if table.version() == self._version:
@@ -129,6 +138,10 @@ class CommitRows:
         self._rows = sorted(rows, key=lambda row: row.batch)
         self._version = table.version()
         return self._rows
+
+
+def _given(options: Options) -> dict[str, str] | None:
+    return dict(options) if options else None
 
 
 def _commit_row(row: dict[str, Any]) -> CommitRow:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import database_prefix
 from tailrace_service.options.sections import did_you_mean
+from tailrace_sink.options.s3_options import hadoop_address
 
 Options = dict[str, Any]
 
@@ -97,7 +98,7 @@ def lakes_that_are_one(sinks: Mapping[str, Options]) -> list[str]:
         lake = options.get("lake")
         if not isinstance(lake, str):
             continue
-        other = first.setdefault(lake.rstrip("/"), name)
+        other = first.setdefault(hadoop_address(lake).rstrip("/"), name)
         if other != name:
             problems.append(
                 f"databases.{name}.sink.lake and that of {other} are both {lake}: a lake has the"

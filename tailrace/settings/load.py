@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
-_TEXT: Final = frozenset({"password", "token", "client_key_password", "salt"})
+_TEXT: Final = frozenset(
+    {"password", "token", "client_key_password", "salt", "access_key", "secret_key"}
+    | {"session_token"}
+)
 """Options that are text whatever they look like ("0123", "yes")."""
 _TEXTS: Final = frozenset({"extra", "odbc", "topic_settings", "headers"})
 """Options whose own options are."""

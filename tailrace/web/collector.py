@@ -66,7 +66,7 @@ class Collector:
         self._ledger = LedgerReader(
             kafka.bootstrap, config.topics, kafka.librdkafka_options(), kafka.start_timeout_s
         )
-        self._commits = CommitRows(settings.sink().commits_path) if settings.has_sink else None
+        self._commits = _commits_of(settings)
         self._stop = threading.Event()
         self._turn = threading.Condition()
         self._asked_at = time.monotonic()
@@ -158,6 +158,13 @@ class Collector:
         except (DeltaError, OSError) as error:
             problems["lake"] = str(error)
             return []
+
+
+def _commits_of(settings: Settings) -> CommitRows | None:
+    if not settings.has_sink:
+        return None
+    config = settings.sink()
+    return CommitRows(config.commits_path, config.storage_options())
 
 
 def _since(seen: Model, before: Model | None) -> Model:

@@ -20,6 +20,7 @@ from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.kafka_options import KafkaConfig
+from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
 
 
 class DeleteMode(StrEnum):
@@ -62,9 +63,10 @@ class SinkConfig(EndpointOptions):
     lake: str = Field(
         min_length=1,
         description="Folder of the lake: an absolute path, or a URI that Spark's Hadoop file"
-        " systems know (s3a://, abfss://, gs://, hdfs://). Tables are <lake>/<database>/<schema>/"
+        " systems know (s3://, abfss://, gs://, hdfs://). Tables are <lake>/<database>/<schema>/"
         "<table>.",
     )
+    s3: S3Options = Field(default_factory=S3Options)
     format: str = Field(default="delta", description="Table format: delta (default).")
     checkpoint_location: str | None = Field(
         default=None,
@@ -246,7 +248,12 @@ class SinkConfig(EndpointOptions):
                 "give an absolute path or a URI; names of a catalog (catalog.schema) are not"
                 " supported yet"
             )
-        return lake.rstrip("/") or "/"
+        return hadoop_address(lake).rstrip("/") or "/"
+
+    @field_validator("checkpoint_location")
+    @classmethod
+    def _hadoop_checkpoint(cls, location: str | None) -> str | None:
+        return None if location is None else hadoop_address(location)
 
     @model_validator(mode="after")
     def _one_layout(self) -> Self:
@@ -268,6 +275,14 @@ class SinkConfig(EndpointOptions):
     def fits_driver(self, count: int, size: int) -> bool:
         """Whether so many changes, of so many bytes, are few enough to pass through the driver."""
         return count <= self.local_changes_max and size <= self.local_bytes_max
+
+    def storage_options(self) -> dict[str, str]:
+        """Return what deltalake and Polars open the lake with; empty unless it is in S3.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        return self.s3.storage_options() if is_s3(self.lake) else {}
 
     @property
     def commits_path(self) -> str:

@@ -13,6 +13,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.s3_options import is_s3
 from tailrace_sink.spark.class_archive import JAVA_OPTIONS, start_settings
 from tailrace_sink.spark.jvm_names import keep_names
 
@@ -131,11 +132,13 @@ def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSessio
     """Create a session with Delta and Kafka.
 
     Args:
-        config: its section ``spark`` overrides the sink's settings and adds to ``spark.jars``.
+        config: Hadoop gets its section ``s3`` if the lake is there. Its section ``spark`` overrides
+            the sink's settings and adds to ``spark.jars``.
         jars: files for ``spark.jars``: the Kafka connector, spark-avro, Delta and their
             dependencies; empty if the cluster provides these.
     """
-    return session_with(config.spark, jars)
+    of_store = config.s3.hadoop() if is_s3(config.lake) else {}
+    return session_with(of_store | config.spark, jars)
 
 
 def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) -> SparkSession:

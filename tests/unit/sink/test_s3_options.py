@@ -1,0 +1,160 @@
+"""The options of S3: each library that opens a lake gets the same, and no message has a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace.settings.load import SettingsError, load
+from tailrace_sink.errors import ConfigError
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.s3_options import S3Options, hadoop_address, s3_address
+
+MINIMAL: dict[str, Any] = {
+    "kafka": {"bootstrap": "localhost:9092"},
+    "registry": {"url": "http://localhost:8081"},
+    "prefix": "shop",
+    "lake": "s3://lake/shop/",
+}
+OWN_STORE = {
+    "endpoint": "http://minio:9000",
+    "access_key": "tail",
+    "secret_key": "it's secret",
+}
+
+
+def options(**given: Any) -> S3Options:
+    return S3Options.model_validate(given)
+
+
+def test_both_schemes_are_one_lake():
+    config = SinkConfig.load(MINIMAL | {"checkpoint_location": "s3://lake/checkpoint"})
+
+    assert config.lake == "s3a://lake/shop"
+    assert config.progress_checkpoint == "s3a://lake/checkpoint"
+    assert SinkConfig.load(MINIMAL | {"lake": "s3a://lake/shop"}).lake == config.lake
+    assert s3_address(config.log_path) == "s3://lake/shop/_tailrace/log"
+    assert hadoop_address("/data/s3://x") == "/data/s3://x"
+    assert s3_address("abfss://c@a/x") == "abfss://c@a/x"
+
+
+def test_two_databases_with_one_lake_are_refused_under_either_scheme(tmp_path: Path):
+    file = tmp_path / "tailrace.yaml"
+    file.write_text(
+        "databases: {a: {sink: {lake: 's3://lake/x'}}, b: {sink: {lake: 's3a://lake/x'}}}"
+    )
+    with pytest.raises(SettingsError, match="a lake has the cuts of one database"):
+        load(file, {})
+
+
+def test_a_store_of_its_own_is_the_same_for_all_libraries():
+    s3 = options(**OWN_STORE)
+
+    hadoop = s3.hadoop()
+    assert hadoop["spark.hadoop.fs.s3a.endpoint"] == "http://minio:9000"
+    assert hadoop["spark.hadoop.fs.s3a.endpoint.region"] == "us-east-1"
+    assert hadoop["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert hadoop["spark.hadoop.fs.s3a.access.key"] == "tail"
+    assert hadoop["spark.hadoop.fs.s3a.secret.key"] == "it's secret"
+    assert s3.storage_options() == {
+        "AWS_ENDPOINT_URL": "http://minio:9000",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+        "AWS_ACCESS_KEY_ID": "tail",
+        "AWS_SECRET_ACCESS_KEY": "it's secret",
+    }
+    assert s3.pyarrow() == {
+        "endpoint_override": "minio:9000",
+        "scheme": "http",
+        "region": "us-east-1",
+        "access_key": "tail",
+        "secret_key": "it's secret",
+    }
+    assert s3.duckdb() == (
+        "CREATE OR REPLACE SECRET tailrace_lake (TYPE s3, ENDPOINT 'minio:9000', USE_SSL 'false',"
+        " URL_STYLE 'path', REGION 'us-east-1', KEY_ID 'tail', SECRET 'it''s secret')"
+    )
+
+
+def test_aws_itself_needs_no_option():
+    s3 = options()
+
+    assert s3.pyarrow() == {}
+    assert s3.storage_options() == {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
+    assert "spark.hadoop.fs.s3a.endpoint" not in s3.hadoop()
+    assert s3.hadoop()["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(
+        "DefaultCredentialsProvider"
+    )
+    assert "PROVIDER 'credential_chain'" in s3.duckdb()
+
+
+def test_a_role_is_assumed_by_all_libraries():
+    role = "arn:aws:iam::1:role/lake"
+    s3 = options(role=role, region="eu-central-1")
+
+    assert s3.hadoop()["spark.hadoop.fs.s3a.assumed.role.arn"] == role
+    assert s3.hadoop()["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(
+        "AssumedRoleCredentialProvider"
+    )
+    assert s3.storage_options()["AWS_IAM_ROLE_ARN"] == role
+    assert s3.pyarrow() == {"region": "eu-central-1", "role_arn": role}
+    assert f"CHAIN 'sts', ASSUME_ROLE_ARN '{role}'" in s3.duckdb()
+
+
+def test_a_lake_elsewhere_gets_no_option_of_s3():
+    local = SinkConfig.load(MINIMAL | {"lake": "/data/lake", "s3": OWN_STORE})
+
+    assert local.storage_options() == {}
+
+
+def test_secrets_come_from_files_or_the_environment(tmp_path: Path):
+    key = tmp_path / "key"
+    key.write_text("from-file\n")
+    file = tmp_path / "tailrace.yaml"
+    file.write_text(
+        f"sink: {{lake: 's3://lake/shop', prefix: p, kafka: {{bootstrap: 'k:1'}},"
+        f" registry: {{url: 'http://r'}}, s3: {{secret_key_file: '{key}'}}}}"
+    )
+    environment = {"TAILRACE__SINK__S3__ACCESS_KEY": "0123"}
+
+    found = load(file, environment).sink().storage_options()
+
+    assert (found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]) == ("0123", "from-file")
+    key.unlink()
+    with pytest.raises(ConfigError, match=r"s3\.secret_key_file .*key: No such file"):
+        load(file, environment).sink().storage_options()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"access_key": "hunter2"}, "give access_key and secret_key (or their files) together"),
+        ({"session_token": "hunter2"}, "session_token needs access_key and secret_key"),
+        (
+            {"access_key": "hunter2", "secret_key": "hunter2", "role": "arn:x"},
+            "give keys or role, not both",
+        ),
+        (
+            {"access_key": "hunter2", "secret_key": "hunter2", "secret_key_file": "/x"},
+            "give secret_key or secret_key_file, not both",
+        ),
+        ({"secret_key": ["hunter2"]}, "s3.secret_key"),
+        ({"endpoint": "minio:9000"}, "s3.endpoint"),
+        ({"endpoint": "http://tail:hunter2@minio:9000"}, "endpoint has keys in it"),
+        ({"regio": "x"}, "did you mean region?"),
+    ],
+)
+def test_refusals_name_the_option_and_no_secret(given: dict[str, Any], words: str):
+    with pytest.raises(ConfigError) as raised:
+        SinkConfig.load(MINIMAL | {"s3": given})
+    (problem,) = raised.value.problems
+    assert words in problem
+    assert "hunter2" not in problem
+
+
+def test_no_secret_is_printed():
+    assert "secret'" not in repr(SinkConfig.load(MINIMAL | {"s3": OWN_STORE}))
+    assert "tail'" not in repr(SinkConfig.load(MINIMAL | {"s3": OWN_STORE}))

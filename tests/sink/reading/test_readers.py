@@ -1,22 +1,23 @@
-"""Who else can open the lake's tables: the table in docs/readers.md, run.
+"""Who else can open the lake's tables: the table and the programs of docs/readers.md, run.
 
-deltalake is in the lock. Polars and DuckDB are run where they are installed (docs/readers.md says
-how); DuckDB's extension comes from the package duckdb-ext-delta, so that nothing is downloaded.
+A cut is pinned by its commit row. DuckDB's extension comes from a package: nothing is downloaded.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, QueryBuilder
 
 from tailrace.explain.lake import LakeLook, add_lake
 from tailrace.explain.row import Explanation
 from tailrace.reading.change_rows import ChangeRow
-from tailrace.reading.lake import CommitRows
+from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
@@ -24,7 +25,12 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
-Reader = Callable[[str], list[int]]
+duckdb = pytest.importorskip("duckdb", reason="make setup installs it")
+import_extension = pytest.importorskip("duckdb_extensions").import_extension
+polars = pytest.importorskip("polars")
+
+Reader = Callable[[str, int], pa.Table]
+PAGE = Path(__file__).parents[3] / "docs" / "readers.md"
 KEY = column(1, "id", "int", key=1)
 PLAIN, FAST, MAPPED, WIDENED = "compatible", "fast", "a column renamed", "a column widened"
 OPENS = {
@@ -33,36 +39,29 @@ OPENS = {
     "polars": {PLAIN, FAST},
     "duckdb": {PLAIN, FAST, MAPPED, WIDENED},
 }
+FIRST = [(n, n) for n in range(9)]
+SECOND = [(n, 100 if n == 1 else n) for n in range(9) if n != 2]
 
 
-def by_pyarrow(path: str) -> list[int]:
-    from deltalake import DeltaTable
-
-    return list(DeltaTable(path).to_pyarrow_table()["id"].to_pylist())
+def by_pyarrow(path: str, version: int) -> pa.Table:
+    return DeltaTable(path, version=version).to_pyarrow_table()
 
 
-def by_query(path: str) -> list[int]:
-    import pyarrow as pa
-    from deltalake import DeltaTable, QueryBuilder
-
-    found: Any = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT id FROM t")
-    return list(pa.table(found.read_all())["id"].to_pylist())
+def by_query(path: str, version: int) -> pa.Table:
+    table = DeltaTable(path, version=version)
+    found: Any = QueryBuilder().register("t", table).execute("SELECT * FROM t")
+    return pa.table(found.read_all())
 
 
-def by_polars(path: str) -> list[int]:
-    polars = pytest.importorskip("polars")
-    return list(polars.read_delta(path)["id"].to_list())
+def by_polars(path: str, version: int) -> pa.Table:
+    lazy: pa.Table = polars.scan_delta(path, version=version).collect().to_arrow()
+    assert lazy.equals(polars.read_delta(path, version=version).to_arrow())
+    return lazy
 
 
-def by_duckdb(path: str) -> list[int]:
-    duckdb = pytest.importorskip("duckdb")
-    found = [Path(p).glob("duckdb_ext/**/delta.duckdb_extension") for p in sys.path if p]
-    extension = next((file for files in found for file in files), None)
-    if extension is None:
-        pytest.skip("the package duckdb-ext-delta is not installed")
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    connection.execute(f"LOAD '{extension}'")
-    return [row[0] for row in connection.execute(f"SELECT id FROM delta_scan('{path}')").fetchall()]
+def by_duckdb(path: str, version: int) -> pa.Table:
+    query = f"SELECT * FROM delta_scan('{path}', version => {version})"
+    return duckdb.sql(query).to_arrow_table()
 
 
 READERS: dict[str, Reader] = {
@@ -73,9 +72,17 @@ READERS: dict[str, Reader] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def extension(tmp_path: Path) -> None:
+    """DuckDB's extension is installed into the test's folder, not into the user's."""
+    duckdb.sql(f"SET extension_directory = '{tmp_path / 'duckdb'}'")
+    import_extension("delta")
+    duckdb.sql("LOAD delta")
+
+
 @pytest.fixture
-def tables(source: Source, lake: Lake) -> dict[str, str]:
-    """A table of every kind that a lake has, with rows that were changed and deleted."""
+def lakes(source: Source, lake: Lake) -> dict[str, Lake]:
+    """A table of every kind, each in two cuts; all but the compatible one are in one lake."""
     plain = source.table("plain", KEY, column(2, "v", "int"), column(3, "at", "datetime2(3)"))
     kept = [source.table(name, KEY, column(2, "v", "int")) for name in ("fast", "map", "wide")]
     every = [plain, *kept]
@@ -83,9 +90,14 @@ def tables(source: Source, lake: Lake) -> dict[str, str]:
         *(lambda t, table=t_, n=n: t.insert(table, id=n, v=n) for t_ in every for n in range(9))
     )
     source.publish()
-    assert lake.catch_up(profile="compatible", tables={"include": [r"dbo\.plain"]}) == 1
     other = Lake(lake.spark, source, lake.options["kafka"]["bootstrap"], lake.path / "other")
-    other.catch_up(tables={"exclude": [r"dbo\.plain"]})
+
+    def both() -> None:
+        lake.catch_up(profile="compatible", tables={"include": [r"dbo\.plain"]})
+        # Tables so small are otherwise rewritten, not marked.
+        other.catch_up(tables={"exclude": [r"dbo\.plain"]}, rewrite_below_bytes=0)
+
+    both()
     source.alter(kept[1], KEY, column(2, "value", "int"))
     source.alter(kept[2], KEY, column(2, "v", "bigint"))
     for table in every:
@@ -95,29 +107,50 @@ def tables(source: Source, lake: Lake) -> dict[str, str]:
             lambda t, table=table: t.delete(table, (2,)),
         )
     source.publish()
-    lake.catch_up(profile="compatible", tables={"include": [r"dbo\.plain"]})
-    other.catch_up(tables={"exclude": [r"dbo\.plain"]})
-    return {
-        PLAIN: lake.location("plain"),
-        FAST: other.location("fast"),
-        MAPPED: other.location("map"),
-        WIDENED: other.location("wide"),
-    }
+    both()
+    return {"plain": lake, "fast": other, "map": other, "wide": other}
 
 
-def test_who_opens_what(tables: dict[str, str], subtests: pytest.Subtests):
-    expected = [0, 1, 3, 4, 5, 6, 7, 8]
-    for reader, read in READERS.items():
-        for kind, path in tables.items():
-            with subtests.test(reader, kind=kind):
-                if kind in OPENS[reader]:
-                    assert sorted(read(path)) == expected
-                else:
-                    with pytest.raises(Exception, match=r"(?i)feature|not.* supported"):
-                        read(path)
-    for kind, path in tables.items():
+def cuts(lake: Lake) -> list[CommitRow]:
+    return CommitRows(f"{lake.path}/lake/_tailrace/commits").read()
+
+
+def test_who_opens_what(lakes: dict[str, Lake], subtests: pytest.Subtests):
+    the_page_s_programs_read_one_cut(lakes["fast"], subtests)
+    for kind, name in zip((PLAIN, FAST, MAPPED, WIDENED), lakes, strict=True):
+        path = lakes[name].location(name)
+        first, *_, second = (cut.tables[f"shop/dbo/{name}"] for cut in cuts(lakes[name]))
+        commit = Path(path, "_delta_log", f"{second:020}.json").read_text("utf-8")
+        assert ('"deletionVector"' in commit) == (kind != PLAIN)
+        for reader, read in READERS.items():
+            for version, rows, opens in (
+                (first, FIRST, kind if kind == PLAIN else FAST),
+                (second, SECOND, kind),
+            ):
+                with subtests.test(reader, kind=kind, version=version):
+                    if opens in OPENS[reader]:
+                        found = read(path, version)
+                        both = zip(found["id"].to_pylist(), found[1].to_pylist(), strict=True)
+                        assert sorted(both) == rows
+                    else:
+                        with pytest.raises(Exception, match=r"(?i)feature|not.* supported"):
+                            read(path, version)
         with subtests.test("tailrace explain", kind=kind):
             explain_lake_end(path, is_read=kind in OPENS["deltalake QueryBuilder"])
+
+
+def the_page_s_programs_read_one_cut(of: Lake, subtests: pytest.Subtests) -> None:
+    programs = re.findall(r"### (\w+)\n\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert [name for name, _ in programs] == ["deltalake", "DuckDB", "Polars"]
+    lake = f"{of.path}/lake"
+    for name, program in programs:
+        with subtests.test(name):
+            text = program.replace("/srv/lake/shop", lake).replace("dbo/orders", "dbo/fast")
+            names: dict[str, Any] = {}
+            exec(compile(text, f"{PAGE}: {name}", "exec"), names)  # noqa: S102
+            rows = names["rows"]
+            found = rows.df() if name == "DuckDB" else rows
+            assert sorted(zip(found["id"], found["v"], strict=True)) == SECOND
 
 
 def explain_lake_end(path: str, *, is_read: bool) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypeV
 import click
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings, SettingsError
+    from tailrace.settings.settings import Settings, SettingsError
     from tailrace_publisher.options.kafka import KafkaConfig
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig
@@ -164,7 +164,7 @@ class Configuration:
 
 def checked(build: Callable[[], _T]) -> _T:
     """What a part of the configuration builds; ends the command with 2 if it is not usable."""
-    from tailrace.settings.load import SettingsError
+    from tailrace.settings.settings import SettingsError
 
     try:
         return build()
@@ -173,7 +173,7 @@ def checked(build: Callable[[], _T]) -> _T:
 
 
 def _refuse(problem: str) -> NoReturn:
-    from tailrace.settings.load import SettingsError
+    from tailrace.settings.settings import SettingsError
 
     fail_settings(SettingsError([problem]))
 

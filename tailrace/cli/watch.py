@@ -13,7 +13,7 @@ import click
 from tailrace.cli.options import Configuration, checked, configured, fail, failing_with
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 
 def _every(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

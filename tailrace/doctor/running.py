@@ -13,7 +13,7 @@ from tailrace.lag.verdict import State, findings
 from tailrace_publisher.errors import PublisherError
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 _JUDGE: Final = Judge(Part.RUNNING)
 _PARTS: Final = frozenset({"source", "topics", "log", "lake"})

@@ -15,7 +15,7 @@ from tailrace.lag.stages import Stage, StageUnavailable, lag_s, published_stage,
 
 if TYPE_CHECKING:
     from tailrace.lag.source import SourceState
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _T = TypeVar("_T")

@@ -20,7 +20,7 @@ from tailrace_publisher.errors import PublisherError
 from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _STAGES = {"topics": "topic_s", "log": "log_s", "lake": "lake_s"}

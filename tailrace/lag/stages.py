@@ -10,7 +10,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from tailrace.reading.lake import CommitRows
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
 
 

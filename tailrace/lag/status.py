@@ -21,7 +21,7 @@ from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from tailrace.reading.stopped_tables import PublisherNotes
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Connection
 

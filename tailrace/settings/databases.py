@@ -76,6 +76,12 @@ def problems_of(databases: Any, sections: tuple[str, ...]) -> list[str]:
             f" {did_you_mean(section, sections) or ', '.join(sections) + ' are'}"
             for section in sorted(map(str, own.keys() - set(sections)))
         )
+        problems.extend(
+            f"databases.{name}.{section} is not a mapping. Fix: write its options below it, as"
+            " option: value"
+            for section in ("publisher", "sink")
+            if not isinstance(own.get(section) or {}, dict)
+        )
         publisher = own.get("publisher")
         problems.extend(
             f"databases.{name}.publisher.{option}: there is one endpoint for all databases: set"

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from tailrace.settings.load import Settings, load
+from tailrace.settings.load import load
+from tailrace.settings.settings import Settings
 
 _HEAD = """\
 # Options of tailrace publish and tailrace sink. All of them, with their bounds, are explained in

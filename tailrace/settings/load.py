@@ -11,21 +11,22 @@ The section ``databases`` has what differs for each of several (:mod:`tailrace.s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
-from tailrace.settings.databases import laid_over, lakes_that_are_one, problems_of
-from tailrace_service.options.sections import did_you_mean
-
-if TYPE_CHECKING:
-    from tailrace_publisher.options.publisher_config import PublisherConfig
-    from tailrace_sink.options.config import SinkConfig
+from tailrace.settings.databases import Options, laid_over, lakes_that_are_one, problems_of
+from tailrace.settings.problems import (
+    DATABASES,
+    SECTIONS,
+    SHARED,
+    section_problems,
+    without_follow_ups,
+)
+from tailrace.settings.settings import Settings, SettingsError
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
-_SECTIONS: Final = ("publisher", "sink")
 _TEXT: Final = frozenset(
     {"password", "token", "client_key_password", "salt", "access_key", "secret_key"}
     | {"session_token"}
@@ -36,124 +37,6 @@ _TEXTS: Final = frozenset({"extra", "odbc", "topic_settings", "headers"})
 _KAFKA_NAMES: Final = frozenset({"extra", "extra_files", "topic_settings"})
 _NAMED: Final = _KAFKA_NAMES | {"odbc", "message_keys", "lossless_columns"}
 """Options whose own keys are names from elsewhere, which may have dots."""
-_SHARED: Final = ("kafka", "registry", "prefix", "tracing")
-_DATABASES: Final = "databases"
-_KNOWN_SECTIONS: Final = (
-    "the sections are publisher, sink, and kafka, registry, prefix, tracing as defaults of both,"
-    " and databases"
-)
-
-Options = dict[str, Any]
-
-
-class SettingsError(Exception):
-    """The configuration is not usable.
-
-    Attributes:
-        problems: one sentence per wrong option, with its full path, its bounds and the fix.
-    """
-
-    retryable = False
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The merged options of both sections, not yet checked against the rooms' own models.
-
-    Attributes:
-        publisher_options: of the section publisher.
-        sink_options: of the section sink.
-        databases: those of each of several databases, by what it is called; empty where the
-            configuration is of one.
-        name: what its database is called, where it is one of several.
-    """
-
-    publisher_options: Options
-    sink_options: Options
-    databases: Mapping[str, Settings] = field(default_factory=dict)
-    name: str = ""
-
-    @property
-    def has_publisher(self) -> bool:
-        """Whether there is anything to configure a publisher with."""
-        return "source" in self.publisher_options
-
-    @property
-    def has_sink(self) -> bool:
-        """Whether there is anything to configure a sink with."""
-        return "lake" in self.sink_options
-
-    def publisher(self) -> PublisherConfig:
-        """The checked publisher configuration.
-
-        Raises:
-            SettingsError: names every wrong option.
-        """
-        from tailrace_publisher.errors import ConfigError
-        from tailrace_publisher.options.publisher_config import PublisherConfig
-
-        try:
-            return PublisherConfig.load(self.publisher_options)
-        except ConfigError as error:
-            raise SettingsError(self._of_section("publisher", error.problems)) from None
-
-    def publishers(self) -> dict[str, PublisherConfig]:
-        """The checked configurations of all databases, which can be published side by side.
-
-        Raises:
-            SettingsError: names every wrong option of every database.
-        """
-        from tailrace_publisher.daemon.process.separate_databases import problems_of as not_apart
-
-        configs: dict[str, PublisherConfig] = {}
-        problems: list[str] = []
-        for name, settings in self.databases.items():
-            try:
-                configs[name] = settings.publisher()
-            except SettingsError as error:
-                problems.extend(error.problems)
-        problems = problems or not_apart(configs)
-        if problems:
-            raise SettingsError(problems)
-        return configs
-
-    def sink(self) -> SinkConfig:
-        """The checked sink configuration.
-
-        Raises:
-            SettingsError: names every wrong option.
-        """
-        from tailrace_sink.errors import ConfigError
-        from tailrace_sink.options.config import SinkConfig
-
-        try:
-            return SinkConfig.load(self.sink_options)
-        except ConfigError as error:
-            raise SettingsError(self._of_section("sink", error.problems)) from None
-
-    def _of_section(self, section: str, problems: Sequence[str]) -> list[str]:
-        place = f"{_DATABASES}.{self.name}.{section}" if self.name else section
-        return [f"{place}.{problem}" for problem in problems]
-
-    def check(self) -> None:
-        """Check whatever is configured, both sections together.
-
-        Raises:
-            SettingsError: names every wrong option of both.
-        """
-        problems: list[str] = []
-        for present, build in ((self.has_publisher, self.publisher), (self.has_sink, self.sink)):
-            if present:
-                try:
-                    build()
-                except SettingsError as error:
-                    problems.extend(error.problems)
-        if problems:
-            raise SettingsError(problems)
 
 
 def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str] = ()) -> Settings:
@@ -161,7 +44,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
 
     Raises:
         SettingsError: the file cannot be read or is not a mapping, a section is unknown, or a flag
-            has no value.
+            has no value. It names every wrong option, too.
     """
     options = _read(path) if path is not None else {}
     problems: list[str] = []
@@ -177,35 +60,28 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
             continue
         keys = _path(option.strip().split("."))
         _assign(options, keys, text, problems, f"--set {option}")
-    known = (*_SECTIONS, *_SHARED, _DATABASES)
-    problems.extend(
-        f"{name} is not a section: {did_you_mean(str(name), known) or _KNOWN_SECTIONS}"
-        for name in sorted(options.keys() - {*known}, key=str)
-    )
-    problems.extend(
-        f"{section} is not a mapping. Fix: write its options below it, as option: value"
-        for section in _SECTIONS
-        if not isinstance(options.get(section) or {}, dict)
-    )
-    if _DATABASES in options:
-        problems.extend(problems_of(options[_DATABASES], (*_SECTIONS, *_SHARED)))
+    problems += section_problems(options)
+    given = options.get(DATABASES)
+    if DATABASES in options:
+        problems += problems_of(given, (*SECTIONS, *SHARED))
+    common = {section: _with_shared(options, section) for section in SECTIONS}
+    databases = _of_databases(common, given if isinstance(given, dict) else {})
+    problems += lakes_that_are_one({n: one.sink_options for n, one in databases.items()})
+    settings = Settings(common["publisher"], common["sink"], databases)
     if problems:
-        raise SettingsError(problems)
-    common = {section: _with_shared(options, section) for section in _SECTIONS}
-    databases = _of_databases(common, options.get(_DATABASES) or {})
-    problems.extend(lakes_that_are_one({n: one.sink_options for n, one in databases.items()}))
-    if problems:
-        raise SettingsError(problems)
-    return Settings(common["publisher"], common["sink"], databases)
+        raise SettingsError(without_follow_ups(problems, settings.problems()))
+    return settings
 
 
 def _of_databases(
-    common: Mapping[str, Options], databases: Mapping[str, Options | None]
+    common: Mapping[str, Options], databases: Mapping[Any, Any]
 ) -> dict[str, Settings]:
-    """The merged options of each of several databases."""
+    """The merged options of each of several databases; those that are none are left out."""
     found = {}
     for name, given in databases.items():
-        own = {section: _with_shared(given or {}, section) for section in _SECTIONS}
+        if not isinstance(name, str) or not isinstance(given or {}, dict):
+            continue
+        own = {section: _with_shared(given or {}, section) for section in SECTIONS}
         publisher, sink = laid_over(common, name, own)
         found[name] = Settings(publisher, sink, name=name)
     return found
@@ -279,8 +155,8 @@ def _assign(
 
 def _as_spelled(options: Options, keys: Sequence[str]) -> Sequence[str]:
     """The keys of a path with the name of a database as it is in the file: shells use capitals."""
-    names = options.get(_DATABASES)
-    if keys[0] != _DATABASES or len(keys) < 2 or not isinstance(names, dict):
+    names = options.get(DATABASES)
+    if keys[0] != DATABASES or len(keys) < 2 or not isinstance(names, dict):
         return keys
     found = [name for name in names if str(name).casefold() == keys[1].casefold()]
     for name in found:
@@ -290,8 +166,9 @@ def _as_spelled(options: Options, keys: Sequence[str]) -> Sequence[str]:
 
 
 def _with_shared(options: Options, section: str) -> Options:
-    own = dict(options.get(section) or {})
-    for name in _SHARED:
+    given = options.get(section)
+    own = dict(given) if isinstance(given, dict) else {}
+    for name in SHARED:
         if name not in options:
             continue
         shared, given = options[name], own.get(name)

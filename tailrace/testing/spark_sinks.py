@@ -55,7 +55,8 @@ def _start_spark(folder: Path) -> SparkSession:
 
 def _run_sink(spark: SparkSession, connection: Connection) -> None:
     """Run the sink of a connection until the other side stops it."""
-    from tailrace.settings.load import SettingsError, load
+    from tailrace.settings.load import load
+    from tailrace.settings.settings import SettingsError
     from tailrace_service.registry.client import RegistryError
     from tailrace_sink.daemon.application import serve
     from tailrace_sink.errors import SinkError

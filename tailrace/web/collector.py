@@ -23,7 +23,7 @@ from tailrace.web.parts import PartsReader
 from tailrace.web.strip import LedgerReader
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 _END_S: Final = 30.0
 _UNWATCHED_PAUSE_S: Final = 60.0

@@ -22,7 +22,7 @@ from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 _CHANGES: int = 10
 _EVENTS: int = 50

@@ -16,7 +16,7 @@ from tailrace_service.registry.client import RegistryError
 from tailrace_service.status import DaemonStatus, of_shards
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 _NOTES_AGE_MAX_S: Final = 30.0
 

@@ -21,7 +21,7 @@ from tailrace_service.http.service import HttpService
 from tailrace_service.http.tls import read_tls
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 
 class WebRefused(Exception):

@@ -29,7 +29,7 @@ from tailrace_schemas.records.signals import (
 from tailrace_service.http.messages import Refused, Request, Response, Route, Routes
 
 if TYPE_CHECKING:
-    from tailrace.settings.load import Settings
+    from tailrace.settings.settings import Settings
 
 _FIRST_LOOK_S: Final = 25.0
 

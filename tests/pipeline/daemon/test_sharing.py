@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tailrace.reading.progress import last_record
-from tailrace.settings.load import Settings
+from tailrace.settings.settings import Settings
 from tailrace.web.run import WebOptions, serving
 from tailrace_publisher.daemon.adapters.production import kafka_at, production_ports
 from tailrace_publisher.daemon.offline.accept_database import accept_database

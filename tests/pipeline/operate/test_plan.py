@@ -16,7 +16,7 @@ from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.cli.root import cli
 from tailrace.doctor.findings import Finding, Level, Part
 from tailrace.doctor.run import examine
-from tailrace.settings.load import Settings
+from tailrace.settings.settings import Settings
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.source_database import SourceDatabase

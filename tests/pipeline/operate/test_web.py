@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tailrace.reading.progress import last_published
-from tailrace.settings.load import Settings, SettingsError, load
+from tailrace.settings.load import load
+from tailrace.settings.settings import Settings, SettingsError
 from tailrace.web.collector import Collector
 from tailrace.web.daemons import DaemonAddress
 from tailrace.web.parts import PartsReader

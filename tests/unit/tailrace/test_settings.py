@@ -1,6 +1,7 @@
 import pytest
 
-from tailrace.settings.load import SettingsError, load
+from tailrace.settings.load import load
+from tailrace.settings.settings import SettingsError
 from tailrace_publisher.errors import ConfigError as PublisherError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_sink.errors import ConfigError as SinkError
@@ -59,6 +60,55 @@ def test_all_wrong_options_are_reported_together_by_their_path(file):
     text = str(caught.value)
     assert "publisher.page_rows = 0" in text
     assert "publisher.source.prot is not an option: did you mean port?" in text
+
+
+def test_faults_of_all_sections_are_in_one_answer_each_once(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        """
+kafak: {bootstrap: "127.0.0.1:9092"}
+registry: {ulr: "http://127.0.0.1:8081", url: "http://127.0.0.1:8081"}
+prefix: air
+publisher:
+  source: {host: db, database: Airline, user: sa, password: p, prot: 1}
+sink: {lake: /lake, checkpoint_locaton: /c}
+"""
+    )
+    with pytest.raises(SettingsError) as caught:
+        load(path, {}, ["publisher.page_rows"])
+    assert caught.value.problems == (
+        "--set publisher.page_rows: write it as option.path=value",
+        "kafak is not a section: did you mean kafka?",
+        "registry.ulr is not an option: did you mean url?",
+        "publisher.source.prot is not an option: did you mean port?",
+        "sink.checkpoint_locaton is not an option: did you mean checkpoint_location?",
+    )
+
+
+def test_faults_of_one_section_do_not_wait_for_the_other_ones_command(file):
+    settings = load(file, {}, ["sink.lake=/lake", "sink.lak=1", "publisher.page_rows=0"])
+    for checked in (settings.publisher, settings.sink, settings.check):
+        with pytest.raises(SettingsError) as caught:
+            checked()
+        options = [problem.split()[0] for problem in caught.value.problems]
+        assert options == ["publisher.page_rows", "sink.lak"]
+
+
+def test_a_fault_of_every_database_is_named_once(file):
+    flags = [
+        "databases.Crm.publisher=5",
+        "databases.Orders.publisher.page_rows=0",
+        "sink.lake=/lake",
+        "databases.Shop={}",
+        "kafka.bootstrapp=x",
+    ]
+    with pytest.raises(SettingsError) as caught:
+        load(file, {}, flags)
+    assert [problem.split()[0] for problem in caught.value.problems] == [
+        "databases.Crm.publisher",
+        "kafka.bootstrapp",
+        "databases.Orders.publisher.page_rows",
+    ]
 
 
 @pytest.mark.parametrize(

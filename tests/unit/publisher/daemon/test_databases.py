@@ -10,7 +10,8 @@ import yaml
 from click.testing import CliRunner
 
 from tailrace.cli.root import cli
-from tailrace.settings.load import Settings, SettingsError, load
+from tailrace.settings.load import load
+from tailrace.settings.settings import Settings, SettingsError
 from tailrace.web.run import publisher_of
 from tailrace_publisher.daemon.process.separate_databases import problems_of
 from tailrace_publisher.options.publisher_config import PublisherConfig

@@ -59,7 +59,7 @@ def test_without_a_lake_there_is_no_sink(tmp_path: Path):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ({"registry": "registry:8081"}, "publisher.registry.url"),
+        ({"registry": "registry:8081"}, "not usable: registry.url"),
         ({"topic names": "my..shop"}, "prefix"),
         ({"SQL Server": "sql1,port"}, "publisher.source.port"),
     ],

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tailrace.settings.load import SettingsError, load
+from tailrace.settings.load import load
+from tailrace.settings.settings import SettingsError
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, s3_address

@@ -15,7 +15,7 @@ from tailrace.reading.terminal import shown
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
 from tailrace_publisher.source.connection.quoting import connection_string
-from tailrace_publisher.source.connection.reachable import is_reachable
+from tailrace_publisher.source.connection.reachable import check_reachable
 
 
 class SqlFailed(Exception):
@@ -48,7 +48,7 @@ def run(source: SourceConfig, text: str) -> None:
         SqlFailed: at the first statement that fails.
         PublisherError: there is no driver, or nothing listens at the address.
     """
-    is_reachable(source)
+    check_reachable(source)
     pyodbc, console = load_pyodbc(), Console()
     try:
         with pyodbc.connect(

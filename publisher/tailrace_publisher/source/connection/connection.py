@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import structlog
 
-from tailrace_publisher.errors import SourceError, SourceUnavailable
+from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.converters import (
     NATIONAL_TEXT,
@@ -23,7 +23,7 @@ from tailrace_publisher.source.connection.converters import (
 )
 from tailrace_publisher.source.connection.driver import find_driver, load_pyodbc
 from tailrace_publisher.source.connection.quoting import connection_string
-from tailrace_publisher.source.connection.reachable import is_reachable, silent
+from tailrace_publisher.source.connection.reachable import check_reachable
 from tailrace_publisher.source.connection.server_errors import source_error
 from tailrace_service.closing import Closing
 
@@ -66,13 +66,11 @@ class OdbcConnection(Closing):
         pyodbc = load_pyodbc()
         self._errors: tuple[type[Exception], ...] = (pyodbc.Error,)
         text = connection_string(config, find_driver(config.driver))
-        answers = is_reachable(config)
+        check_reachable(config)
         try:
             self._odbc: Any = pyodbc.connect(text, autocommit=True, timeout=config.login_timeout_s)
         except pyodbc.Error as error:
-            failure = self._translate(error, "connecting")
-            is_silent = not answers and isinstance(failure, SourceUnavailable)
-            raise (silent(config) if is_silent else failure) from None
+            raise self._translate(error, "connecting") from None
         self._odbc.timeout = config.query_timeout_s
         add_converters(self._odbc)
 

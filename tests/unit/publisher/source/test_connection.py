@@ -108,7 +108,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> OdbcConnection
     )
     monkeypatch.setattr(connections, "load_pyodbc", lambda: module)
     monkeypatch.setattr(connections, "find_driver", lambda _: "driver")
-    monkeypatch.setattr(connections, "is_reachable", lambda _: True)
+    monkeypatch.setattr(connections, "check_reachable", lambda _: None)
     return OdbcConnection(
         SourceConfig.model_validate({"host": "h", "database": "d", "user": "u", "password": "p"})
     )
@@ -195,7 +195,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *records: tuple[str, str, int]) -> S
     module = SimpleNamespace(Error=pyodbc.Error, SQL_CHAR=1, SQL_WCHAR=-8, connect=connect)
     monkeypatch.setattr(connections, "load_pyodbc", lambda: module)
     monkeypatch.setattr(connections, "find_driver", lambda _: "driver")
-    monkeypatch.setattr(connections, "is_reachable", lambda _: True)
+    monkeypatch.setattr(connections, "check_reachable", lambda _: None)
     config = {"host": "h", "database": "d", "user": "u", "password": "p"}
     with pytest.raises(SourceError) as raised:
         OdbcConnection(SourceConfig.model_validate(config))

@@ -10,7 +10,7 @@ import pytest
 from tailrace_publisher.errors import SourceUnavailable
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.source.connection.connection import OdbcConnection
-from tailrace_publisher.source.connection.reachable import is_reachable, silent
+from tailrace_publisher.source.connection.reachable import check_reachable
 
 
 def config(host: str, port: int = 1433, **further: object) -> SourceConfig:
@@ -37,17 +37,17 @@ def test_a_refused_port_is_known_at_once():
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
 def test_an_unknown_host_is_called_unknown(host: str):
     with pytest.raises(SourceUnavailable, match=r"host .* Fix: check source\.host"):
-        is_reachable(config(host))
+        check_reachable(config(host))
 
 
 def test_a_server_that_is_slow_after_it_accepts_is_left_to_the_login():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        assert is_reachable(config("127.0.0.1", port))
-        assert is_reachable(config(r"127.0.0.1\SALES", port))
+        check_reachable(config("127.0.0.1", port))
+        check_reachable(config(r"127.0.0.1\SALES", port))
 
 
-def test_silence_proves_nothing_and_is_reported_as_silence():
+def test_silence_is_an_error_with_address_and_fix():
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening:
         port = listening.getsockname()[1]
         waiting = [socket.socket() for _ in range(8)]
@@ -55,12 +55,16 @@ def test_silence_proves_nothing_and_is_reported_as_silence():
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
         try:
-            assert not is_reachable(config("127.0.0.1", port), 0.1)
+            with pytest.raises(SourceUnavailable) as silent:
+                check_reachable(config("127.0.0.1", port), 0.1)
         finally:
             for one in waiting:
                 one.close()
-    assert "no answer within 15 s" in str(silent(config("10.0.0.1")))
+    said = str(silent.value)
+    assert said.startswith(f"SQL Server 127.0.0.1:{port}, database Shop: no answer within 0.1 s")
+    assert said.endswith("Fix: check source.host, source.port and the firewall")
+    assert silent.value.retryable
 
 
 def test_with_a_failover_partner_the_driver_decides():
-    assert is_reachable(config("127.0.0.1", free_port(), odbc={"Failover_Partner": "other"}))
+    check_reachable(config("127.0.0.1", free_port(), odbc={"Failover_Partner": "other"}))

@@ -18,6 +18,8 @@ _GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
+# Transactions that are too old are aborted in rounds: every second instead of every ten.
+_ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory, chain: Chain) -> Ite
         tmp_path_factory.mktemp("kafka"),
         port=plain,
         is_short_lived=True,
-        settings={**_GUARDED, **_listeners(plain, tls, oauth, controller, chain)},
+        settings={**_GUARDED, **_ABORTS, **_listeners(plain, tls, oauth, controller, chain)},
         member=member,
     )
     try:

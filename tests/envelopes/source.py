@@ -46,6 +46,7 @@ class Source:
         self.shard = shard
         self.placeholder: str | None = None  # in the place of values that are unavailable
         self.tables: dict[str, SourceTable] = {}
+        self.snapshotting: list[SourceTable] = []  # in every progress record, until removed
         self.cuts: dict[str, Cut] = {}
         self.registry = SchemaRegistry(registry_url)
         self.topics = Topics(bootstrap)
@@ -145,7 +146,7 @@ class Source:
         Args:
             through: the LSN that the record closes; default: the last commit.
             closed: False inside an unfinished source transaction.
-            snapshotting: tables whose snapshot is not finished.
+            snapshotting: more tables whose snapshot is not finished.
             messages: these instead of all that wait.
             abort: abort the Kafka transaction instead.
             late_marker: leave the changes without the marker that commits them, until
@@ -175,7 +176,7 @@ class Source:
             closed=closed,
             published_ms=FIRST_COMMIT_MS,
             partitions=list(ledger.values()),
-            snapshotting=[table.topic for table in snapshotting],
+            snapshotting=[table.topic for table in (*self.snapshotting, *snapshotting)],
         )
         framed = framed_progress(self._progress_id, record)
         if late_marker:

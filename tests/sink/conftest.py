@@ -64,6 +64,18 @@ class Lake:
         finally:
             sink.close()
 
+    def log_only(self, **options: Any) -> None:
+        """Append to the log, and leave the tables where they are."""
+        sink = self.sink(**options)
+        try:
+            sink.open_log()
+            stream = ProgressStream(
+                self._sink_spark, sink.config, self.source.registry.schema_by_id, sink
+            )
+            stream.catch_up(threading.Event())
+        finally:
+            sink.close()
+
     def location(self, table: str) -> str:
         return f"{self.path}/lake/shop/dbo/{table}"
 
@@ -115,6 +127,16 @@ class Lake:
 @pytest.fixture
 def lake(spark: SparkSession, source: Source, kafka: str, tmp_path: Path) -> Lake:
     return Lake(spark, source, kafka, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def module_lake(
+    spark: SparkSession, kafka: str, registry: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lake]:
+    """A lake that the tests of a module share: each adds to what the others left."""
+    source = Source(kafka, registry)
+    yield Lake(spark, source, kafka, tmp_path_factory.mktemp("shared"))
+    source.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@
 
 A story writes at the source and yields. When all have yielded, one batch takes what they wrote into
 the lake, and each continues by looking at its tables. A module has as many batches as its longest
-story instead of as many as all of them together. A story that fails fails alone::
+story instead of as many as all of them together. A story that yields ``LOGGED`` continues when what
+it wrote is in the lake's log and in no table. A story that fails fails alone::
 
     shared = Stories()
 
@@ -17,7 +18,7 @@ story instead of as many as all of them together. A story that fails fails alone
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -26,7 +27,9 @@ from tests.envelopes.source import Source
 if TYPE_CHECKING:
     from tests.sink.conftest import Lake
 
-Story = Iterator[None]
+LOGGED: Final = "logged"
+Story = Iterator[Any]
+"""Yields nothing, or ``LOGGED``."""
 Failures = Mapping[str, Exception]
 """What ended stories early, by their names."""
 
@@ -71,22 +74,30 @@ class Stories:
 
     def tell(self, lake: Lake, variant: str, wanted: Collection[str]) -> Failures:
         """Tell the stories with some names to their end, in one lake."""
+        lake.options |= self._variants[variant]
         failures: dict[str, Exception] = {}
         going = {
             name: teller(lake.source, lake)
             for name, teller in self._tellers.items()
             if name in wanted and variant in self._only[name]
         }
+        ready = set(going)
         while going:
-            for name, story in list(going.items()):
+            logged = set()
+            for name in [name for name in going if name in ready]:
                 try:
-                    next(story)
+                    if next(going[name]) == LOGGED:
+                        logged.add(name)
                 except StopIteration:
                     del going[name]
                 except Exception as failure:  # noqa: BLE001 - its own test raises it
                     failures[name] = failure
                     del going[name]
+            ready = logged or set(going)
             if going:
                 lake.source.publish()
-                lake.catch_up(**self._variants[variant])
+                if logged:
+                    lake.log_only()
+                else:
+                    lake.catch_up()
         return failures

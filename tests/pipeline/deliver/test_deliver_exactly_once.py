@@ -393,7 +393,6 @@ def test_a_queue_that_stays_full_means_that_kafka_is_unavailable(
     assert published(bootstrap, table) == []
 
 
-@pytest.mark.slow("the broker aborts transactions for their age in rounds of ten seconds")
 def test_a_transaction_that_the_broker_aborted_for_its_age_is_no_lost_lease(
     kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:
@@ -412,7 +411,7 @@ def test_a_transaction_that_the_broker_aborted_for_its_age_is_no_lost_lease(
 
 
 def wait_until_no_transaction_is_open(bootstrap: str, topic: str) -> None:
-    """The broker looks for old transactions every ten seconds."""
+    """Wait for a round of the broker, which aborts old transactions every second (fix_kafka)."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     where = TopicPartition(topic, 0)
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]

@@ -32,12 +32,12 @@ class Shop:
         key, value = column(1, "id", "int", key=1), column(2, "v", "int")
         self.keyed = [source.table(name, key, value) for name in ("a", "z")]
         self._lines = source.table("lines", column(1, "line", "varchar(20)"))
-        self._number = 0
+        self.number = 0
 
     def change(self) -> None:
         """A new row and an update of every keyed table, and a line."""
-        self._number += 1
-        number = self._number
+        self.number += 1
+        number = self.number
         for table in self.keyed:
             self._source.commit(
                 lambda t, of=table: t.insert(of, id=number, v=number),
@@ -49,7 +49,7 @@ class Shop:
 
     def take_back(self) -> None:
         """What the last change brought leaves the tables, or becomes other rows."""
-        number = self._number
+        number = self.number
         for table in self.keyed:
             self._source.commit(
                 lambda t, of=table: t.delete(of, (number,)),
@@ -64,7 +64,7 @@ class Shop:
             assert by_key(found) == by_key(table.rows.values()), table.name
             assert len(found) == len(table.rows)
         lines = sorted(row["line"] for row in self._lake.rows("lines"))
-        assert lines == sorted(f"line {n}" for n in range(1, self._number + 1))
+        assert lines == sorted(f"line {n}" for n in range(1, self.number + 1))
         assert self._lake.logged_twice() == []
         batches = [row["batch"] for row in self._lake.commits()]
         assert len(batches) == len(set(batches)), "a cut has one row"
@@ -80,17 +80,24 @@ def by_key(rows: Iterable[Any]) -> dict[int, int]:
     return {row["id"]: row["v"] for row in rows}
 
 
+@pytest.fixture(scope="module")
+def shop(module_lake: Lake) -> Shop:
+    """The tables of all tests, which are in the lake after the first of them."""
+    return Shop(module_lake.source, module_lake)
+
+
 @pytest.mark.parametrize("at", ["appending", "logged", "planned", "merged", "committed"])
 def test_a_replaced_sink_that_goes_on_changes_nothing(
-    source: Source, lake: Lake, spark: SparkSession, at: str
+    shop: Shop, module_lake: Lake, spark: SparkSession, at: str
 ):
     """It ends with a clear word; no row that left comes back, and nothing is doubled."""
-    shop = Shop(source, lake)
+    lake = module_lake
     shop.change()
+    second = shop.number + 1
     started = threading.Event()
 
     def start_another(step: str, _path: str) -> None:
-        if step != at or started.is_set() or len(shop.keyed[0].rows) < 3:
+        if step != at or started.is_set() or shop.number < second:
             return
         started.set()
         lake.catch_up(merge_pool=1)
@@ -101,7 +108,7 @@ def test_a_replaced_sink_that_goes_on_changes_nothing(
     try:
         older.open()
         with pytest.raises(LakeTaken, match="stop one of the two"):
-            run_for_ever(older, spark, source, shop)
+            run_for_ever(older, spark, lake.source, shop)
     finally:
         older.close()
     assert started.is_set()

@@ -120,6 +120,10 @@ run(config, spark_jars(), threading.Event(), hook=kill)
 
 
 @pytest.mark.slow("starts the sink as a process, kills it and starts it again")
+@pytest.mark.nightly(
+    "test_a_batch_that_broke_off_is_applied_again breaks off at the same step;"
+    " tests/end_to_end/test_pipeline.py kills the sink's process"
+)
 def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
     """A true kill -9 of the whole process after the first MERGE of a batch."""
     a, b = fill(source)

@@ -23,19 +23,23 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.envelopes.transaction import Transaction
 from tests.sink.conftest import Lake
+from tests.sink.stories import Stories, Story
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:
+shared = Stories(hard={}, soft={"delete_mode": "soft"})
+
+
+def two_tables(source: Source, prefix: str = "") -> tuple[SourceTable, SourceTable]:
     planes = source.table(
-        "planes",
+        f"{prefix}planes",
         column(1, "tail", "nvarchar(10)", key=1),
         column(2, "seats", "smallint"),
         column(3, "hours flown", "decimal(9,2)"),
     )
     flights = source.table(
-        "flights",
+        f"{prefix}flights",
         column(1, "id", "int", key=1),
         column(2, "tail", "nvarchar(10)"),
     )
@@ -101,15 +105,16 @@ def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
     sizes = [commit["rows"] for commit in commits]
     assert min(sizes) <= 15 < max(sizes), sizes
     assert lake.cut() == source.cut()
+    reader = read(lake.spark, f"{lake.path}/lake")
     for commit in commits:
-        cut = read(lake.spark, f"{lake.path}/lake").as_of(lsn=commit["through_lsn"])
+        cut = reader.as_of(lsn=commit["through_lsn"])
         assert cut.closed_lsn == commit["through_lsn"]
         versions = {table.table: cut.versions[f"shop/dbo/{table.table}"] for table in cut.tables}
         assert lake.cut(**versions) == source.cuts[cut.closed_lsn]
-    newest = read(lake.spark, f"{lake.path}/lake").as_of()
+    newest = reader.as_of()
     assert newest.read(planes.name).count() == len(planes.rows)
     with pytest.raises(CutUnknown, match="no cut at or before LSN"):
-        read(lake.spark, f"{lake.path}/lake").as_of(lsn="00000000:00000000:0001")
+        reader.as_of(lsn="00000000:00000000:0001")
     with pytest.raises(CutUnknown, match=r"shop.dbo.none is not in the cut"):
         newest.read(TableName("shop", "dbo", "none"))
 
@@ -137,73 +142,73 @@ def test_a_transaction_over_several_kafka_transactions_is_never_half_visible(
     assert lake.cut() == source.cuts[through]
 
 
-def test_snapshot_rows_join_the_cut_with_what_was_streamed_meanwhile(source: Source, lake: Lake):
-    planes, flights = two_tables(source)
+@shared.only("hard")
+def test_snapshot_rows_join_the_cut_with_what_was_streamed_meanwhile(
+    source: Source, lake: Lake
+) -> Story:
+    planes, flights = two_tables(source, "read_")
+    source.snapshotting.append(planes)
     source.commit(lambda t: t.insert(flights, id=1, tail="N1"))
     source.snapshot(planes, [{"tail": f"N{n}", "seats": n, "hours flown": None} for n in (1, 2)])
-    source.publish(snapshotting=[planes])
-    assert lake.catch_up() == 1
-    (first,) = lake.commits()
-    assert set(first["tables"]) == {"shop/dbo/flights"}
+    yield
+    newest = lake.commits()[-1]["tables"]
+    assert "shop/dbo/read_flights" in newest
+    assert "shop/dbo/read_planes" not in newest
 
     source.commit(
         lambda t: t.update(planes, ("N1",), seats=10),
         lambda t: t.delete(planes, ("N2",)),
         lambda t: t.insert(flights, id=2, tail="N1"),
     )
-    source.publish(snapshotting=[planes])
+    source.publish()
+    source.snapshotting.remove(planes)
     source.snapshot(planes, [{"tail": "N3", "seats": 3, "hours flown": None}])
     source.publish()
-    through = source.commit(lambda t: t.update(planes, ("N3",), seats=30))
-    source.publish()
+    source.commit(lambda t: t.update(planes, ("N3",), seats=30))
+    yield
+    assert lake.by_key(planes) == planes.rows
+    assert lake.by_key(flights) == flights.rows
 
-    assert lake.catch_up() == 1
-    assert lake.cut() == source.cuts[through]
 
-
-@pytest.mark.slow("two snapshots and a fold for each of them")
-@pytest.mark.parametrize("delete_mode", ["hard", "soft"])
-def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(
-    source: Source, lake: Lake, delete_mode: str
-):
+@shared
+def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(source: Source, lake: Lake) -> Story:
     """A table that nobody followed for a while comes back with the rows that it has now."""
-    planes, flights = two_tables(source)
+    planes, flights = two_tables(source, "left_")
     for number in (1, 2, 3):
         source.commit(
             lambda t, n=number: t.insert(planes, tail=f"N{n}", seats=n),
             lambda t, n=number: t.insert(flights, id=n, tail=f"N{n}"),
         )
-    source.publish()
-    assert lake.catch_up(delete_mode=delete_mode) == 1
-
+    yield
     # Nobody follows planes: one row is deleted, one changes; all flights are deleted.
     del planes.rows[("N2",)]
     flights.rows.clear()
-    source.publish(source.commit(), snapshotting=[planes, flights])
-    assert lake.catch_up(delete_mode=delete_mode) == 1
+    source.commit()
+    source.snapshotting += [planes, flights]
+    yield
     cut = read(lake.spark, f"{lake.path}/lake").as_of()
-    assert cut.tables == [], "what nobody follows is not part of the cut"
+    assert not {planes.name, flights.name} & set(cut.tables), "nobody follows them"
     with pytest.raises(CutUnknown, match="stopped it"):
         cut.read(planes.name)
+    for table in (planes, flights):
+        source.snapshotting.remove(table)
     source.snapshot(
         planes,
         [{"tail": "N1", "seats": 10, "hours flown": None}, {**planes.rows[("N3",)]}],
     )
-    through = source.commit(lambda t: t.insert(planes, tail="N4", seats=4))
-    source.publish()
-    assert lake.catch_up(delete_mode=delete_mode) == 1
-
-    for name, table in source.tables.items():
-        rows = lake.raw(name)
+    source.commit(lambda t: t.insert(planes, tail="N4", seats=4))
+    yield
+    through = lake.commits()[-1]["through_lsn"]
+    keeps_deleted = lake.options.get("delete_mode") == "soft"
+    for table, left in ((planes, 1), (flights, 3)):
+        rows = lake.raw(table.name.table)
         kept = [row for row in rows if row["_cdc_op"] != "d"]
         assert {
             table.key_of(row): {name: row[name] for name in row if name not in CDC_COLUMNS}
             for row in kept
         } == table.rows
         gone = [row["_cdc_lsn"] for row in rows if row["_cdc_op"] == "d"]
-        assert gone == [through] * len(gone)
-        expected = {"planes": 1, "flights": 3}[name] if delete_mode == "soft" else 0
-        assert len(gone) == expected
+        assert gone == [through] * (left if keeps_deleted else 0)
 
 
 def test_records_without_changes(source: Source, lake: Lake):
@@ -230,47 +235,50 @@ def test_records_without_changes(source: Source, lake: Lake):
     assert commits.last() == before
 
 
-@pytest.mark.slow("several cuts and folds of two tables")
-def test_a_cut_stays_what_it_is_while_the_lake_goes_on(source: Source, lake: Lake):
+@shared.only("hard")
+def test_a_cut_stays_what_it_is_while_the_lake_goes_on(source: Source, lake: Lake) -> Story:
     """A DataFrame of the newest cut, run after the next commit, shows the cut."""
-    planes, flights = two_tables(source)
-    source.commit(lambda t: t.insert(planes, tail="N1", seats=1), lambda t: t.insert(flights, id=1))
-    source.publish()
-    lake.catch_up()
+    planes, flights = two_tables(source, "held_")
+
+    def insert(number: int) -> None:
+        source.commit(
+            lambda t: t.insert(planes, tail=f"N{number}", seats=number),
+            lambda t: t.insert(flights, id=number),
+        )
+
+    insert(1)
+    yield
     cut = read(lake.spark, f"{lake.path}/lake").as_of()
     joined = cut.read(planes.name).crossJoin(cut.read(flights.name).select("id"))
-    source.commit(lambda t: t.insert(planes, tail="N2", seats=2), lambda t: t.insert(flights, id=2))
-    source.publish()
-    lake.catch_up()
-
+    insert(2)
+    yield
     assert [(row["tail"], row["id"]) for row in joined.collect()] == [("N1", 1)]
     newest = read(lake.spark, f"{lake.path}/lake").as_of()
     assert newest.read(planes.name).count() == newest.read(flights.name).count() == 2
 
 
-def test_a_cut_of_a_table_that_was_quiet_for_long_is_readable(source: Source, lake: Lake):
+@shared.only("hard")
+def test_a_cut_of_a_table_that_was_quiet_for_long_is_readable(source: Source, lake: Lake) -> Story:
     """Its version is older than the retention, but was current a moment ago: its files are there.
     Delta by itself refuses it."""
-    planes, _ = two_tables(source)
+    planes, _ = two_tables(source, "quiet_")
+    location = lake.location("quiet_planes")
     source.commit(lambda t: t.insert(planes, tail="N1", seats=1))
-    source.publish()
-    lake.catch_up()
+    yield
     quiet = read(lake.spark, f"{lake.path}/lake").as_of()
-    (version,) = quiet.versions.values()
+    version = quiet.versions["shop/dbo/quiet_planes"]
     long_ago = time.time() - timedelta(days=40).total_seconds()
-    for file in Path(lake.location("planes"), "_delta_log").glob("*.json"):
+    for file in Path(location, "_delta_log").glob("*.json"):
         os.utime(file, (long_ago, long_ago))
     source.commit(lambda t: t.update(planes, ("N1",), seats=2))
-    source.publish()
-    lake.catch_up()
-
+    yield
     at_version = lake.spark.read.format("delta").option("versionAsOf", version)
     with pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION"):
-        at_version.load(lake.location("planes")).collect()
+        at_version.load(location).collect()
     seats = [row["seats"] for row in quiet.read(planes.name).collect()]
     assert seats == [1]
     with pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION"):
-        at_version.load(lake.location("planes")).collect()
+        at_version.load(location).collect()
 
 
 def test_a_changed_retention_reaches_the_tables_that_are_there(source: Source, lake: Lake):
@@ -279,22 +287,26 @@ def test_a_changed_retention_reaches_the_tables_that_are_there(source: Source, l
     source.publish()
     options: dict[str, Any] = {"changelog": {"include": [r"dbo\.planes"]}}
     lake.catch_up(**options)
-    retained = {"planes", "planes.changes"}
 
-    def open_lake(**options: Any) -> None:
-        sink = lake.sink(**options)
+    def retained() -> set[tuple[str, str]]:
+        """How long both tables retain deleted files and their log."""
+        found = set()
+        for name in ("planes", "planes.changes"):
+            of_table = table_metadata(lake.spark, lake.location(name))
+            assert of_table is not None
+            files = of_table.properties["delta.deletedFileRetentionDuration"]
+            found.add((files, of_table.properties["delta.logRetentionDuration"]))
+        return found
+
+    def open_lake() -> None:
+        sink = lake.sink(commit_retention_days=60, **options)
         sink.open()
         sink.close()
 
-    for days, hours, log_hours in ((30, 720, 2160), (60, 1440, 4320)):
-        open_lake(commit_retention_days=days, **options)
-        for name in retained:
-            found = table_metadata(lake.spark, lake.location(name))
-            assert found is not None
-            kept = found.properties["delta.deletedFileRetentionDuration"]
-            assert kept == f"interval {hours} hours"
-            assert found.properties["delta.logRetentionDuration"] == f"interval {log_hours} hours"
+    assert retained() == {("interval 720 hours", "interval 2160 hours")}
+    open_lake()
+    assert retained() == {("interval 1440 hours", "interval 4320 hours")}
     before = lake.version("planes")
-    open_lake(commit_retention_days=60, **options)
+    open_lake()
     assert lake.version("planes") == before, "written once"
     assert read(lake.spark, f"{lake.path}/lake").as_of().read(planes.name).count() == 1

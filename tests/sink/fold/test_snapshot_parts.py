@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
@@ -17,7 +16,7 @@ from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.fold.test_write_paths import ways
 from tests.sink.intake.test_dead_letters import cut_short
-from tests.sink.reading.test_as_of import log_only, rows
+from tests.sink.reading.test_as_of import rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -45,7 +44,7 @@ def chunk(source: Source, table: SourceTable, rows: Iterable[tuple[int, int]]) -
 
 @pytest.mark.parametrize(("delete_mode", "local_changes_max"), [("hard", 0), ("soft", 5000)])
 def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
-    source: Source, lake: Lake, spark: SparkSession, delete_mode: str, local_changes_max: int
+    source: Source, lake: Lake, delete_mode: str, local_changes_max: int
 ):
     options = {
         **SMALL,
@@ -74,7 +73,7 @@ def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
     chunk(source, table, [(n, n) for n in range(15, 29)])
     source.commit(lambda t: t.update(table, (20,), v=0))
     source.publish()
-    log_only(lake, spark, **options)
+    lake.log_only(**options)
     assert rows(read(lake.spark, f"{lake.path}/lake").as_of("latest"), table) == table.rows
 
     lake.catch_up(**options)

@@ -20,7 +20,7 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.intake.test_log import GO_ON, stream_of
-from tests.sink.reading.test_as_of import log_only, rows
+from tests.sink.reading.test_as_of import rows
 from tests.sink.tables.test_lake_layout import properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -48,9 +48,7 @@ def cut_short(message: Message) -> None:
     message.value = message.value[:9]
 
 
-def test_a_record_that_cannot_be_decoded_stops_its_table_alone(
-    source: Source, lake: Lake, spark: SparkSession
-):
+def test_a_record_that_cannot_be_decoded_stops_its_table_alone(source: Source, lake: Lake):
     """In a batch that is read table by table; the next test's is read at once."""
     local_changes_max = 0
     bad, good = two_tables(source)
@@ -62,7 +60,7 @@ def test_a_record_that_cannot_be_decoded_stops_its_table_alone(
     )
     cut_short(messages(source, bad)[1])
     source.publish()
-    log_only(lake, spark)
+    lake.log_only()
 
     cut = read(lake.spark, f"{lake.path}/lake").as_of("latest")
     assert rows(cut, good) == source.cut()["good"]
@@ -87,9 +85,7 @@ def test_a_record_that_cannot_be_decoded_stops_its_table_alone(
     assert lake.commits()[-1]["stopped"] == "{}"
 
 
-def test_bad_records_are_put_aside_once_and_the_rest_goes_on(
-    source: Source, lake: Lake, spark: SparkSession
-):
+def test_bad_records_are_put_aside_once_and_the_rest_goes_on(source: Source, lake: Lake):
     options = {**ASIDE, "local_changes_max": 5_000}
     bad, good = two_tables(source)
     lake.catch_up(**options)
@@ -104,7 +100,7 @@ def test_bad_records_are_put_aside_once_and_the_rest_goes_on(
     cut_short(messages(source, bad)[0])
     lsn = source.through
     source.publish()
-    log_only(lake, spark, **options)
+    lake.log_only(**options)
     cut = read(lake.spark, f"{lake.path}/lake").as_of("latest")
     assert rows(cut, bad) == expected
     assert rows(cut, good) == source.cut()["good"]

@@ -17,8 +17,11 @@ from tailrace_sink.rows.decode import writer_schema
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
+from tests.sink.stories import Stories, Story
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+shared = Stories(small={}, large={"local_changes_max": 0})
 
 
 def test_a_lake_of_which_the_only_table_lost_changes_says_so(source: Source, lake: Lake):
@@ -33,56 +36,51 @@ def test_a_lake_of_which_the_only_table_lost_changes_says_so(source: Source, lak
     (commit,) = lake.commits()
     assert commit["tables"] == {}
     assert "new snapshot" in json.loads(commit["stopped"])[table.topic]
-    brought_back(source, lake, table)
-
-
-def test_changes_that_retention_removed_stop_their_table_alone(source: Source, lake: Lake):
-    _, loses = two_tables(source)
-    delete_records(source, loses)
-
+    taken_again(source, table)
     lake.catch_up()
-
-    stopped_alone(lake, loses, "new snapshot")
-    brought_back(source, lake, loses)
+    brought_back(lake, table)
 
 
+@shared
+def test_changes_that_retention_removed_stop_their_table_alone(source: Source, lake: Lake) -> Story:
+    """In batches that are read at once, and in those that are read table by table."""
+    keeps, loses = two_tables(source, "retained", "removed")
+    delete_records(source, loses)
+    yield
+    stopped_alone(lake, keeps, loses, "new snapshot")
+    taken_again(source, loses)
+    yield
+    brought_back(lake, loses)
+
+
+@shared.only("small")
 def test_a_snapshot_that_follows_lost_changes_in_the_same_cut_is_applied(
     source: Source, lake: Lake
-):
+) -> Story:
     """The sink stood still: what it lost and what the operator did about it come at once."""
-    _, loses = two_tables(source)
+    _, loses = two_tables(source, "stays", "follows")
     delete_records(source, loses)
-
-    brought_back(source, lake, loses)
-
-
-def test_the_same_in_a_batch_that_is_read_table_by_table(source: Source, lake: Lake):
-    _, loses = two_tables(source)
-    delete_records(source, loses)
-
-    lake.catch_up(local_changes_max=1)
-
-    stopped_alone(lake, loses, "new snapshot")
+    taken_again(source, loses)
+    yield
+    brought_back(lake, loses)
 
 
-def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: Lake):
-    keeps, loses = two_tables(source)
-    lake.catch_up()
+@shared.only("small")
+def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: Lake) -> Story:
+    keeps, loses = two_tables(source, "as_it_was", "created_again")
+    yield
     source.topics.delete(loses.topic)
     source.topics.create_again(loses.topic)
     source.commit(lambda t: t.insert(keeps, id=10), lambda t: t.insert(loses, id=10))
-    source.publish()
-
-    lake.catch_up()
-
-    stopped_alone(lake, loses, "created again")
-    assert len(lake.rows("keeps")) == 11
+    yield
+    stopped_alone(lake, keeps, loses, "created again")
+    assert len(lake.rows("as_it_was")) == 11
 
 
 def test_a_topic_that_was_deleted_stops_its_table_alone(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):
-    _, loses = two_tables(source)
+    keeps, loses = two_tables(source, "keeps", "loses")
     source.topics.delete(loses.topic)
 
     with pytest.raises(TopicUnknown, match="loses"):  # perhaps a broker has just started
@@ -91,24 +89,25 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     monkeypatch.setattr("tailrace_sink.kafka.offset_bounds.TOPIC_GONE_AFTER_S", 0)
     lake.catch_up()
 
-    stopped_alone(lake, loses, "was deleted")
+    stopped_alone(lake, keeps, loses, "was deleted")
     source.topics.create_again(loses.topic)
-    brought_back(source, lake, loses)
+    taken_again(source, loses)
+    lake.catch_up()
+    brought_back(lake, loses)
 
 
-@pytest.mark.parametrize("local_changes_max", [0, 5_000])
+@shared
 def test_other_changes_than_the_ledger_counts_stop_their_table_alone(
-    source: Source, lake: Lake, local_changes_max: int
-):
+    source: Source, lake: Lake
+) -> Story:
     """In batches that are read at once, and in those that are read table by table."""
     key = column(1, "id", "int", key=1)
-    keeps, compacted, altered = (source.table(name, key) for name in ("keeps", "comp", "alt"))
+    keeps, compacted, altered = (source.table(name, key) for name in ("counted", "comp", "alt"))
     keyless = source.table("log", column(1, "id", "int"))
     tables = (keeps, compacted, altered, keyless)
     for table in tables:
         source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(6)))
-    source.publish()
-    lake.catch_up(local_changes_max=local_changes_max)
+    yield
     before = lake.rows("comp"), lake.rows("alt"), lake.rows("log")
     compacted_holds = ""
     for table in tables:
@@ -116,7 +115,7 @@ def test_other_changes_than_the_ledger_counts_stop_their_table_alone(
         messages = [m for m in source.pending if m.topic == table.topic]
         (first, *_, last) = messages
         if table is compacted:
-            first.value = None  # compaction took the event and left the tombstone behind it
+            first.value = None  # compaction took the event and left the tombstone after it
             counted = sum(m.partition == first.partition for m in messages)
             compacted_holds = (
                 f"table shop.dbo.comp: topic {table.topic} partition {first.partition} holds"
@@ -124,16 +123,13 @@ def test_other_changes_than_the_ledger_counts_stop_their_table_alone(
             )
         elif table is not keeps:
             last.position = ChangePosition.of_snapshot(source.next_lsn())  # as many, but another
-    source.publish()
-
-    lake.catch_up(local_changes_max=local_changes_max)
-
-    stopped_alone(lake, compacted, compacted_holds)
+    yield
+    stopped_alone(lake, keeps, compacted, compacted_holds)
     stopped = json.loads(lake.commits()[-1]["stopped"])
     for table in (altered, keyless):
         assert "changes, but others than the publisher counted" in stopped[table.topic]
     assert before == (lake.rows("comp"), lake.rows("alt"), lake.rows("log")), "nothing is written"
-    assert len(lake.rows("keeps")) == 12
+    assert len(lake.rows("counted")) == 12
 
 
 def test_both_ways_of_counting_find_the_same(source: Source, spark: SparkSession):
@@ -174,21 +170,23 @@ def test_both_ways_of_counting_find_the_same(source: Source, spark: SparkSession
     assert counted_by_spark(spark.createDataFrame(table), writers) == expected
 
 
-def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:
+def two_tables(source: Source, *names: str) -> list[SourceTable]:
     """Tables of ten rows each, published."""
-    columns = (column(1, "id", "int", key=1),)
-    tables = source.table("keeps", *columns), source.table("loses", *columns)
+    tables = [source.table(name, column(1, "id", "int", key=1)) for name in names]
     for table in tables:
         source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
     source.publish()
     return tables
 
 
-def stopped_alone(lake: Lake, table: SourceTable, reason: str) -> None:
-    """The newest cut has the other table, and says why it has not this one."""
+def stopped_alone(lake: Lake, keeps: SourceTable, loses: SourceTable, reason: str) -> None:
+    """The newest cut has one of two tables, and says why it does not have the other."""
     commit = lake.commits()[-1]
-    assert set(commit["tables"]) == {"shop/dbo/keeps"}
-    assert reason in json.loads(commit["stopped"])[table.topic]
+    assert f"shop/dbo/{keeps.name.table}" in commit["tables"]
+    assert f"shop/dbo/{loses.name.table}" not in commit["tables"]
+    stopped = json.loads(commit["stopped"])
+    assert reason in stopped[loses.topic]
+    assert keeps.topic not in stopped
 
 
 def delete_records(source: Source, table: SourceTable) -> None:
@@ -196,16 +194,18 @@ def delete_records(source: Source, table: SourceTable) -> None:
     source.topics.delete_records(table.topic, {0: 3, 1: 3})
 
 
-def brought_back(source: Source, lake: Lake, table: SourceTable) -> None:
-    """A new snapshot makes a stopped table whole, and part of the cut."""
+def taken_again(source: Source, table: SourceTable) -> None:
+    """Publish a new snapshot; one row was deleted while nobody followed the table."""
     source.publish(snapshotting=[table])
-    rows = list(table.rows.values())[1:]  # one was deleted while nobody followed the table
+    rows = list(table.rows.values())[1:]
     table.rows.clear()
     source.snapshot(table, rows)
     source.publish()
-    lake.catch_up()
+
+
+def brought_back(lake: Lake, table: SourceTable) -> None:
+    """The new snapshot made the table whole, and part of the cut."""
     commit = lake.commits()[-1]
-    assert commit["stopped"] == "{}"
+    assert table.topic not in json.loads(commit["stopped"])
     assert f"shop/dbo/{table.name.table}" in commit["tables"]
-    found = lake.rows(table.name.table)
-    assert sorted(row["id"] for row in found) == sorted(row["id"] for row in rows)
+    assert lake.by_key(table) == table.rows

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
@@ -19,7 +19,6 @@ from tests.envelopes.messages import FIRST_COMMIT_MS
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
-from tests.sink.reading.test_as_of import log_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -36,7 +35,7 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow("four cuts and folds, and changes between every two of them")
-def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSession):
+def test_changes_between_two_points(source: Source, lake: Lake):
     """Folded or not, over a rename and a new column; a snapshot's rows are no changes."""
     table = source.table("t", KEY, column(2, "v", "int"))
     source.snapshot(table, [{"id": 0, "v": 0}])
@@ -46,13 +45,13 @@ def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSess
     lake.catch_up()
     second = source.commit(lambda t: t.update(table, (1,), v=2))
     source.publish()
-    log_only(lake, spark)
+    lake.log_only()
     source.alter(table, KEY, column(2, "w", "bigint"), column(3, "more", "int"))
     third = source.commit(
         lambda t: t.insert(table, id=2, w=2**40, more=3), lambda t: t.delete(table, (1,))
     )
     source.publish()
-    log_only(lake, spark)
+    lake.log_only()
     folder = f"{lake.path}/lake"
 
     every = read(lake.spark, folder).changes("dbo.t")
@@ -200,9 +199,7 @@ def test_intervals_end_where_a_row_left_while_nobody_looked(source: Source, lake
     assert every.count() == 4
 
 
-def test_rows_read_in_a_shard_that_is_ahead_come_once(
-    source: Source, lake: Lake, spark: SparkSession
-):
+def test_rows_read_in_a_shard_that_is_ahead_come_once(source: Source, lake: Lake):
     """A cut in the middle of its transaction takes them; the next one does not bring them back."""
     table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "other"))
     lake.options |= {"shards": 2, "changelog": {"include": [r"dbo\.t"]}}
@@ -232,7 +229,7 @@ def test_rows_read_in_a_shard_that_is_ahead_come_once(
         rows = cut.read(table.name).collect()
         return sorted(map(tuple, every)), sorted(row["id"] for row in rows)
 
-    log_only(lake, spark)
+    lake.log_only()
     in_tail = found()
     lake.catch_up()
     events = [(1, "c"), (1, "d"), (1, "r"), (2, "c"), (2, "r"), (3, "c")]

@@ -166,7 +166,7 @@ def _table_line(table: TableStatus) -> str:
 
 
 def snapshot_text(table: TableStatus) -> str:
-    """How far the snapshot of a table is, for people."""
+    """How far the snapshot of a table is, how fast, and how long it will take, for people."""
     told = f"{table.snapshot_rows or 0}"
     told += f" of about {table.snapshot_estimate}" if table.snapshot_estimate else ""
     told += " rows"
@@ -175,6 +175,9 @@ def snapshot_text(table: TableStatus) -> str:
     if table.snapshot_paused:
         told += ", paused"
     elif table.snapshot_left_s is not None:
+        rows_left = (table.snapshot_estimate or 0) - (table.snapshot_rows or 0)
+        if rows_left > 0 and table.snapshot_left_s > 0:
+            told += f", {rows_left / table.snapshot_left_s:.0f} rows/s"
         told += f", about {_duration(table.snapshot_left_s)} left"
     return told
 

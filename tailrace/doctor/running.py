@@ -54,7 +54,7 @@ def look_at_running(settings: Settings) -> Iterator[Finding]:
             _SUBJECT,
             found.sentence.rstrip("."),
             "changes do not reach everybody who reads them, or nobody would notice that",
-            Fix(reasons if is_ours else found.command),
+            Fix(reasons if is_ours else ": ".join(filter(None, [found.fix, found.command]))),
         )
     if not seen:
         yield _JUDGE.ok(_SUBJECT, "what is configured runs, and every lag is in its bound")

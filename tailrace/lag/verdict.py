@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from tailrace.lag.stopped_fix import TableFix
+
 CAPTURE_AGE_MAX_S: Final = 120.0
 """Age of the capture job's newest scan above which it counts as stopped."""
 LAG_MAX_S: Final = {"captured": 300.0, "topics": 60.0, "log": 300.0, "lake": 300.0}
@@ -91,7 +93,7 @@ class Facts:
         heartbeat_s: how often an idle publisher writes one.
         capture_age_s: seconds since the capture job's newest scan; None if it is not visible.
         tables: how many are captured and selected.
-        stopped: names of those that cannot continue.
+        stopped: those that cannot continue, by name, each with its fix.
         unpublished: names of those that the publisher does not know.
         unread: how many are in their snapshot.
         is_paused: whether an operator has paused the publisher.
@@ -107,7 +109,7 @@ class Facts:
     heartbeat_s: float
     capture_age_s: float | None
     tables: int
-    stopped: Sequence[str] = ()
+    stopped: Mapping[str, TableFix] = field(default_factory=dict)
     unpublished: Sequence[str] = ()
     unread: int = 0
     is_paused: bool = False
@@ -123,12 +125,14 @@ class Finding(NamedTuple):
     Attributes:
         command: what to type next; empty if no command helps.
         runbook: a page under docs/runbooks, without ``.md``; empty if none is about it.
+        fix: what to do in words; empty if the command says it.
     """
 
     state: State
     sentence: str
     command: str = ""
     runbook: str = ""
+    fix: str = ""
 
 
 class Verdict(NamedTuple):
@@ -183,9 +187,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
         yield Finding(State.BAD, f"{part} did not answer: {why}", "tailrace doctor", page)
     yield from _daemons(facts)
     if facts.stopped:
-        count = f"{len(facts.stopped)} of {facts.tables} tables cannot continue"
-        sentence = f"{count}: {_names(facts.stopped)}."
-        yield Finding(State.BAD, sentence, "tailrace status", "TableStopped")
+        yield _stopped(facts)
     if facts.unpublished:
         count = f"The publisher does not know {len(facts.unpublished)} of {facts.tables} tables"
         yield Finding(
@@ -201,6 +203,15 @@ def findings(facts: Facts) -> Iterator[Finding]:
     if facts.broken:
         sentence = f"The ledger is broken in {facts.broken} places."
         yield Finding(State.BAD, sentence, "tailrace audit")
+
+
+def _stopped(facts: Facts) -> Finding:
+    """All stopped tables, with the fix of the first; each card of the page has its own."""
+    count = f"{len(facts.stopped)} of {facts.tables} tables cannot continue"
+    table, of = next(iter(facts.stopped.items()))
+    fix = f"for {table}, {of.text}".strip(", ") if len(facts.stopped) > 1 else of.text
+    sentence = f"{count}: {_names(list(facts.stopped))}."
+    return Finding(State.BAD, sentence, of.command, of.runbook, fix)
 
 
 def _names(tables: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from tailrace.reading.moments import Moment, MomentError, parse_moment
 from tailrace.reading.newest_events import newest_events
 from tailrace.reading.schema_versions import Version, ddl_of, versions_of
 from tailrace.reading.table_names import TableNameError, parse_table, splits
+from tailrace.web.browsing import Browsed, searched, wanted_by
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.connection.connection import OdbcConnection
@@ -74,11 +75,12 @@ class Details:
             return str(error)
         return "\n".join(explanation_lines(found, has_lake=self._lake is not None))
 
-    def events(self, table: TableName, since: str) -> tuple[str, ...]:
-        """Newest events of a table's topic, a line each, or why they cannot be read.
+    def events(self, table: TableName, since: str, key: str) -> Browsed:
+        """Newest events of a table's topic, or why they cannot be read.
 
         Args:
             since: a time from which the first ones are shown; empty for the newest.
+            key: of the row that they are of; empty for all.
         """
         config = self._config
         try:
@@ -90,13 +92,14 @@ class Details:
                     config.topics.data(table),
                     _EVENTS,
                     since_ms=since_ms,
+                    is_wanted=wanted_by(key),
                     extra=config.kafka.librdkafka_options(),
                 )
         except KafkaException as error:
-            return (f"Kafka at {config.kafka.bootstrap}: {error.args[0].str()}",)
-        except (MomentError, RegistryError, TimeoutError, ValueError) as error:
-            return (str(error),)
-        return tuple(as_line(event, table) for event in found)
+            return Browsed((f"Kafka at {config.kafka.bootstrap}: {error.args[0].str()}",))
+        except (MomentError, NotThere, RegistryError, TimeoutError, ValueError) as error:
+            return Browsed((str(error),))
+        return Browsed(tuple(as_line(event, table) for event in found.events), searched(found))
 
     def name_of(self, table: str) -> TableName | None:
         """Return the table that a name means; None if it means none."""

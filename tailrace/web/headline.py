@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.lag.verdict import Finding, duration
+from tailrace.web.advice import advice
 from tailrace.web.html import moment, tag, text
-from tailrace.web.runbooks_page import runbook_link
 
 if TYPE_CHECKING:
     from tailrace.web.model import Model
@@ -49,11 +49,4 @@ def headline(model: Model) -> str:
 
 
 def _advice(finding: Finding) -> str:
-    """What to do about a finding: a command to copy, and its runbook."""
-    told = ""
-    if finding.command:
-        command = text(finding.command)
-        told += f'<code>{command}</code> <button type="button" data-copy="{command}">copy</button>'
-    if finding.runbook:
-        told += f" {runbook_link(finding.runbook)}"
-    return tag("p", f"Do this: {told}", {"class": "advice"}) if told else ""
+    return advice(finding.fix, finding.command, finding.runbook)

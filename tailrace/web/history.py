@@ -104,7 +104,7 @@ def _legend(lines: dict[str, list[int | None]]) -> Iterator[str]:
     told = {"topics": "commit to topics", "lake": "commit to lake's tables"}
     for name in lines:
         yield tag("span", told[name], {"class": f"key {name}"})
-    yield tag("span", "restart, schema, snapshot", {"class": "key mark"})
+    yield tag("span", "restart, pause, schema, snapshot", {"class": "key mark"})
     yield tag("span", "times are UTC", {"class": "quiet"})
 
 
@@ -137,5 +137,5 @@ def _marks(strip: _Strip) -> str:
     lines = "".join(tag("li", f"{moment(at)} {text(mark)}") for at, mark in reversed(found))
     if not lines:
         return ""
-    head = tag("summary", f"{len(found)} restarts, schemas and snapshots")
+    head = tag("summary", f"{len(found)} restarts, pauses, schemas and snapshots")
     return tag("details", head + tag("ul", lines), {"data-name": "marks"})

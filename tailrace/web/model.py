@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tailrace.lag.freshness import Freshness, TableFreshness
+from tailrace.lag.stopped_fix import OF_SINK, TableFix, fix_of
 from tailrace.lag.verdict import DaemonFact, Facts, StageFact, Verdict, verdict
 from tailrace.reading.stopped_tables import PublisherNotes, TableNote
 from tailrace.web.strip import Bucket
@@ -70,12 +72,17 @@ class Row:
         return self.state in _BAD
 
     @property
+    def fix(self) -> TableFix:
+        """What to do if it is bad."""
+        return fix_of(self.table, self.state, self.reason)
+
+    @property
     def is_unread(self) -> bool:
         """Whether its snapshot is not over."""
         return self.state in _UNREAD
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Model:
     """Everything at one moment.
 
@@ -105,9 +112,9 @@ class Model:
     is_paused: bool = False
     since_ms: int | None = None
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
-        """Whether all is well, from everything that was seen."""
+        """Whether all is well, from everything that was seen; judged once."""
         return verdict(self.facts)
 
     @property
@@ -125,7 +132,7 @@ class Model:
             heartbeat_s=self.heartbeat_s,
             capture_age_s=fresh.capture_age_s,
             tables=len(self.rows),
-            stopped=[row.table for row in self.rows if row.is_bad],
+            stopped={row.table: row.fix for row in self.rows if row.is_bad},
             unpublished=[row.table for row in self.rows if row.state == _NOT_PUBLISHED],
             unread=sum(row.is_unread for row in self.rows),
             is_paused=self.is_paused,
@@ -231,9 +238,9 @@ def _state(
     if published is None and noted is not None and noted.state in _NOTED:
         return _NOTED[noted.state], noted.told
     if sunk is not None and sunk.state in _BAD:
-        return sunk.state, f"sink: {sunk.reason or 'not reported'}"
+        return sunk.state, f"{OF_SINK}{sunk.reason or 'not reported'}"
     if sunk is None and fresh is not None and fresh.stopped is not None:
-        return "stopped", f"sink: {fresh.stopped}"
+        return "stopped", f"{OF_SINK}{fresh.stopped}"
     if published is not None and published.state in (_NOT_PUBLISHED, "found"):
         return _NOT_PUBLISHED, ""
     if published is not None and published.state in _UNREAD:

@@ -86,4 +86,4 @@ def _daemon(name: str, daemon: DaemonStatus | None, is_watched: bool) -> str:
         return tag("strong", name) + tag("span", state, {"class": kind})
     since = duration((daemon.now_ms - daemon.since_ms) / 1000)
     kind = "good" if daemon.state == "running" else "bad"
-    return tag("strong", name) + tag("span", f"{text(daemon.state)} {since}", {"class": kind})
+    return tag("strong", name) + tag("span", f"{text(daemon.state)} for {since}", {"class": kind})

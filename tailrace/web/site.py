@@ -111,10 +111,13 @@ class Site:
         versions = self._details.versions(table, problems)
         quoted = f"[{table.schema.replace(']', ']]')}].[{table.table.replace(']', ']]')}]"
         explained = self._details.explained(quoted, key, at) if key or at else None
-        since = request.query.get("since")
-        events = () if since is None else self._details.events(table, since)
-        explorer = Explorer(row.table, key, at, explained, since, events)
-        body = table_page(explorer, row, versions, problems=problems)
+        since, of = request.query.get("since"), request.query.get("of")
+        browsed = None
+        if since is not None or of is not None:
+            browsed = self._details.events(table, since or "", of or "")
+        explorer = Explorer(row.table, key, at, explained, since or "", of or "", browsed)
+        stages = model.freshness.stages
+        body = table_page(explorer, row, versions, problems=problems, stages=stages)
         return html_response(self._page(row.table, body))
 
     def _runbook(self, request: Request) -> Response:

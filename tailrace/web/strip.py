@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from tailrace.reading.progress import decode
 from tailrace.reading.topics import consumer_of
 from tailrace_schemas.records.progress import PUBLISHER_HEADER, Progress
+from tailrace_schemas.records.signals import PauseSignal, read_signal
 from tailrace_schemas.topics.topic_names import TopicNames
 
 BUCKET_MS: Final = 300_000
@@ -33,7 +34,7 @@ class Bucket:
         cuts: commit rows of the lake.
         lag_ms: the longest time from a commit until its changes were published; None: nothing was.
         lake_lag_ms: the same until they were in the lake's tables.
-        marks: what happened: a restart, a snapshot that began, a new schema.
+        marks: what happened: a restart, a pause, a snapshot that began, a new schema.
     """
 
     records: int = 0
@@ -101,6 +102,20 @@ class Ledger:
                 yield f"new schema: {partition.topic}"
             known.update(partition.schema_ids)
 
+    def add_signal(self, value: bytes | None, at_ms: int) -> None:
+        """Mark the request of a pause or of its end; other signals leave no mark.
+
+        Args:
+            at_ms: when it was sent. That the publisher has taken it is not known from here.
+        """
+        try:
+            signal = read_signal(value)
+        except ValueError:  # the publisher refuses it, too
+            return
+        if isinstance(signal, PauseSignal):
+            bucket = self._buckets.setdefault(at_ms // BUCKET_MS, Bucket())
+            bucket.marks.append(f"{'pause' if signal.is_paused else 'resume'} requested")
+
     def strip(
         self, now_ms: int, cuts: Iterable[tuple[int, int | None]] = ()
     ) -> list[tuple[int, Bucket]]:
@@ -131,7 +146,9 @@ class Ledger:
 
 
 class LedgerReader:
-    """Follows the progress topic, from some hours ago.
+    """Follows the progress topic and the signals, from some hours ago.
+
+    A login that may not read the signals gets no marks of pauses.
 
     Args:
         timeout_s: how long to wait for brokers.
@@ -141,10 +158,10 @@ class LedgerReader:
         self, bootstrap: str, names: TopicNames, extra: Mapping[str, str], timeout_s: float
     ) -> None:
         self._bootstrap, self._extra = bootstrap, extra
-        self._topic = names.progress
+        self._topic, self._signals = names.progress, names.signals
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
-        self._unread: set[int | None] = set()
+        self._unread: set[tuple[str | None, int | None]] = set()
         self.ledger = Ledger()
 
     def read(self) -> None:
@@ -166,13 +183,18 @@ class LedgerReader:
                 return
 
     def _take(self, message: Message) -> None:
-        error = message.error()
-        if error is None:
+        error, topic = message.error(), message.topic()
+        if error is not None and error.name() == "_PARTITION_EOF":
+            self._unread.discard((topic, message.partition()))
+        elif topic == self._signals:
+            if error is None:
+                self.ledger.add_signal(message.value(), message.timestamp()[1])
+            else:  # it may not be read: nothing more of it comes
+                self._unread.discard((topic, message.partition()))
+        elif error is None:
             headers = dict(message.headers() or ())
             publisher = cast("bytes", headers.get(PUBLISHER_HEADER) or b"").decode()
             self.ledger.add(decode(cast("bytes", message.value())), publisher)
-        elif error.name() == "_PARTITION_EOF":
-            self._unread.discard(message.partition())
         else:
             raise KafkaException(error)
 
@@ -180,18 +202,23 @@ class LedgerReader:
         """A consumer at the beginning of the strip; None while there is no topic."""
         consumer = consumer_of(self._bootstrap, self._extra)
         try:
-            topic = consumer.list_topics(self._topic, timeout=self._timeout_s).topics[self._topic]
-            since_ms = time.time_ns() // 1_000_000 - BUCKETS * BUCKET_MS
-            wanted = [TopicPartition(self._topic, p, since_ms) for p in sorted(topic.partitions)]
+            wanted = self._wanted(consumer, self._topic)
             if not wanted:
                 consumer.close()
                 return None
-            self._unread = {partition.partition for partition in wanted}
+            wanted += self._wanted(consumer, self._signals)
+            self._unread = {(where.topic, where.partition) for where in wanted}
             consumer.assign(consumer.offsets_for_times(wanted, timeout=self._timeout_s))
         except KafkaException:
             consumer.close()
             raise
         return consumer
+
+    def _wanted(self, consumer: Consumer, name: str) -> list[TopicPartition]:
+        """The partitions of a topic, each with the time to begin at; none while it is not there."""
+        topic = consumer.list_topics(name, timeout=self._timeout_s).topics[name]
+        since_ms = time.time_ns() // 1_000_000 - BUCKETS * BUCKET_MS
+        return [TopicPartition(name, number, since_ms) for number in sorted(topic.partitions)]
 
     def close(self) -> None:
         """End the connection."""

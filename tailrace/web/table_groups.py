@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from tailrace.web.advice import advice
 from tailrace.web.html import SLOW_S, moment, seconds, tag, text
 
 if TYPE_CHECKING:
     from tailrace.web.model import Model, Row
 
-_STAGES: Final = {"topics": "topics", "log": "lake's log", "lake": "lake's tables"}
+STAGES: Final = {"topics": "topics", "log": "lake's log", "lake": "lake's tables"}
 _HEALTHY: Final = "healthy"
 
 
@@ -38,7 +39,7 @@ def group_of(row: Row) -> str:
 
 def table_groups(model: Model) -> str:
     """All tables."""
-    stages = [name for name in _STAGES if name in model.freshness.stages]
+    stages = [name for name in STAGES if name in model.freshness.stages]
     groups = groups_of(model.rows)
     shown = "".join(_group(name, rows, stages) for name, rows in groups.items())
     count = f"{len(model.rows)} table" + ("" if len(model.rows) == 1 else "s")
@@ -66,6 +67,7 @@ def _card(row: Row) -> str:
     content = (
         tag("p", f'{_link(row)} <strong class="bad">{text(row.state)}</strong>{actions(row)}')
         + tag("details", told, {"class": "reason"})
+        + advice(*row.fix)
         + tag("p", f"newest change {moment(row.newest_ms)}", {"class": "quiet"})
     )
     attributes = {"class": "card", "data-name": row.table.casefold(), "data-table": row.table}
@@ -74,7 +76,7 @@ def _card(row: Row) -> str:
 
 def _table(rows: Sequence[Row], stages: Sequence[str], *, with_state: bool) -> str:
     headings = ["table", *(["state"] if with_state else [])]
-    headings += [*(f"{_STAGES[name]} behind" for name in stages)]
+    headings += [*(f"{STAGES[name]} behind" for name in stages)]
     headings += ["events in 6 h", "newest change", ""]
     head = tag("tr", "".join(tag("th", text(heading)) for heading in headings))
     body = "".join(_row(row, stages, headings, with_state=with_state) for row in rows)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tailrace.web.advice import advice
 from tailrace.web.html import DASH, lsn, moment, seconds, tag, text
-from tailrace.web.table_groups import actions
+from tailrace.web.table_groups import STAGES, actions
 
 if TYPE_CHECKING:
     from tailrace.reading.schema_versions import Version
+    from tailrace.web.browsing import Browsed
     from tailrace.web.model import Row
 
 
@@ -22,16 +24,18 @@ class Explorer:
         key: of a row; empty where none was asked for.
         at: LSN or time of a commit; empty where none was asked for.
         answer: what was found, as lines; None where nothing was asked.
-        since: time from which events are shown; empty for the newest; None if none are asked for.
-        events: a line each, or what kept them from being read.
+        since: time from which events are shown; empty for the newest.
+        of: key of the row whose events are shown; empty for all.
+        browsed: the events; None if none are asked for.
     """
 
     table: str
     key: str = ""
     at: str = ""
     answer: str | None = None
-    since: str | None = None
-    events: tuple[str, ...] = ()
+    since: str = ""
+    of: str = ""
+    browsed: Browsed | None = None
 
 
 def table_page(
@@ -40,6 +44,7 @@ def table_page(
     versions: Sequence[Version],
     *,
     problems: Sequence[str] = (),
+    stages: Collection[str] = (),
 ) -> str:
     """Return the page's main part.
 
@@ -47,44 +52,48 @@ def table_page(
         explorer: the table, and what was asked of its rows.
         row: what is known of it; None where nothing is.
         problems: what could not be asked.
+        stages: those that are configured.
     """
     parts = [tag("h1", text(explorer.table))]
     parts += [tag("p", text(problem), {"class": "bad"}) for problem in problems]
     if row is not None:
-        parts.append(_state(row))
+        parts.append(_state(row, stages))
     parts.append(_events(explorer))
     parts.append(_explorer(explorer))
     parts.append(_versions(versions))
     return "".join(parts)
 
 
-def _state(row: Row) -> str:
+def _state(row: Row, stages: Collection[str]) -> str:
+    lags = {"topics": row.topic_s, "log": row.log_s, "lake": row.lake_s}
     facts = {
         "state": text(row.state),
         "reason": text(row.reason) if row.reason else "",
         "newest change": f"{moment(row.newest_ms)} {lsn(row.newest_lsn)}",
-        "topics behind": seconds(row.topic_s),
-        "lake's log behind": seconds(row.log_s),
-        "lake's table behind": seconds(row.lake_s),
+        **{f"{STAGES[name]} behind": seconds(lags[name]) for name in STAGES if name in stages},
         "schema from": lsn(row.schema_lsn),
         "snapshot": text(row.snapshot_told),
     }
     told = "".join(tag("dt", name) + tag("dd", value) for name, value in facts.items() if value)
     command = f"<noscript><p>tailrace snapshot '{text(row.table)}'</p></noscript>"
-    return tag("dl", told) + actions(row, "Actions") + command
+    fix = advice(*row.fix) if row.is_bad else ""
+    return tag("dl", told) + fix + actions(row, "Actions") + command
 
 
 def _events(explorer: Explorer) -> str:
     form = (
         '<form method="get" action="table">'
         f'<input type="hidden" name="name" value="{text(explorer.table)}">'
-        f'<label>Published since <input name="since" value="{text(explorer.since or "")}"'
+        f'<label>Key <input name="of" value="{text(explorer.of)}" autocomplete="off"></label>'
+        f' <label>Published since <input name="since" value="{text(explorer.since)}"'
         ' placeholder="ISO 8601, UTC" size="24" autocomplete="off"></label>'
         " <button>show events</button></form>"
-        '<p class="quiet">No time: the newest. &ldquo;read&rdquo; is a row of a snapshot.</p>'
+        '<p class="quiet">No key: of all rows. No time: the newest. &ldquo;read&rdquo; is a row of'
+        " a snapshot.</p>"
     )
-    if explorer.since is not None:
-        form += tag("pre", text("\n".join(explorer.events) or "no events"))
+    if explorer.browsed is not None:
+        form += tag("pre", text("\n".join(explorer.browsed.lines) or "no events"))
+        form += tag("p", text(explorer.browsed.searched), {"class": "quiet"})
     return tag("section", tag("h2", "Events in the topic, newest first") + form)
 
 

@@ -57,7 +57,8 @@ class Shown:
         later_ms = time.time_ns() // 1_000_000 - fresh.at_ms
         published_ms = None if fresh.published_ms is None else fresh.published_ms + later_ms
         now = replace(fresh, at_ms=fresh.at_ms + later_ms, published_ms=published_ms)
-        return replace(self.seen, freshness=now)
+        since_ms = None if self.seen.since_ms is None else self.seen.since_ms + later_ms
+        return replace(self.seen, freshness=now, since_ms=since_ms)
 
 
 def start(folder: Path, *, scripts: bool = True) -> webdriver.Chrome:

@@ -9,6 +9,7 @@ from tailrace.reading.stopped_tables import PublisherNotes
 from tailrace.web.model import Model, put_together
 from tailrace.web.strip import Ledger
 from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.records.signals import PauseSignal
 from tailrace_service.status import DaemonStatus, Failure, TableStatus
 
 NOW_MS = 1_795_000_000_000
@@ -32,7 +33,9 @@ def healthy(names: tuple[str, ...] = NAMES, *states: tuple[str, str]) -> Model:
     told = dict(states)
     stage = StageLag(LSN, NOW_MS - 1_000, 1.0, 0.0)
     tables = tuple(
-        TableFreshness(f"dbo.{name}", LSN, NOW_MS - 60_000 * place, 0.0, 0.0, 0.0)
+        TableFreshness(
+            f"dbo.{name}", LSN, NOW_MS - 60_000 * place, 0.0, 0.0, 0.0, in_cut=name not in told
+        )
         for place, name in enumerate(names, 1)
     )
     freshness = Freshness(
@@ -52,7 +55,8 @@ def healthy(names: tuple[str, ...] = NAMES, *states: tuple[str, str]) -> Model:
     sink = daemon("sink")
     rows = put_together(freshness, publisher, sink, PublisherNotes())
     rows = tuple(replace(row, rows=1200) for row in rows)
-    return Model(freshness, publisher, sink, rows, _strip(), {}, True, WATCHED)
+    since_ms = NOW_MS - 1_500_000
+    return Model(freshness, publisher, sink, rows, _strip(), {}, True, WATCHED, since_ms=since_ms)
 
 
 def _details(state: str | None) -> dict[str, object]:
@@ -64,7 +68,12 @@ def _details(state: str | None) -> dict[str, object]:
         )
         return {"reason": reason}
     if state == "snapshotting":
-        return {"snapshot_rows": 340_000, "snapshot_estimate": 1_000_000, "snapshot_left_s": 95.0}
+        return {
+            "snapshot_rows": 340_000,
+            "snapshot_bytes": 48_300_000,
+            "snapshot_estimate": 1_000_000,
+            "snapshot_left_s": 95.0,
+        }
     return {}
 
 
@@ -143,6 +152,8 @@ def _strip() -> tuple[tuple[int, object], ...]:
             snapshotting=["shop.Shop.dbo.payments"] if number > 380 else [],
         )
         ledger.add(record, "host1:100" if number < 200 else "host1:200")
+    ledger.add_signal(PauseSignal(is_paused=True).to_bytes(), NOW_MS - 14_100_000)
+    ledger.add_signal(PauseSignal(is_paused=False).to_bytes(), NOW_MS - 13_200_000)
     cuts = [
         (NOW_MS - place * 60_000, NOW_MS - place * 60_000 - 2000 - (place * 53) % 3000)
         for place in range(1, 350)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -21,8 +22,9 @@ WAIT_S = 60
 
 
 def wait(browser: webdriver.Chrome, is_so: Callable[[], object], what: str) -> None:
-    """Wait until the page is so."""
-    WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: is_so(), what)
+    """Wait until the page is so; a renewal may replace an element while it is read."""
+    waiting = WebDriverWait(browser, WAIT_S, 0.1, [StaleElementReferenceException])
+    waiting.until(lambda _: is_so(), what)
 
 
 def headline(browser: webdriver.Chrome) -> str:
@@ -92,6 +94,15 @@ def test_the_slow_stage_is_marked_and_its_delay_is_on_the_arrow(
     assert [g.get_dom_attribute("data-name") for g in groups] == ["behind", "healthy"]
 
 
+def test_a_snapshot_shows_progress_rate_and_time_left(browser: webdriver.Chrome, site: Serve):
+    browser.get(site(models.stopped_table()))
+    row = browser.find_element(By.CSS_SELECTOR, ".in-snapshot tbody")
+    told = "340000 of about 1000000 rows, 48.3 MB, 6947 rows/s, about 95 s left"
+    assert told in row.text
+    bar = row.find_element(By.TAG_NAME, "progress")
+    assert (bar.get_property("value"), bar.get_property("max")) == (340_000, 1_000_000)
+
+
 def test_a_renewal_keeps_what_somebody_has_open_or_typed(browser: webdriver.Chrome, site: Serve):
     shown = Shown(models.healthy())
     browser.get(site(shown))
@@ -117,6 +128,9 @@ def test_a_renewal_keeps_what_somebody_has_open_or_typed(browser: webdriver.Chro
     assert browser.find_element(By.CSS_SELECTOR, "details.group").get_property("open")
     card = browser.find_element(By.CSS_SELECTOR, ".card")
     assert "RecordTooLarge" in card.text
+    for place in (card, browser.find_element(By.CLASS_NAME, "verdict")):
+        copied = place.find_element(By.CSS_SELECTOR, "button[data-copy]")
+        assert str(copied.get_dom_attribute("data-copy")).startswith("kafka-configs.sh --alter")
     assert (
         "tailrace snapshot dbo.docs" not in card.find_element(By.CSS_SELECTOR, "summary").text[:80]
     )

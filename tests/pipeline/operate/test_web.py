@@ -108,13 +108,36 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
                 "the outcomes are shown",
                 60,
             )
-            newest = client.get("/table", params={"name": "dbo.orders", "since": ""}).text
-            events = newest.partition("<pre>")[2].partition("</pre>")[0].splitlines()
-            assert [line.split()[2] for line in events] == ["read", "update", "read"]
-            later = {"name": "dbo.orders", "since": "2099-01-01"}
-            assert "no events" in client.get("/table", params=later).text
-            wrong = client.get("/table", params={**later, "since": "noon"}).text
-            assert "is not a time: write ISO 8601" in wrong
+            pauses_are_marked(client)
+            events_are_browsed(client)
+
+
+def pauses_are_marked(client: httpx.Client) -> None:
+    for kind in ("pause", "resume"):
+        assert client.post("/signal", json={"type": kind}).status_code == 202
+
+    def marks() -> list[str]:
+        strip = client.get("/model.json").json()["strip"]
+        return [mark for _, bucket in strip for mark in bucket["marks"]]
+
+    requested = ["pause requested", "resume requested"]
+    wait_until(lambda: marks()[-2:] == requested, "the pause is marked", 60)
+
+
+def events_are_browsed(client: httpx.Client) -> None:
+    """Newest first, from a time, and of one key; the page says what was searched."""
+
+    def shown(**asked: str) -> tuple[list[str], str]:
+        page = client.get("/table", params={"name": "dbo.orders", **asked}).text
+        lines, _, rest = page.partition("<pre>")[2].partition("</pre>")
+        return [line.split()[2] for line in lines.splitlines()], lines + rest
+
+    assert shown(since="")[0] == ["read", "update", "read"]
+    assert shown(of="1")[0] == ["read", "update", "read"]
+    assert shown(of='{"ID": 1}', since="2000-01-01")[0] == ["read", "update", "read"]
+    assert "Everything asked for was searched: 3 records" in shown(of="2")[1]
+    assert "no events" in shown(since="2099-01-01")[1]
+    assert "is not a time: write ISO 8601" in shown(since="noon")[1]
 
 
 def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.lag.stopped_fix import TableFix, fix_of
 from tailrace.lag.verdict import DaemonFact, Facts, StageFact, State, verdict
 
 BOTH = (DaemonFact("publisher", "running"), DaemonFact("sink", "running"))
@@ -21,6 +22,8 @@ WELL = Facts(
     capture_age_s=3.0,
     tables=6,
 )
+
+LARGE = TableFix("raise max.message.bytes, then", "tailrace snapshot dbo.a", "TableStopped")
 
 
 def daemons(publisher: DaemonFact, sink: DaemonFact = BOTH[1]) -> Mapping[str, Any]:
@@ -47,7 +50,11 @@ def test_with_all_the_evidence_it_is_good():
         ("bad", "publisher did not answer: refused", {"problems": {"publisher": "refused"}}),
         ("bad", "sink did not answer: refused", {"problems": {"sink": "refused"}}),
         ("bad", "Nothing was published yet.", {"record_age_s": None}),
-        ("bad", "2 of 6 tables cannot continue: dbo.a, dbo.b.", {"stopped": ("dbo.a", "dbo.b")}),
+        (
+            "bad",
+            "2 of 6 tables cannot continue: dbo.a, dbo.b.",
+            {"stopped": {"dbo.a": LARGE, "dbo.b": LARGE}},
+        ),
         ("bad", "topics did not answer: away", {"problems": {"topics": "away"}}),
         ("bad", "The topics lag the source by 2 min", stages(topics=StageFact("topics", 130.0))),
         (
@@ -109,7 +116,7 @@ def test_a_record_is_old_after_three_heartbeats_and_never_before_half_a_minute()
 
 def test_the_gravest_is_told_first():
     facts = replace(
-        WELL, stopped=("dbo.a",), **daemons(DaemonFact("publisher", None, is_watched=False))
+        WELL, stopped={"dbo.a": LARGE}, **daemons(DaemonFact("publisher", None, is_watched=False))
     )
     found = verdict(facts)
     assert found.state is State.BAD
@@ -122,7 +129,7 @@ def test_a_part_that_is_away_is_told_once():
     facts = replace(WELL, record_age_s=None, stages=unknown)
     away = {"source": "login failed", "topics": "no broker answers"}
     assert len(verdict(replace(facts, problems=away)).sentences) == 2
-    many = verdict(replace(WELL, stopped=[f"t{n}" for n in range(9)]))
+    many = verdict(replace(WELL, stopped={f"t{n}": LARGE for n in range(9)}))
     assert many.sentences == ("9 of 6 tables cannot continue: t0, t1, t2, t3, t4 and 4 more.",)
 
 
@@ -131,7 +138,7 @@ def test_what_to_do_is_said_with_a_runbook_that_exists():
         WELL,
         problems={"publisher": "refused", "lake": "away"},
         record_age_s=500.0,
-        stopped=("dbo.a",),
+        stopped={"dbo.a": LARGE},
         capture_age_s=900.0,
         until_loss_s=1.0,
         retention_s=3.0,
@@ -145,3 +152,46 @@ def test_what_to_do_is_said_with_a_runbook_that_exists():
     runbooks = {file.stem for file in Path("docs/runbooks").glob("[A-Z]*.md")}
     assert {finding.runbook for finding in found} <= {"", *runbooks}
     assert "Changes are lost in 1.0 s." in found[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("reason", "text", "command"),
+    [
+        (
+            "publisher: RecordTooLarge: MSG_SIZE_TOO_LARGE. Fix: raise max.message.bytes",
+            "raise max.message.bytes, then",
+            "tailrace snapshot dbo.docs",
+        ),
+        (
+            "publisher: TopicCompacted: it is. Fix: kafka-configs --alter --entity-name t"
+            " --add-config cleanup.policy=delete, and take a new snapshot",
+            "kafka-configs --alter --entity-name t --add-config cleanup.policy=delete, and take a"
+            " new snapshot",
+            "kafka-configs --alter --entity-name t --add-config cleanup.policy=delete",
+        ),
+        (
+            "sink: it differs. Fix: take a new snapshot (tailrace snapshot 'dbo.a b'): it waits",
+            "take a new snapshot (tailrace snapshot 'dbo.a b'): it waits",
+            "tailrace snapshot 'dbo.a b'",
+        ),
+        (
+            "publisher: its snapshot was stopped; tailrace snapshot takes a new one",
+            "",
+            "tailrace snapshot dbo.docs",
+        ),
+        ("publisher: not reported", "remove the cause, then", "tailrace snapshot dbo.docs"),
+    ],
+)
+def test_the_fix_of_a_stopped_table_is_that_of_its_reason(reason: str, text: str, command: str):
+    runbook = "LakeTableStopped" if reason.startswith("sink") else "TableStopped"
+    assert fix_of("dbo.docs", "stopped", reason) == (text, command, runbook)
+
+
+def test_a_table_that_is_not_captured_gets_its_snapshot_without_a_command():
+    found = fix_of("dbo.a", "missing", "publisher: the table is not captured any more")
+    assert found == ("", "tailrace doctor", "TableStopped")
+
+
+def test_with_several_stopped_tables_the_fix_says_whose_it_is():
+    (found,) = verdict(replace(WELL, stopped={"dbo.a": LARGE, "dbo.b": LARGE})).findings
+    assert (found.fix, found.command) == (f"for dbo.a, {LARGE.text}", LARGE.command)

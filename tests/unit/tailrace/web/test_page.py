@@ -19,6 +19,7 @@ from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace.web.table_groups import groups_of
 from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.records.signals import PauseSignal, SnapshotSignal
 from tailrace_service.status import DaemonStatus, Failure, TableStatus
 
 NOW_MS = 1_795_000_000_000
@@ -291,7 +292,24 @@ def test_the_ledger_marks_restarts_snapshots_and_schemas():
     (marks,) = [bucket.marks for _, bucket in ledger.strip(NOW_MS) if bucket.marks]
     assert marks == ["publisher restarted: host:2", "left the cut: t", "new schema: t"]
     html = shown(replace(model(), strip=tuple(ledger.strip(NOW_MS))))
-    assert "3 restarts, schemas and snapshots" in html
+    assert "3 restarts, pauses, schemas and snapshots" in html
+
+
+def test_the_ledger_marks_requests_of_pauses_and_no_other_signal():
+    ledger = Ledger()
+    earlier_ms = NOW_MS - 2 * BUCKET_MS
+    ledger.add_signal(PauseSignal(is_paused=True).to_bytes(), earlier_ms)
+    ledger.add_signal(SnapshotSignal(("dbo.a",)).to_bytes(), NOW_MS)
+    ledger.add_signal(b"no signal", NOW_MS)
+    ledger.add_signal(None, NOW_MS)
+    ledger.add_signal(PauseSignal(is_paused=False).to_bytes(), NOW_MS)
+    strip = ledger.strip(NOW_MS)
+    assert [bucket.marks for _, bucket in strip[-3:]] == [
+        ["pause requested"],
+        [],
+        ["resume requested"],
+    ]
+    assert not any(bucket.records for _, bucket in strip), "a signal shows no publisher"
 
 
 def test_tables_are_grouped_by_what_they_need_and_sorted_by_delay():
@@ -306,6 +324,23 @@ def test_tables_are_grouped_by_what_they_need_and_sorted_by_delay():
         "in snapshot": ["dbo.table_0"],
         "healthy": ["dbo.table_1"],
     }
+
+
+def test_the_page_of_a_table_names_the_stages_that_are_configured_and_its_fix():
+    row = model(1).rows[0]
+    explorer = Explorer(row.table)
+    without = table_page(explorer, row, [], stages=("captured", "topics"))
+    assert ("topics behind" in without, "lake" in without.partition("<section")[0]) == (True, False)
+    whole = table_page(explorer, row, [], stages=("captured", "topics", "log", "lake"))
+    assert all(f"<dt>{name} behind" in whole for name in ("topics", "lake's log", "lake's tables"))
+    assert "Do this: remove the cause, then <code>tailrace snapshot" in whole
+    assert '<a href="runbook?name=TableStopped">' in whole
+
+
+def test_the_verdict_is_judged_once_for_all_parts_of_a_page():
+    seen = green()
+    assert seen.verdict is seen.verdict
+    assert replace(seen, problems={"sink": "away"}).verdict.state == "bad", "of each look its own"
 
 
 def test_the_slowest_stage_is_the_one_that_adds_most_and_only_over_a_bound():

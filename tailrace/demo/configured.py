@@ -10,7 +10,6 @@ import yaml
 from tailrace.demo.database import DATABASE
 from tailrace.local.stack import stack_config
 from tailrace_compose.local.java import SPARK_QUICK_START
-from tailrace_emulator.testing.process import free_port
 
 PREFIX: Final = "air"
 
@@ -23,16 +22,9 @@ def config_path(data_dir: Path) -> Path:
 def write_config(data_dir: Path) -> Path:
     """Write it for a stack that is started."""
     config: dict[str, Any] = stack_config(data_dir, prefix=PREFIX, database=DATABASE)
-    config["publisher"] |= {
-        "poll_interval_ms": 100,
-        "heartbeat_s": 2,
-        "metrics_port": free_port(),
-    }
+    config["publisher"] |= {"poll_interval_ms": 100, "heartbeat_s": 2}
     # A sink that runs for minutes gains more from a fast start than from the last compiler.
-    config["sink"] |= {
-        "spark": {"spark.driver.extraJavaOptions": SPARK_QUICK_START},
-        "metrics_port": free_port(),
-    }
+    config["sink"]["spark"] = {"spark.driver.extraJavaOptions": SPARK_QUICK_START}
     path = config_path(data_dir)
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return path

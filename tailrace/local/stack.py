@@ -10,6 +10,7 @@ import yaml
 from tailrace_compose.local.kept import Outcome, PartReport
 from tailrace_compose.local.stack import LocalStack, addresses, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError
+from tailrace_emulator.testing.process import free_port
 
 CONFIG_FILE = "tailrace.yaml"
 _SAID: dict[Outcome, str] = {
@@ -90,6 +91,8 @@ def stack_config(data_dir: Path, *, prefix: str, database: str) -> dict[str, obj
         "kafka": {"bootstrap": found["bootstrap_servers"]},
         "registry": {"url": found["registry_url"]},
         "publisher": {
+            # Without it, status --check and the page cannot see how the daemons are.
+            "metrics_port": free_port(),
             "source": {
                 "host": server["host"],
                 "port": server["port"],
@@ -99,5 +102,5 @@ def stack_config(data_dir: Path, *, prefix: str, database: str) -> dict[str, obj
                 "trust_server_certificate": True,
             },
         },
-        "sink": {"lake": str(data_dir / "lake")},
+        "sink": {"lake": str(data_dir / "lake"), "metrics_port": free_port()},
     }

@@ -163,8 +163,8 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monke
 
 
 @pytest.mark.nightly(
-    "tests/simulation publishes key updates in pages of one row, and is killed meanwhile;"
-    " tests/sink/fold/test_cuts.py applies changes of keys; the test above joins both ends"
+    "tests/pipeline/daemon/test_kill.py publishes the same update;"
+    " tests/sink/fold/test_cuts.py applies changes of keys; the test above joins both"
 )
 def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, spark, monkeypatch):
     pipeline.publisher_options |= {"page_rows": 1, "rows_per_transaction": 3, "linger_ms": 0}

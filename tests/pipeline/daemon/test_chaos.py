@@ -36,6 +36,7 @@ SEED = int(os.environ.get("TAILRACE_CHAOS_SEED", "20261121"))
 STEPS = ("window", "page", "sent", "committed")
 
 
+@pytest.mark.slow("publishers are killed and parts fail, round after round")
 @pytest.mark.timeout(300 + 30 * ROUNDS)
 def test_everything_is_out_once_whatever_happens(pipe: Pipe):
     rng = random.Random(SEED)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.kafka
 ROWS = 3
 
 
+@pytest.mark.slow("a publisher is killed at each row, and started again")
 def test_killed_at_every_row_of_a_whole_table_key_update(pipe: Pipe):
     """Page size 1, one row a Kafka transaction: killed when one is committed and the next sent."""
     source = pipe.source

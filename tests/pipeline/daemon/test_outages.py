@@ -27,6 +27,7 @@ def is_waiting_for(publisher: Running, *errors: str) -> bool:
     return any(entry["error"] in errors for entry in publisher.told("retrying"))
 
 
+@pytest.mark.slow("a broker is killed and started twice")
 def test_kafka_is_down_at_the_start_and_in_mid_stream(
     emulator: EmulatorProcess,
     kafka_broker: KafkaBroker,

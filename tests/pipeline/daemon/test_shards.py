@@ -130,6 +130,7 @@ def assert_ledger(pipe: Pipe, shards: int) -> list[Event]:
     return shown
 
 
+@pytest.mark.slow("four publishers start and end")
 def test_each_shard_publishes_its_tables(shop: Pipe, shards: tuple[Shard, Shard]):
     source = shop.source
     with Running(shop.config(), shards[0]) as first, Running(shop.config(), shards[1]) as second:
@@ -178,6 +179,7 @@ def test_a_table_that_is_captured_later_is_taken_in_by_its_shard(
     shop.assert_exactly_once("late")
 
 
+@pytest.mark.slow("publishers of a shard are killed three times, beside one of another")
 def test_one_that_is_killed_holds_up_no_other_and_goes_on_where_it_was(
     shop: Pipe, shards: tuple[Shard, Shard]
 ):

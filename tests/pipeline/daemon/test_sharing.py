@@ -193,6 +193,7 @@ def test_a_map_that_differs_is_refused_with_the_fix(pipe: Pipe):
         assert "tailrace reshard" in str(error)
 
 
+@pytest.mark.slow("ten publishers start and end around a reshard")
 def test_what_one_has_published_goes_to_shards_by_reshard(shop: Pipe):  # noqa: F811
     source, sharing = shop.source, shop.config(shards={**SHARDS, "count": 3})
     with pytest.raises(ReshardRefused, match="nothing is published"):
@@ -253,6 +254,7 @@ def delete_topic(pipe: Pipe, topic: str) -> None:
     client.delete_topics([topic])[topic].result(10)
 
 
+@pytest.mark.slow("four publishers start and end around a reshard")
 def test_reshard_is_refused_while_shards_are_not_at_rest(shop: Pipe):  # noqa: F811
     with Running(shop.config(shards={"count": 2})) as publisher:
         publisher.until(lambda: is_caught_up(shop), "it is published in two shards")

@@ -97,6 +97,7 @@ def stays_stopped_until_asked_for(pipe: Pipe, reason: str) -> None:
         publisher.until(pipe.is_caught_up, "its new snapshot is out")
 
 
+@pytest.mark.slow("five publishers start and end")
 def test_a_table_with_a_gap_stops_alone_and_stays_so_until_it_is_asked_for(pipe: Pipe):
     two_tables(pipe)
     lose_changes(pipe)
@@ -232,6 +233,7 @@ def test_a_row_too_large_for_kafka_stops_its_table_alone(
     assert not pipe.topics.events(source.name, "large")
 
 
+@pytest.mark.slow("up to five publishers start and end")
 @pytest.mark.parametrize("is_running", [False, True], ids=["at the start", "while running"])
 def test_a_topic_that_may_not_be_written_stops_its_table_alone(pipe: Pipe, is_running: bool):
     source = pipe.source
@@ -258,6 +260,7 @@ def test_a_topic_that_may_not_be_written_stops_its_table_alone(pipe: Pipe, is_ru
     pipe.assert_exactly_once("keeps")
 
 
+@pytest.mark.slow("three publishers start and end")
 def test_a_topic_that_is_gone_stops_its_table_alone(pipe: Pipe):
     source = pipe.source
     two_tables(pipe)

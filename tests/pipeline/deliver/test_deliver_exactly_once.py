@@ -214,6 +214,7 @@ def test_a_commit_that_timed_out_is_resumed(
     assert published(bootstrap, table) == list(range(50))
 
 
+@pytest.mark.slow("a commit times out, and the broker may be started again")
 @pytest.mark.parametrize("kill", [False, True], ids=["resumed", "killed"])
 def test_after_a_commit_in_doubt_the_checkpoint_tells(
     own_broker: KafkaBroker,
@@ -263,6 +264,7 @@ def test_a_broker_that_stops_in_mid_stream_is_waited_for(
         assert published(bootstrap, table) == list(range(20))
 
 
+@pytest.mark.slow("a delivery times out, and the broker is started again")
 def test_records_that_cannot_be_delivered_in_time_are_not_committed(
     own_broker: KafkaBroker, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:

@@ -45,6 +45,7 @@ def kafka_of(bootstrap: str, function: str = "token", **extra: str) -> dict[str,
     }
 
 
+@pytest.mark.slow("the publisher and each command log in with tokens")
 @pytest.mark.kafka
 def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     pipe: Pipe, shared_broker: SharedBroker, tmp_path: Path

@@ -58,6 +58,7 @@ def test_topics_are_named_and_made_as_the_options_say(pipe: Pipe, tmp_path: Path
     assert keys == partitions_by_librdkafka(pipe, list(keys))
 
 
+@pytest.mark.slow("three publishers and three commands go by the names")
 def test_topics_have_the_names_of_templates(pipe: Pipe, tmp_path: Path):
     """Restarts, commands and the ledger go by them; a name that is no table's alone stops one."""
     source, prefix = pipe.source, pipe.topics.prefix

@@ -15,6 +15,7 @@ from tests.pipeline.running import Running, live_until_killed
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.slow("publishers are killed inside transactions")
 @pytest.mark.parametrize("blocks", [True, False])
 def test_each_event_says_its_place_in_its_transaction_across_a_crash(pipe: Pipe, *, blocks: bool):
     source, tables = pipe.source, ("a", "b")

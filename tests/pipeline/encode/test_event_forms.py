@@ -28,6 +28,7 @@ def values(pipe: Pipe, table: str) -> list[dict[str, Any]]:
     return [e.envelope for e in sorted(events, key=lambda e: e.position) if e.envelope]
 
 
+@pytest.mark.slow("publishers and commands of two forms of events")
 def test_flat_events_are_the_rows_and_the_form_is_not_changed_in_silence(
     pipe: Pipe, tmp_path: Path
 ):

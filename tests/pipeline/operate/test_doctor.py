@@ -259,6 +259,7 @@ def test_values_that_may_be_larger_than_their_topic_takes_are_named(pipe: Pipe, 
     assert "max.message.bytes=16777216" in told["fix"]["text"]
 
 
+@pytest.mark.slow("commands are run while a publisher does not answer")
 def test_what_runs_is_judged_by_the_doctor_and_by_status(orders: Pipe, tmp_path: Path):
     options = {"metrics_port": free_port()}
 

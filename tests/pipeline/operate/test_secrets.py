@@ -126,6 +126,7 @@ def options_of(
     }
 
 
+@pytest.mark.slow("each command and daemon runs once with marked secrets")
 def test_no_secret_is_in_anything_that_is_told(
     pipe: Pipe,
     shared_broker: SharedBroker,

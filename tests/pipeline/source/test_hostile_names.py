@@ -88,6 +88,7 @@ def hostile(pipe: Pipe) -> Pipe:
     return pipe
 
 
+@pytest.mark.slow("each command is run on each of the names")
 def test_every_name_is_data_on_its_whole_way(hostile: Pipe, tmp_path: Path):
     source, names = hostile.source, [f"{schema}.{table}" for schema, table in TABLES]
     with Running(hostile.config(metrics_port=0)) as publisher:

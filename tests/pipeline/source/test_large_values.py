@@ -98,6 +98,7 @@ def _peak_bytes(pid: int | None) -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
+@pytest.mark.slow("60 MB of values are written, captured and published")
 @pytest.mark.kafka
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 def test_a_transaction_of_large_values_takes_no_more_than_the_limit(pipe: Pipe):

@@ -105,6 +105,7 @@ def test_a_login_that_may_read_no_change_table_is_enough(pipe: Pipe, tmp_path: P
     assert "reads the catalog of capture instances" in looked.output, looked.output
 
 
+@pytest.mark.slow("two publishers are killed, and four started")
 def test_killed_inside_a_transaction_it_goes_on_behind_the_last_row(pipe: Pipe):
     source = pipe.source
     source.execute(

@@ -126,6 +126,7 @@ def writing(source: SourceDatabase, may_write: Callable[[int], bool]) -> Iterato
         raise errors[0]
 
 
+@pytest.mark.slow("capture instances are replaced one after the other, under load")
 @pytest.mark.timeout(240)
 def test_rotation_under_load(pipe: Pipe):
     """A column, a second instance, the hand-over, the first one disabled, and so on at once."""

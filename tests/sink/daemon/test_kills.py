@@ -67,6 +67,7 @@ class Shards:
             self.closed.append(source.through)
 
 
+@pytest.mark.slow("six starts of a sink, five of which break off")
 @pytest.mark.parametrize(
     "seed", [1, pytest.param(2, marks=pytest.mark.nightly("the same test with another seed"))]
 )

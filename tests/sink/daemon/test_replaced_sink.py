@@ -86,6 +86,7 @@ def shop(module_lake: Lake) -> Shop:
     return Shop(module_lake.source, module_lake)
 
 
+@pytest.mark.slow("four starts of sinks, two of them while another one is held")
 @pytest.mark.parametrize("at", ["appending", "logged", "planned", "merged", "committed"])
 def test_a_replaced_sink_that_goes_on_changes_nothing(
     shop: Shop, module_lake: Lake, spark: SparkSession, at: str

@@ -70,6 +70,7 @@ def change(source: Source, a: SourceTable, b: SourceTable) -> None:
     source.publish()
 
 
+@pytest.mark.slow("three starts of a sink on a lake of its own")
 @pytest.mark.parametrize("rewrite_below_bytes", [0, 131_072], ids=["vectors", "rewritten"])
 def test_a_batch_that_broke_off_is_applied_again(
     source: Source, lake: Lake, rewrite_below_bytes: int
@@ -226,6 +227,7 @@ def over_tls(broker: SharedBroker, chain: Chain) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow("a sink streams three times, over TLS")
 def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint_all_of_it_over_tls(
     source: Source, lake: Lake, spark: SparkSession, shared_broker: SharedBroker, chain: Chain
 ):

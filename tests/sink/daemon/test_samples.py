@@ -41,6 +41,7 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+@pytest.mark.slow("three samples and the examples read a lake with Spark")
 def test_samples_and_examples_read_a_lake(
     source: Source, lake: Lake, example: Any, capsys: pytest.CaptureFixture[str]
 ):

@@ -68,6 +68,7 @@ def test_a_lake_without_a_log_is_taken_over(
     assert sorted(row["line"] for row in lake.rows("lines")) == ["one", "three", "two"]
 
 
+@pytest.mark.slow("a lake loses its log and is filled again")
 def test_a_lake_that_lost_its_log_begins_another(source: Source, lake: Lake):
     """As an earlier release would have left it: what waits is in the topics."""
     key = column(1, "id", "int", key=1)

@@ -108,6 +108,7 @@ def interrupt_at(call: int, steps: tuple[str, ...] = OF_TABLES) -> Callable[[str
     return interrupt
 
 
+@pytest.mark.slow("a batch breaks off and is repeated with what came")
 def test_appended_once_when_more_came_before_the_next_start(shop: Shop, module_lake: Lake):
     shop.change()
     with pytest.raises(Interrupted):
@@ -118,6 +119,7 @@ def test_appended_once_when_more_came_before_the_next_start(shop: Shop, module_l
     shop.check(module_lake)
 
 
+@pytest.mark.slow("a table fails, and its batch is repeated with what came")
 def test_a_table_that_was_not_reached_is_appended_with_the_rest(source: Source, lake: Lake):
     """One table's append is done, the other's fails by itself."""
     shop = Shop(source)
@@ -135,6 +137,7 @@ def test_a_table_that_was_not_reached_is_appended_with_the_rest(source: Source, 
     shop.check(lake)
 
 
+@pytest.mark.slow("a sink tries a batch twice, then one more")
 def test_appended_once_in_a_process_that_tries_again(
     shop: Shop, module_lake: Lake, spark: SparkSession
 ):
@@ -182,6 +185,7 @@ def test_snapshots_and_changes_are_appended_once_wherever_batches_break_off(
     shop.check(module_lake)
 
 
+@pytest.mark.slow("a batch of three transactions breaks off and is repeated")
 def test_a_smaller_bound_does_not_split_a_batch_that_was_begun(shop: Shop, module_lake: Lake):
     """Else a table that the batch reached would stand beyond the cut."""
     for _ in range(3):

@@ -211,6 +211,7 @@ def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(source: Source, la
         assert gone == [through] * (left if keeps_deleted else 0)
 
 
+@pytest.mark.slow("five starts of a sink, and a compaction of the commit table")
 def test_records_without_changes(source: Source, lake: Lake):
     """A heartbeat writes nothing; a newer LSN without changes moves the cut. Old commit rows go
     when the commit table is compacted, the newest stays."""
@@ -281,6 +282,7 @@ def test_a_cut_of_a_table_that_was_quiet_for_long_is_readable(source: Source, la
         at_version.load(location).collect()
 
 
+@pytest.mark.slow("all tables are altered at the start of a sink")
 def test_a_changed_retention_reaches_the_tables_that_are_there(source: Source, lake: Lake):
     planes, _ = two_tables(source)
     source.commit(lambda t: t.insert(planes, tail="N1", seats=1))

@@ -75,6 +75,7 @@ def test_keys_that_differ_in_case_are_two_keys(source: Source, lake: Lake) -> St
     assert lake.by_key(table) == table.rows
 
 
+@pytest.mark.slow("a snapshot in chunks, and rows that others changed")
 @pytest.mark.parametrize("options", [{}, {"changes_per_batch": 5}], ids=["whole", "parts"])
 def test_a_new_snapshot_leaves_one_row_of_each_key(
     source: Source, lake: Lake, options: dict[str, Any]

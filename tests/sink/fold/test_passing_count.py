@@ -57,6 +57,7 @@ def test_what_is_not_as_counted_is_not_committed(
     assert len(read_delta(spark, location)) == 39
 
 
+@pytest.mark.slow("two large batches, whose generated code is compiled")
 @pytest.mark.kafka
 def test_large_batches_are_decoded_once(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +89,7 @@ def test_large_batches_are_decoded_once(
     assert json.loads(lake.commits()[-1]["stopped"]) == {}
 
 
+@pytest.mark.slow("two large batches, whose generated code is compiled")
 @pytest.mark.kafka
 def test_a_table_is_not_made_anew_for_what_is_not_as_counted(source: Source, lake: Lake):
     """Its rows stay until the whole table is known to be there."""

@@ -18,7 +18,11 @@ from tests.sink.fold.test_write_paths import ways
 from tests.sink.intake.test_dead_letters import cut_short
 from tests.sink.reading.test_as_of import rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow("each part of a snapshot is a batch of its own"),
+]
 
 KEY = column(1, "id", "int", key=1)
 SMALL: dict[str, Any] = {"changes_per_batch": 5}

@@ -91,6 +91,7 @@ def ways(location: str) -> list[bool]:
     return ["numTargetRowsInserted" not in commit["operationMetrics"] for commit in commits]
 
 
+@pytest.mark.slow("each commit is compared with that of a MERGE")
 @pytest.mark.parametrize(
     ("mode", "rewrite_below", "layout"),
     [
@@ -120,6 +121,7 @@ def test_it_leaves_what_a_merge_leaves(
     assert has_vectors is (rewrite_below == 0)
 
 
+@pytest.mark.slow("six commits are compared with those of a MERGE")
 def test_small_files_are_written_anew_with_the_changes(small: SparkSession, tmp_path: Path):
     upserted = create(small, tmp_path / "upserted", VECTORS)
     merged = create(small, tmp_path / "merged", VECTORS)
@@ -140,6 +142,7 @@ def test_small_files_are_written_anew_with_the_changes(small: SparkSession, tmp_
     assert len(DeltaTable(upserted).file_uris()) == 2
 
 
+@pytest.mark.slow("five commits are compared with those of a MERGE")
 def test_files_with_deletion_vectors_are_written_anew_without_their_rows(
     small: SparkSession, tmp_path: Path
 ):
@@ -159,6 +162,7 @@ def test_files_with_deletion_vectors_are_written_anew_without_their_rows(
     assert all(ways(upserted))
 
 
+@pytest.mark.slow("tables of six kinds are made and changed")
 def test_rows_that_are_newer_and_columns_of_others_are_for_a_merge(
     small: SparkSession, tmp_path: Path
 ):
@@ -220,6 +224,7 @@ def given_up(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return known
 
 
+@pytest.mark.slow("an upsert is tried twice, and the check of a start twice")
 def test_a_method_that_delta_lacks_leaves_the_work_to_a_merge(
     small: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_up: list[bool]
 ):

@@ -48,6 +48,7 @@ def cut_short(message: Message) -> None:
     message.value = message.value[:9]
 
 
+@pytest.mark.slow("three batches read table by table, and a cut with the log's tail")
 def test_a_record_that_cannot_be_decoded_stops_its_table_alone(source: Source, lake: Lake):
     """In a batch that is read table by table; the next test's is read at once."""
     local_changes_max = 0
@@ -85,6 +86,7 @@ def test_a_record_that_cannot_be_decoded_stops_its_table_alone(source: Source, l
     assert lake.commits()[-1]["stopped"] == "{}"
 
 
+@pytest.mark.slow("four starts of a sink, one of which breaks off")
 def test_bad_records_are_put_aside_once_and_the_rest_goes_on(source: Source, lake: Lake):
     options = {**ASIDE, "local_changes_max": 5_000}
     bad, good = two_tables(source)
@@ -173,6 +175,7 @@ def test_a_schema_that_nobody_has_is_put_aside_and_foreign_records_too(
     assert f"the registry does not have schema {gone}" in letter["reason"]
 
 
+@pytest.mark.slow("two starts of a sink on a lake of its own")
 def test_the_sink_ends_where_it_is_told_to(source: Source, lake: Lake):
     bad, _ = two_tables(source)
     lake.catch_up(on_bad_record="fail")

@@ -41,6 +41,7 @@ def stopped(lake: Lake) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow("three batches, with tables in four states")
 def test_an_empty_lake_begins_at_the_newest_closed_record(
     source: Source, lake: Lake, spark: SparkSession
 ):
@@ -85,6 +86,7 @@ def test_an_empty_lake_begins_at_the_newest_closed_record(
     assert {name: rows(cut, source.tables[name]) for name in expected} == expected
 
 
+@pytest.mark.slow("three batches, and cuts before and after a loss")
 def test_a_lake_that_was_away_for_longer_goes_on_and_keeps_its_cuts(source: Source, lake: Lake):
     table, other = source.table("t", KEY), source.table("other", KEY)
     fill(source, table, 1, 2)

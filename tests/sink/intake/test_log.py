@@ -60,6 +60,7 @@ def check(lake: Lake, keyed: SourceTable, lines: int) -> None:
     assert len(batches) == len(set(batches)), "a cut has one row"
 
 
+@pytest.mark.slow("two sinks take one lake from each other until one has it")
 def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSession):
     """One of them has the lake in the end, whoever that is."""
     keyed, lines = tables_of(source)
@@ -142,6 +143,7 @@ def stream_of(spark: SparkSession, source: Source, sink: Sink) -> ProgressStream
     return ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
 
 
+@pytest.mark.slow("a sink waits for a marker, gives up, and is started again")
 def test_a_late_marker_is_waited_for(source: Source, lake: Lake):
     """The brokers write the markers of a transaction one partition after the other."""
     keyed, lines = tables_of(source)
@@ -166,6 +168,7 @@ def test_once_carries_what_is_there_and_ends(source: Source, lake: Lake, spark: 
     check(lake, keyed, 1)
 
 
+@pytest.mark.slow("sinks of four days, each with a batch and a compaction")
 def test_old_days_of_the_log_go(source: Source, lake: Lake, spark: SparkSession):
     """Not before what waits in them for the end of a snapshot was applied."""
     keyed, lines = tables_of(source)
@@ -241,6 +244,7 @@ def test_a_schema_that_nobody_has_stops_its_table_alone(
     assert "does not have schema" in json.loads(commit["stopped"])[keyed.topic]
 
 
+@pytest.mark.slow("five starts of a sink with changing configuration")
 def test_what_configuration_left_out_comes_back_whole(source: Source, lake: Lake):
     """Also what was logged before it was left out is not passed over."""
     keyed, lines = tables_of(source)

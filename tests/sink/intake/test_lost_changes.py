@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 shared = Stories(small={}, large={"local_changes_max": 0})
 
 
+@pytest.mark.slow("two batches in a lake of its own, which may be the first that Spark runs")
 def test_a_lake_of_which_the_only_table_lost_changes_says_so(source: Source, lake: Lake):
     """The sink goes on: the snapshot that brings the table back is still to come."""
     table = source.table("t", column(1, "id", "int", key=1))

@@ -20,7 +20,11 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow("cuts are read by Spark, from tables and from the log's tail"),
+]
 
 
 def reader(lake: Lake) -> LakeReader:

@@ -20,7 +20,11 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow("batches are applied, and changes between them read by Spark"),
+]
 
 KEY = column(1, "id", "int", key=1)
 
@@ -34,7 +38,6 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.slow("four cuts and folds, and changes between every two of them")
 def test_changes_between_two_points(source: Source, lake: Lake):
     """Folded or not, over a rename and a new column; a snapshot's rows are no changes."""
     table = source.table("t", KEY, column(2, "v", "int"))

@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.daemon.streaming import ProgressStream
@@ -86,6 +87,7 @@ def test_a_name_that_parquet_does_not_take_is_mapped_from_the_beginning(
     assert lake.by_key(table) == table.rows
 
 
+@pytest.mark.slow("three batches with a profile that no other test has")
 def test_a_compatible_table_stays_plain_and_a_new_snapshot_takes_the_change_in(
     source: Source, lake: Lake
 ):
@@ -137,6 +139,7 @@ def test_comments_and_columns_of_others_do_not_stop_the_sink(source: Source, lak
     assert comments(lake, "commented")["label"] == "What the customer goes by"
 
 
+@pytest.mark.slow("two batches of a sink that stays open")
 def test_columns_that_others_add_while_the_sink_runs_keep_their_values(
     source: Source, lake: Lake, spark: SparkSession
 ):
@@ -234,6 +237,7 @@ def test_an_empty_source_table_has_its_columns_when_its_snapshot_is_over(
     assert lake.by_key(keyed) == keyed.rows
 
 
+@pytest.mark.slow("four tables in two batches of a sink that stays open")
 def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, lake: Lake):
     table, other = source.table("t", KEY, column(2, "v", "int")), source.table("other", KEY)
     constrained = source.table("constrained", KEY, column(2, "v", "int"))

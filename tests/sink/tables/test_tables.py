@@ -19,6 +19,7 @@ from tests.sink.conftest import Lake
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
+@pytest.mark.slow("seven starts of a sink, one of which breaks off")
 def test_tables_that_the_lake_cannot_follow_stop_alone_until_their_next_snapshot(
     source: Source, lake: Lake
 ):
@@ -114,6 +115,7 @@ def test_soft_deletes_keep_the_row_and_say_so(source: Source, lake: Lake):
     assert found == {(1, 1, "d"), (2, 20, "c"), (3, 3, "c"), (4, 4, "d")}
 
 
+@pytest.mark.slow("a batch breaks off and is repeated; intervals are read")
 def test_changes_and_keyless_tables_are_appended_once(source: Source, lake: Lake):
     keyed = source.table("keyed", column(1, "id", "int", key=1), column(2, "v", "int"))
     log = source.table("log", column(1, "line", "varchar(20)"))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import structlog
 from pydantic import SecretStr
 
@@ -43,6 +44,7 @@ def test_text_stays_as_it_is_but_for_what_a_terminal_obeys():
         assert render is before["processors"][-1]
 
 
+@pytest.mark.slow("a publisher is started as a process and waits for a login")
 def test_a_daemon_logs_as_it_is_told_from_its_first_line_on():
     options = {
         "prefix": "p",

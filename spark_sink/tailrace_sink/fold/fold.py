@@ -118,7 +118,10 @@ class Fold:
             _log.info("batch_resumed", batch=self._begun.following.batch)
         for topic, reason in state.stopped.items():
             self._tell_stopped(topic, reason)
-        self.feed.open(state)
+        try:
+            self.feed.open(state)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {self._log.path}", error) from error
         self._applier.begin(Fence(self._log.id(), epoch, self._check_epoch))
         if not self._retention_is_set:
             self._applier.set_retention(self._known_paths())

@@ -207,11 +207,11 @@ class LogTable:
         metadata = state.state.closed_lsn
         return append_version(rows, self.path, self._app_id, state.mark.version, metadata)
 
-    def states(self, after_batch: int, limit: int) -> list[LogState]:
-        """Return the states of the cuts after a batch, the oldest first."""
+    def states(self, after_batch: int, up_to_batch: int, limit: int) -> list[LogState]:
+        """Return the states of the cuts in (after, up to], the oldest first."""
         rows = (
             self._load()
-            .where(f"topic = '' AND batch > {after_batch}")
+            .where(_of_cuts("", after_batch, up_to_batch))
             .where("get_json_object(state, '$.is_start') = 'false'")
             .orderBy("batch")
             .limit(limit)

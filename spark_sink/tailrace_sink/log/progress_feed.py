@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Set
+from dataclasses import dataclass
 from typing import Final
 
 from tailrace_sink.kafka.progress_topic import SLICE_BYTES, SliceSize, fitting
 from tailrace_sink.log.log_table import LogTable
-from tailrace_sink.plan.log_state import Logged
+from tailrace_sink.plan.log_state import Logged, LogState
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById, decode_progress
 from tailrace_sink.plan.sink_state import SinkState
 
 _SLICE_CUTS: Final = 200
+_WIDTH: Final = 200
+"""Batches in which cuts are searched first. Each cut takes at least one."""
+_GROWTH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Progress records of some consecutive cuts of the log.
+
+    Attributes:
+        state: state of the log after the last of these cuts.
+    """
+
+    state: SinkState
+    records: list[ProgressRecord]
 
 
 class LogSlices:
@@ -24,17 +40,35 @@ class LogSlices:
         self._topic = topic
         self._schema_by_id = schema_by_id
         self._size = SliceSize()
+        self._width = _WIDTH
 
-    def after(self, batch: int) -> tuple[int, list[ProgressRecord]] | None:
-        """Read the slice after a batch: its last batch and its records; None if there is none.
+    def start(self, state: SinkState) -> int:
+        """Return a batch after which the log has every record that the tables lack.
+
+        A cut of the log may have records of a shard that is ahead of the others. So this is the
+        newest cut that has passed no shard further than the tables have.
+
+        Args:
+            state: of the tables.
+        """
+        if len(state.shards) < 2:
+            return state.batch
+        end, width = state.batch, _WIDTH
+        while end > 0:
+            first = max(0, end - width)
+            for cut in reversed(self._log.states(first, end, width)):
+                if _has_passed(state, cut.state):
+                    return cut.state.batch
+            end, width = first, width * _GROWTH
+        return 0
+
+    def after(self, batch: int) -> Slice | None:
+        """Read the slice after a batch; None if there is none.
 
         Raises:
             ForeignRecord: a record in the log is no progress record.
         """
-        mark = self._log.mark()
-        if mark is None or mark.batch <= batch:
-            return None
-        states = self._log.states(batch, _SLICE_CUTS)
+        states = self._states(batch)
         if not states:
             return None
         # A batch id is a sum of progress offsets, so a difference bounds the number of records.
@@ -57,7 +91,32 @@ class LogSlices:
             for of_batch, partition, offset, value in self._log.progress(self._topic, batch, up_to)
         ]
         self._size.learn(up_to - batch, sum(len(record.value) for record in found))
-        return up_to, found
+        return Slice(next(of.state for of in states if of.state.batch == up_to), found)
+
+    def _states(self, batch: int) -> list[LogState]:
+        """Read states of the next cuts, from a range of batches and not up to the log's end."""
+        mark = self._log.mark()
+        newest = batch if mark is None else mark.batch
+        end, width = batch, self._width
+        while end < newest:
+            end = min(newest, batch + width)
+            states = self._log.states(batch, end, _SLICE_CUTS)
+            if len(states) == _SLICE_CUTS:
+                self._width = states[-1].state.batch - batch
+            elif end < newest:
+                width *= _GROWTH
+                self._width = width
+            if states:
+                return states
+        return []
+
+
+def _has_passed(state: SinkState, cut: SinkState) -> bool:
+    """Whether the tables have every record up to a cut of the log."""
+    return all(
+        shard in state.shards and at.next_offset <= state.shards[shard].next_offset
+        for shard, at in cut.shards.items()
+    )
 
 
 class Feed:
@@ -83,10 +142,10 @@ class Feed:
 
     def open(self, state: SinkState) -> None:
         """Start after the batch of the tables."""
+        start = self._slices.start(state)
         with self._lock:
             self._offered, self._offered_bytes = [], 0
-            # Cuts and batches have the same numbers, but one of several shards may lag.
-            self._through = state.batch if len(state.shards) < 2 else 0
+            self._through = start
         self._backlog = Backlog(state)
         self._left_out = {}
         self._news.set()
@@ -131,16 +190,17 @@ class Feed:
         found = self._slices.after(through)
         if found is None:
             return False
-        up_to, records = found
-        self._add(records, through)
+        self._add(found.records, through)
         with self._lock:
-            self._through = max(self._through, up_to)
+            self._through = max(self._through, found.state.batch)
         return True
 
     def _catch_up(self, shard: int, batch: int, through: int) -> bool:
         """Read the records of a shard that were dropped."""
         found = self._slices.after(batch)
-        up_to, records = found if found is not None else (through, [])
+        up_to, records = through, []
+        if found is not None:
+            up_to, records = found.state.batch, found.records
         self._backlog.add(record for record in records if record.progress.shard == shard)
         self._left_out[shard] = up_to
         if up_to >= through:

@@ -131,6 +131,12 @@ class Point:
             return False
         return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
 
+    def is_before(self, closed_lsn: str, commit_ms: int | None) -> bool:
+        """Whether a closed LSN of all shards is past the point, so that nothing later has it."""
+        if self.lsn is not None and closed_lsn >= self.lsn:
+            return True
+        return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
+
 
 @dataclass(slots=True)
 class TailReader:
@@ -157,16 +163,7 @@ class TailReader:
             self._schemas = SchemaStore(self.spark, self._log.path, folder)
         names = TopicNames(last.prefix)
         slices = LogSlices(self._log, names.progress, self._schemas.schema_by_id)
-        backlog = Backlog(state)
-        # Cuts and batches have the same numbers, but one of several shards may lag.
-        through = state.batch if len(state.shards) < 2 else 0
-        while (found := slices.after(through)) is not None:
-            through, records = found
-            backlog.add(
-                record
-                for record in records
-                if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
-            )
+        backlog = backlog_up_to(slices, state, point)
         # A table of which only parts are applied has no version in the commit row. The log has all.
         held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
         state = replace(state, held=held)
@@ -174,6 +171,25 @@ class TailReader:
         if plan is None or not plan.moves:
             return None
         return Tail(self.spark, self._log, last, plan, self._schemas)
+
+
+def backlog_up_to(slices: LogSlices, state: SinkState, point: Point) -> Backlog:
+    """Read the progress records after a commit row up to a point, and none of later slices.
+
+    Raises:
+        SinkError: the records do not continue the state.
+    """
+    backlog, through = Backlog(state), slices.start(state)
+    while (found := slices.after(through)) is not None:
+        backlog.add(
+            record
+            for record in found.records
+            if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
+        )
+        if point.is_before(found.state.closed_lsn, found.state.closed_commit_ms):
+            break
+        through = found.state.batch
+    return backlog
 
 
 def _every_one(_table: TableName) -> bool:

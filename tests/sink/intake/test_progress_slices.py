@@ -47,8 +47,8 @@ def test_a_backlog_is_logged_slice_by_slice(
         log = LogTable(lake.spark, sink.config.log_path, sink.config.prefix)
         slices, batch, read = LogSlices(log, topic.name, registry), 0, []
         while (found := slices.after(batch)) is not None:
-            batch, records = found
-            read.append(len(records))
+            batch = found.state.batch
+            read.append(len(found.records))
         assert (sum(read), len(read) > 2) == (8, True)
         assert sink.fold_tables(threading.Event()) > 0
         assert lake.cut() == source.cut()

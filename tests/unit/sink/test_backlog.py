@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tailrace_sink.kafka.progress_topic import SliceSize, fitting
-from tailrace_sink.log.progress_feed import Feed
+from tailrace_sink.log.progress_feed import Feed, Slice
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.cut_plan import plan_cut
@@ -69,9 +69,14 @@ class MemoryLog:
         self.cuts.append(Logged(before, before + len(taken), taken))
         return self.cuts[-1]
 
-    def after(self, batch: int) -> tuple[int, list[ProgressRecord]] | None:
+    def start(self, state: SinkState) -> int:
+        return state.batch if len(state.shards) < 2 else 0
+
+    def after(self, batch: int) -> Slice | None:
         found = [cut for cut in self.cuts if cut.batch > batch][: self.size]
-        return (found[-1].batch, [r for cut in found for r in cut.records]) if found else None
+        if not found:
+            return None
+        return Slice(SinkState(found[-1].batch), [r for cut in found for r in cut.records])
 
 
 @given(histories(), st.integers(1, 10), st.randoms(use_true_random=False))

@@ -1,0 +1,140 @@
+"""What a reader and a start read of a long log: what they need, however many cuts it has."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect
+from operator import itemgetter
+
+import fastavro
+import pytest
+
+from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA
+from tailrace_sink.log.progress_feed import Feed, LogSlices
+from tailrace_sink.options.batch_bound import Bound
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.cut_plan import plan_cut
+from tailrace_sink.plan.log_state import LogState, Mark
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.reading.log_tail import Point, backlog_up_to
+from tests.unit.sink.progress_records import NAMES, OTHER, TOPIC, lsn, record
+
+SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
+AHEAD = 7
+"""Records by which the second shard is ahead in the log."""
+
+
+def framed(found: ProgressRecord) -> bytes:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, SCHEMA, found.progress.to_record())
+    return frame_header(1) + body.getvalue()
+
+
+class MemoryLogTable:
+    """A log table in memory, which counts the rows that a read looks at."""
+
+    def __init__(self) -> None:
+        self.state = SinkState()
+        self.states_of: list[LogState] = []
+        self.records: list[tuple[int, int, int, bytes]] = []
+        self.looks = 0
+
+    def append(self, incoming: Backlog) -> None:
+        while cut := plan_cut(self.state, {}, incoming, NAMES, Bound(1), shards=1):
+            self.state = cut.following
+            self.states_of.append(LogState(cut.following, 1, "me"))
+            self.records += [
+                (self.state.batch, one.partition, one.offset, framed(one)) for one in cut.records
+            ]
+
+    def mark(self) -> Mark:
+        return Mark(1, self.state.batch)
+
+    def states(self, after: int, up_to: int, limit: int) -> list[LogState]:
+        first, end = (bisect(self.states_of, at, key=_batch_of) for at in (after, up_to))
+        found = self.states_of[first:end]
+        self.looks += len(found)  # all of them are read to sort them
+        return found[:limit]
+
+    def progress(self, _topic: str, after: int, up_to: int) -> list[tuple[int, int, int, bytes]]:
+        first, end = (bisect(self.records, at, key=itemgetter(0)) for at in (after, up_to))
+        found = self.records[first:end]
+        self.looks += len(found)
+        return found
+
+    def progress_bytes(self, topic: str, after: int, up_to: int) -> list[tuple[int, int]]:
+        return [(row[0], len(row[3])) for row in self.progress(topic, after, up_to)]
+
+
+def _batch_of(found: LogState) -> int:
+    return found.state.batch
+
+
+def filled(cuts: int, shards: int) -> tuple[MemoryLogTable, list[SinkState]]:
+    """A log of which the first of two shards lags, and the states of folds of two LSNs each."""
+    log, incoming = MemoryLogTable(), Backlog(SinkState())
+    lag = AHEAD if shards > 1 else 0
+    for n in range(cuts + lag):
+        found: list[ProgressRecord] = []
+        if n >= lag:
+            at = n - lag
+            found.append(record(at, at, at + 1, (TOPIC, at, at + 1)))
+        if shards > 1:
+            found.append(record(n, n, n + 1, (OTHER, n, n + 1), shard=1, partition=1))
+        incoming.add(found)
+        log.append(incoming)
+    return log, folds(log, shards)
+
+
+def folds(log: MemoryLogTable, shards: int) -> list[SinkState]:
+    slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
+    backlog = backlog_up_to(slices, SinkState(), Point())
+    states = [SinkState()]
+    while found := plan_batch(states[-1], backlog, NAMES, Bound(2 * shards), shards=shards):
+        states.append(found.following)
+    return states
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log(shards: int):
+    """The newest point and the oldest one: neither the log's end nor its start is read."""
+    looks = {}
+    for cuts in (800, 1_600):
+        log, states = filled(cuts, shards)
+        slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
+        for state in (states[5], states[len(states) // 2], states[-2]):
+            fresh = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
+            log.looks = 0
+            at = int(state.closed_lsn.split(":")[1], 16) + 1
+            backlog = backlog_up_to(fresh, state, Point(lsn(at)))
+            found = plan_batch(state, backlog, NAMES, Bound(1 << 62), shards=shards)
+            assert found is not None
+            assert found.following.closed_lsn == lsn(at)
+            looks[cuts, states.index(state) > 5, state is states[-2]] = log.looks
+        by_time = backlog_up_to(slices, states[5], Point(commit_ms=1000 + 14))
+        found = plan_batch(states[5], by_time, NAMES, Bound(1 << 62), shards=shards)
+        assert found is not None
+        assert found.following.closed_lsn == lsn(14)
+    few, many = (max(n for (c, *_), n in looks.items() if c == cuts) for cuts in (800, 1_600))
+    assert many <= few + 10
+    assert many < 1_000
+
+
+def test_a_start_with_several_shards_does_not_read_the_log_from_its_beginning():
+    log, states = filled(1_200, 2)
+    feed = Feed(LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA))  # type: ignore[arg-type]
+    log.looks = 0
+    state = states[-20]
+    feed.open(state)
+    while True:
+        found = plan_batch(state, feed.backlog(), NAMES, Bound(10), shards=2)
+        if found is not None:
+            state = found.following
+        elif not feed.more():
+            break
+    assert state.closed_lsn == states[-1].closed_lsn
+    assert state.offsets == states[-1].offsets
+    assert log.looks < 1_000

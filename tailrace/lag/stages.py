@@ -91,17 +91,16 @@ def tables_stage(commits: CommitRows, path: str) -> Stage | None:
     from deltalake.exceptions import DeltaError
 
     try:
-        rows = commits.read()
+        newest = commits.newest()
     except (DeltaError, OSError) as error:
         raise StageUnavailable(_unreadable("commit table", path, error)) from error
-    if not rows:
+    if newest is None:
         return None
-    committed = rows[-1].closed_commit_time
     return Stage(
-        rows[-1].closed_lsn,
-        None if committed is None else round(committed.timestamp() * 1000),
-        stopped=rows[-1].stopped,
-        tables=frozenset(rows[-1].tables),
+        newest.closed_lsn,
+        newest.closed_commit_ms,
+        stopped=newest.stopped,
+        tables=frozenset(newest.tables),
     )
 
 

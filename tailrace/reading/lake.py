@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_time"}
 """Where a field has another name in the commit table than the glossary has for it."""
@@ -15,6 +19,9 @@ _COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_t
 
 Options = Mapping[str, str] | None
 """What deltalake opens a store with; nothing for a local folder."""
+
+_APPLICATION = "tailrace-commits"
+"""Delta's application id of the rows of the commit table; its version is the newest batch id."""
 
 _NEWEST = 32
 """Commits of the log among which one is a cut: others are of its upkeep."""
@@ -106,7 +113,7 @@ def dead_letters(path: str, options: Options = None) -> dict[str, int]:
 
 
 class CommitRows:
-    """The commit table of a lake, read again and again.
+    """The commit table of a lake, read again and again; each row is read once.
 
     Args:
         path: folder or URI of the commit table (``SinkConfig.commits_path``).
@@ -119,25 +126,61 @@ class CommitRows:
         self._version = -1
         self._rows: list[CommitRow] = []
 
+    def newest(self) -> CommitRow | None:
+        """Return the row of the newest cut, read from the file that has it; None without one."""
+        table = self._open()
+        if table is None:
+            return None
+        batch = table.transaction_version(_APPLICATION)
+        found = [] if batch is None else _rows_of(table, ("batch", "=", batch))
+        # An earlier release wrote it, or it was restored to an older version.
+        rows = found or self.read()
+        return rows[-1] if rows else None
+
     def read(self) -> list[CommitRow]:
-        """All rows in the order of their cuts; empty while there is no commit table."""
+        """Return all rows in the order of their cuts; empty while there is no commit table."""
+        table = self._open()
+        if table is None:
+            return []
+        if table.version() == self._version:
+            return self._rows
+        oldest, newest = _batches(table)
+        last = self._rows[-1].batch if self._rows else -1
+        if newest < last:
+            self._rows, last = [], -1  # It was restored to an older version.
+        known = [row for row in self._rows if row.batch >= oldest]
+        self._rows = [*known, *_rows_of(table, ("batch", ">", last))]
+        self._version = table.version()
+        return self._rows
+
+    def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            table = DeltaTable(self._path, storage_options=_given(self._options))
+            return DeltaTable(self._path, storage_options=_given(self._options))
         except TableNotFoundError:
-            return []
-        if table.version() == self._version:
-            return self._rows
-        known = {column.name for column in table.schema().fields}
-        wanted = [_COLUMNS.get(field.name, field.name) for field in fields(CommitRow)]
-        columns = [name for name in wanted if name in known]
-        read = table.to_pyarrow_table(columns=columns).to_pylist()
-        rows = [_commit_row(row) for row in read]
-        self._rows = sorted(rows, key=lambda row: row.batch)
-        self._version = table.version()
-        return self._rows
+            return None
+
+
+def _rows_of(table: DeltaTable, condition: tuple[str, str, int]) -> list[CommitRow]:
+    """Read rows in the order of their cuts, from the files that may have them."""
+    known = {column.name for column in table.schema().fields}
+    wanted = [_COLUMNS.get(field.name, field.name) for field in fields(CommitRow)]
+    columns = [name for name in wanted if name in known]
+    found = table.to_pyarrow_table(columns=columns, filters=[condition]).to_pylist()
+    return sorted(map(_commit_row, found), key=lambda row: row.batch)
+
+
+def _batches(table: DeltaTable) -> tuple[float, float]:
+    """Least and greatest batch id by the statistics of the files, as far as they have any."""
+    files = table.get_add_actions(flatten=True)
+    if not {"min.batch", "max.batch"} <= set(files.schema.names):
+        return -math.inf, math.inf
+    least, greatest = (files[name].to_pylist() for name in ("min.batch", "max.batch"))
+    if None in [*least, *greatest] or not least:
+        return -math.inf, math.inf
+    return min(least), max(greatest)
 
 
 def _given(options: Options) -> dict[str, str] | None:

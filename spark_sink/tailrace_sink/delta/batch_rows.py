@@ -8,11 +8,13 @@ they are few. Then their statistics show which to read.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
-from tailrace_sink.delta.classes import log_of
+from tailrace_sink.delta.classes import has_delta_log, log_of
 from tailrace_sink.delta.file_log import current_snapshot, frame_of
 from tailrace_sink.spark.jvm_names import items_of
 
@@ -40,6 +42,41 @@ def listed_files(spark: SparkSession, path: str, snapshot: Any) -> list[Any] | N
     checksum = snapshot.checksumOpt()
     known = checksum.get().allFiles() if checksum.isDefined() else classes.none
     return items_of(classes.collections.asJava(known.get())) if known.isDefined() else None
+
+
+def newest_row(
+    spark: SparkSession, path: str, condition: str, may_have: Callable[[Mapping[str, Any]], bool]
+) -> Row | None:
+    """Read the row with the greatest ``batch`` among those that meet a condition; None without one.
+
+    Files are read from the newest to the oldest, until none can have a newer row.
+
+    Args:
+        path: of a Delta table with statistics of the column ``batch``.
+        may_have: whether a file with such least values of its columns may have a row.
+    """
+    rows = spark.read.format("delta").load(path).where(condition)
+    if not has_delta_log(spark):
+        return rows.orderBy(rows["batch"].desc()).first()
+    snapshot = current_snapshot(spark, path)
+    files = listed_files(spark, path, snapshot)
+    found: Row | None = None
+    for file in sorted(files or snapshot.allFiles().collect(), key=_newest_batch, reverse=True):
+        if found is not None and found["batch"] >= _newest_batch(file):
+            break
+        if not may_have(json.loads(file.stats() or "{}").get("minValues", {})):
+            continue
+        chosen = log_of(spark, path)[0].python.toSeq([file])
+        rows = frame_of(spark, path, (snapshot, chosen)).where(condition)
+        row = rows.orderBy(rows["batch"].desc()).first()
+        if row is not None and (found is None or row["batch"] > found["batch"]):
+            found = row
+    return found
+
+
+def _newest_batch(file: Any) -> float:
+    highest = json.loads(file.stats() or "{}").get("maxValues", {}).get("batch")
+    return math.inf if highest is None else int(highest)
 
 
 def _may_have(file: Any, batch: int) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -136,6 +137,16 @@ class Point:
         if self.lsn is not None and closed_lsn >= self.lsn:
             return True
         return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
+
+
+    def may_be_in(self, least: Mapping[str, Any]) -> bool:
+        """Whether a file of the commit table, with its columns' least values, may have a row."""
+        lsn, time = (least.get(of) for of in ("through_lsn", "through_commit_time"))
+        if self.lsn is not None and lsn is not None and str(lsn) > self.lsn:
+            return False
+        if self.commit_ms is None or time is None:
+            return True
+        return milliseconds(datetime.fromisoformat(time)) <= self.commit_ms
 
 
 @dataclass(slots=True)

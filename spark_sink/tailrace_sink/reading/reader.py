@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.delta.batch_rows import newest_row
 from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold.dead_letters import dead_letters
-from tailrace_sink.log.commit_table import state_of
+from tailrace_sink.log.commit_table import newest_commit, state_of
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.changes import changes
@@ -117,16 +118,18 @@ def _commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
     path = f"{lake}/_tailrace/commits"
     if table_version(spark, path) < 0:
         raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")
-    commits = spark.read.format("delta").load(path)
-    chosen = commits
-    if point.lsn is not None:
-        chosen = chosen.where(f"through_lsn <= {literal(point.lsn)}")
-    if point.commit_ms is not None:
-        chosen = chosen.where(f"through_commit_time <= timestamp_millis({point.commit_ms})")
-    row = chosen.orderBy(commits["batch"].desc()).first()
-    if row is None and not commits.isEmpty():
+    if point == Point():
+        return newest_commit(spark, path)
+    row = newest_row(spark, path, _condition(point), point.may_be_in)
+    if row is None and newest_commit(spark, path) is not None:
         raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
     return row
+
+
+def _condition(point: Point) -> str:
+    if point.lsn is not None:
+        return f"through_lsn <= {literal(point.lsn)}"
+    return f"through_commit_time <= timestamp_millis({point.commit_ms})"
 
 
 def _told(point: Point) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.batch_rows import listed_files, rows_of_batch
-from tailrace_sink.delta.file_log import current_snapshot
+from tailrace_sink.delta.batch_rows import listed_files, newest_row, rows_of_batch
+from tailrace_sink.delta.file_log import current_snapshot, file_sizes
+from tailrace_sink.log import commit_table
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.spark.session import small_batch_session
 
 MANY = 60
@@ -76,3 +79,42 @@ def test_a_commit_table_that_was_put_back_has_the_row_that_is_there(
     assert commits.last().batch == 2
     small.sql(f"DELETE FROM delta.`{path}` WHERE batch = 2")
     assert commits.last().batch == 1
+
+
+@pytest.mark.spark
+def test_a_commit_row_is_read_from_its_own_file_and_large_files_are_left(
+    small: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever the length of the history: the files of other rows are not there."""
+    path = tmp_path / "commits"
+    commits = CommitTable(small, str(path))
+    commits.ensure()
+
+    def append(*batches: int) -> None:
+        for batch in batches:
+            commits.append(SinkState(batch=batch, closed_lsn=f"{batch}", closed_commit_ms=batch), 0)
+
+    def at(point: Point) -> int | None:
+        condition = f"through_lsn <= '{point.lsn}'" if point.lsn else f"batch <= {point.commit_ms}"
+        row = newest_row(small, str(path), condition, point.may_be_in)
+        return None if row is None else int(row["batch"])
+
+    append(1, 2)
+    commits.compact(timedelta(days=1), 2)
+    (first,) = file_sizes(small, str(path), 1 << 30)
+    monkeypatch.setattr(commit_table, "_LARGE_FILE", first)
+    append(3, 4)
+    commits.compact(timedelta(days=1), 4)
+    sizes = file_sizes(small, str(path), 1 << 30)
+    assert len(sizes) == 2, "the first file is large enough to be left"
+    assert first in sizes
+    append(5)
+    assert [at(Point(lsn=lsn)) for lsn in ("5", "4", "35", "2", "0")] == [5, 4, 3, 2, None]
+    assert [at(Point(commit_ms=ms)) for ms in (5, 3)] == [5, 3]
+
+    in_use = {Path(file).name for file in small.read.format("delta").load(str(path)).inputFiles()}
+    of_three = Path(rows_of_batch(small, str(path), 3).inputFiles()[0]).name
+    for name in in_use - {of_three}:
+        (path / name).unlink()
+    assert at(Point(lsn="3")) == 3
+    assert at(Point(commit_ms=4)) == 4

@@ -127,7 +127,7 @@ class CommitRows:
         self._rows: list[CommitRow] = []
 
     def newest(self) -> CommitRow | None:
-        """Return the row of the newest cut, read from the file that has it; None without one."""
+        """Return the row of the newest cut, read from its own file; None without one."""
         table = self._open()
         if table is None:
             return None
@@ -164,7 +164,7 @@ class CommitRows:
 
 
 def _rows_of(table: DeltaTable, condition: tuple[str, str, int]) -> list[CommitRow]:
-    """Read rows in the order of their cuts, from the files that may have them."""
+    """Read rows in the order of their cuts, from files with such statistics."""
     known = {column.name for column in table.schema().fields}
     wanted = [_COLUMNS.get(field.name, field.name) for field in fields(CommitRow)]
     columns = [name for name in wanted if name in known]

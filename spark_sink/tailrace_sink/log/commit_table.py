@@ -130,7 +130,7 @@ class CommitTable:
 
 
 def newest_commit(spark: SparkSession, path: str) -> Row | None:
-    """Read the newest row of a commit table, from the file that has it; None without a row."""
+    """Read the newest row of a commit table, from its own file; None without a row."""
     if has_delta_log(spark):
         batch = transaction_version(spark, path, _APPLICATION)
         if batch is None and not table_bytes(spark, path):

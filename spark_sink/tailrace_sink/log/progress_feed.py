@@ -43,13 +43,10 @@ class LogSlices:
         self._width = _WIDTH
 
     def start(self, state: SinkState) -> int:
-        """Return a batch after which the log has every record that the tables lack.
+        """Return a batch after which the log has every record that the tables of a state lack.
 
         A cut of the log may have records of a shard that is ahead of the others. So this is the
         newest cut that has passed no shard further than the tables have.
-
-        Args:
-            state: of the tables.
         """
         if len(state.shards) < 2:
             return state.batch

@@ -133,11 +133,10 @@ class Point:
         return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
 
     def is_before(self, closed_lsn: str, commit_ms: int | None) -> bool:
-        """Whether a closed LSN of all shards is past the point, so that nothing later has it."""
+        """Whether a closed LSN of all shards is past the point: the rest of the log is later."""
         if self.lsn is not None and closed_lsn >= self.lsn:
             return True
         return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
-
 
     def may_be_in(self, least: Mapping[str, Any]) -> bool:
         """Whether a file of the commit table, with its columns' least values, may have a row."""

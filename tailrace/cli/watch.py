@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +163,8 @@ def web(
     settings = configuration.all_settings
     for each in settings.databases.values() or (settings,):
         checked(each.check)
+    import logging
+
     from tailrace.cli.log_format import quiet_logs
     from tailrace.web.run import WebOptions, WebRefused, serving
     from tailrace_compose.stop_signal import StopSignal

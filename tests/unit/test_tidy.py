@@ -1,10 +1,12 @@
 """The rules of the house that a machine can check."""
 
 import ast
+import json
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from pydantic import TypeAdapter
@@ -40,8 +42,19 @@ def test_each_example_of_an_option_is_a_value_of_it():
     shown = {path: (field, example(path)) for path, field in options() if example(path)}
 
     for field, value in shown.values():
-        TypeAdapter(field.annotation).validate_python(value)
+        TypeAdapter(Annotated[field.annotation, field]).validate_python(value)
     assert {".".join(path.split(".")[-2:]) for path in shown} == set(EXAMPLES)
+
+
+def test_no_description_repeats_the_default_that_the_page_shows():
+    repeated = []
+    for path, field in options():
+        shown = json.dumps(field.get_default(call_default_factory=True), default=str).strip('"')
+        number = shown.removesuffix(".0")
+        wording = rf"\(default\)|default:? ({re.escape(shown)}|{re.escape(number)})\b"
+        if shown not in {"null", ""} and re.search(wording, field.description or ""):
+            repeated.append(path)
+    assert repeated == []
 
 
 def test_the_page_of_commands_is_made_from_the_commands():

@@ -29,8 +29,8 @@ class ColumnsConfig(Section):
 
     include: list[str] = Field(
         default_factory=lambda: [r".*"],
-        description="Columns that are published; default every one. With other patterns, every"
-        " table's key columns must be among them.",
+        description="Columns that are published. With other patterns, every table's key columns"
+        " must be among them.",
     )
     exclude: list[str] = Field(
         default_factory=list,

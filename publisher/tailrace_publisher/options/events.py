@@ -54,30 +54,30 @@ class EventOptions(Section):
     surrogates: Surrogates = Field(
         default=Surrogates.FAIL,
         description="How to handle text with half a surrogate pair, which SQL Server can store and"
-        " an event cannot: fail (default) stops the table, naming column and position; replace"
-        " publishes U+FFFD for each half; null publishes NULL instead of the value. The last two"
-        " are logged once for each column. In a key column it always stops the table.",
+        " an event cannot: fail stops the table, naming column and position; replace publishes"
+        " U+FFFD for each half; null publishes NULL instead of the value. The last two are logged"
+        " once for each column. In a key column it always stops the table.",
     )
     on_bad_event: OnBadEvent = Field(
         default=OnBadEvent.STOP_TABLE,
         description="How to handle an event that cannot be published: a value does not fit its"
         " column's type, or the event has more bytes than the producer or the topic allows."
-        " stop-table (default) stops its table, and the others continue; fail ends the publisher,"
-        " which meets the event again at each start; dead-letter continues without it and writes it"
-        " to <prefix>.dead_letters (one partition, retained for ever unless kafka.topic_settings"
-        " say otherwise) in the same Kafka transaction. The topic and the lake then lack a change,"
+        " stop-table stops its table, and the others continue; fail ends the publisher, which meets"
+        " the event again at each start; dead-letter continues without it and writes it to"
+        " <prefix>.dead_letters (one partition, retained for ever unless kafka.topic_settings say"
+        " otherwise) in the same Kafka transaction. The topic and the lake then lack a change,"
         " which tailrace_dead_letters_total counts. If the registry refuses a schema, dead-letter"
         " stops its table and fail ends the publisher.",
     )
     unavailable_values: UnavailableValues = Field(
         default=UnavailableValues.MARK,
         description="What an event has if the change table does not hold a large value, because an"
-        " update did not change it (or a delete, for text, ntext and image). mark (default): NULL,"
-        " and the column's name in source.unavailable; placeholder: unavailable_placeholder, and"
-        " the name as with mark, which the sink uses; reselect: the source's present value,"
-        " selected by the table's primary key or unique index. That costs a round trip per ten"
-        " updates, and the value may be newer than the event. If the row is gone or locked, the"
-        " value is NULL, or the table has no such key, the value is marked.",
+        " update did not change it (or a delete, for text, ntext and image). mark: NULL, and the"
+        " column's name in source.unavailable; placeholder: unavailable_placeholder, and the name"
+        " as with mark, which the sink uses; reselect: the source's present value, selected by the"
+        " table's primary key or unique index. That costs a round trip per ten updates, and the"
+        " value may be newer than the event. If the row is gone or locked, the value is NULL, or"
+        " the table has no such key, the value is marked.",
     )
     unavailable_placeholder: str = Field(
         default="__debezium_unavailable_value",
@@ -88,69 +88,69 @@ class EventOptions(Section):
     )
     event_form: EventForm = Field(
         default=EventForm.DEBEZIUM,
-        description="What the value of an event is: debezium (default), the envelope with before,"
-        " after, source, op; flat, the row as it is after the change, of a delete as it was"
-        " before, with __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms,"
-        " __position, __unavailable and __ts_ms after its columns, as Debezium's"
-        " ExtractNewRecordState makes it; cloudevents, a CloudEvent of structured mode with both"
-        " images, as Debezium's CloudEventsConverter makes it, which needs serialization: json. The"
-        " sink reads debezium only. flat cannot be combined with transaction_metadata. Another form"
-        " than before is a new version of the topics' schemas, which no mode of compatibility but"
-        " NONE allows; NONE is also what Apicurio has where nobody says otherwise, and both forms"
-        " are in one topic then. Take another prefix.",
+        description="What the value of an event is: debezium, the envelope with before, after,"
+        " source, op; flat, the row as it is after the change, of a delete as it was before, with"
+        " __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms, __position,"
+        " __unavailable and __ts_ms after its columns, as Debezium's ExtractNewRecordState makes"
+        " it; cloudevents, a CloudEvent of structured mode with both images, as Debezium's"
+        " CloudEventsConverter makes it, which needs serialization: json. The sink reads debezium"
+        " only. flat cannot be combined with transaction_metadata. Another form than before is a"
+        " new version of the topics' schemas, which no mode of compatibility but NONE allows; NONE"
+        " is also what Apicurio has where nobody says otherwise, and both forms are in one topic"
+        " then. Take another prefix.",
     )
     serialization: Serialization = Field(
         default=Serialization.AVRO,
-        description="How events and their keys are written: avro (default), Confluent's wire format"
-        " with Avro; json, plain JSON, as Kafka Connect's JsonConverter writes Debezium's events"
-        " with schemas.enable=false; connect_json, the same with Connect's schema in every record"
+        description="How events and their keys are written: avro, Confluent's wire format with"
+        " Avro; json, plain JSON, as Kafka Connect's JsonConverter writes Debezium's events with"
+        " schemas.enable=false; connect_json, the same with Connect's schema in every record"
         " (schemas.enable=true); json_schema, Confluent's wire format with JSON, whose JSON Schema"
         " is in the registry. The registry has the versions' JSON Schema in all three. Progress,"
-        " checkpoint and all topics without data stay Avro. The sink reads avro only. JSON"
-        " costs time and bytes per event. Another serialization than before is a new version of the"
+        " checkpoint and all topics without data stay Avro. The sink reads avro only. JSON costs"
+        " time and bytes per event. Another serialization than before is a new version of the"
         " topics' schemas, to which the same applies as to another form: take another prefix.",
     )
     json_decimals: JsonDecimals = Field(
         default=JsonDecimals.BASE64,
-        description="How JSON has decimal, numeric, money and smallmoney: base64 (default), the"
-        " unscaled value big-endian, as JsonConverter writes Debezium's"
-        " decimal.handling.mode=precise; text, the digits, as decimal.handling.mode=string. Both"
-        " are exact. Only with a serialization of JSON.",
+        description="How JSON has decimal, numeric, money and smallmoney: base64, the unscaled"
+        " value big-endian, as JsonConverter writes Debezium's decimal.handling.mode=precise; text,"
+        " the digits, as decimal.handling.mode=string. Both are exact. Only with a serialization of"
+        " JSON.",
     )
     connect_types: bool = Field(
         default=False,
         description="State in the Avro schemas, for Kafka Connect's AvroConverter, what Avro's own"
         " types do not: connect.name io.debezium.time.MicroTimestamp for datetime2, datetime and"
         " smalldatetime, MicroTime for time, ZonedTimestamp for datetimeoffset,"
-        " io.debezium.data.Xml and Json, connect.type int16 for tinyint and smallint; default"
-        " false. It reads decimal and date without. The bytes of events are the same; each topic"
-        " gets one more version, which is compatible in every mode. Only with serialization: avro:"
-        " the others say it always.",
+        " io.debezium.data.Xml and Json, connect.type int16 for tinyint and smallint. It reads"
+        " decimal and date without. The bytes of events are the same; each topic gets one more"
+        " version, which is compatible in every mode. Only with serialization: avro: the others say"
+        " it always.",
     )
     tombstones: bool = Field(
         default=True,
-        description="Follow each delete by a record with its key and a null value (a tombstone);"
-        " default true. It is for subscribers that keep the newest value of each key, such as"
-        " Kafka Streams, ksqlDB and JDBC sinks: it is how they learn that the key is gone,"
-        " and in a compacted topic (kafka.allow_compaction) it lets the key be forgotten. The sink"
-        " and tailrace audit need none and count none.",
+        description="Follow each delete by a record with its key and a null value (a tombstone). It"
+        " is for subscribers that keep the newest value of each key, such as Kafka Streams, ksqlDB"
+        " and JDBC sinks: it is how they learn that the key is gone, and in a compacted topic"
+        " (kafka.allow_compaction) it lets the key be forgotten. The sink and tailrace audit need"
+        " none and count none.",
     )
     transaction_metadata: bool = Field(
         default=False,
         description="Publish begin and end of each source transaction, with its events per table,"
         " to <prefix>.transaction (one partition), and give each event its transaction's id (the"
-        " commit LSN), its number in it, and its number in it among those of its table; default"
-        " false. Both are in the Kafka transaction of the events. Rows of snapshots are in none. It"
-        " costs time per event; switched on inside a large transaction, its rest is counted alone."
-        " Not with shards: each would count its own tables only.",
+        " commit LSN), its number in it, and its number in it among those of its table. Both are in"
+        " the Kafka transaction of the events. Rows of snapshots are in none. It costs time per"
+        " event; switched on inside a large transaction, its rest is counted alone. Not with"
+        " shards: each would count its own tables only.",
     )
     schema_changes: bool = Field(
         default=False,
         description="Publish DDL of published tables, and hand-overs to newer capture instances, to"
         " <prefix>.<database>.ddl (one partition): text, table, LSN, and the events' columns before"
-        " and after; default false. Each record is published before the first event of its"
-        " version, in the Kafka transaction that also stores this fact. DDL before the LSN with"
-        " which a first start begins is not published.",
+        " and after. Each record is published before the first event of its version, in the Kafka"
+        " transaction that also stores this fact. DDL before the LSN with which a first start"
+        " begins is not published.",
     )
     schema_compatibility: Compatibility | None = Field(
         default=None,

@@ -60,9 +60,9 @@ class KafkaConfig(KafkaOptions):
         default=4,
         ge=1,
         le=10_000,
-        description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
-        " gives a total order per table, many let consumers share the work. Partitions added later"
-        " stop a table with a key until a new snapshot is requested.",
+        description="Partitions of a data topic when it is created; 1 to 10000. One gives a total"
+        " order per table, many let consumers share the work. Partitions added later stop a table"
+        " with a key until a new snapshot is requested.",
     )
     replication_factor: int | None = Field(
         default=None,
@@ -99,44 +99,43 @@ class KafkaConfig(KafkaOptions):
     )
     partitioner: Partitioner = Field(
         default=Partitioner.CRC32,
-        description="What chooses the partition of a key: crc32 (default) of the key's own bytes;"
-        " murmur2 of all bytes, the schema's id included, as the default partitioner of Java's"
-        " producer (and Debezium) does: it costs a few microseconds an event, and a new version of"
-        " the key's schema moves keys to other partitions. Another one than before moves keys, too:"
-        " the order of a key's events is then that of their positions only.",
+        description="What chooses the partition of a key: crc32 of the key's own bytes; murmur2 of"
+        " all bytes, the schema's id included, as the default partitioner of Java's producer (and"
+        " Debezium) does: it costs a few microseconds an event, and a new version of the key's"
+        " schema moves keys to other partitions. Another one than before moves keys, too: the order"
+        " of a key's events is then that of their positions only.",
     )
     allow_compaction: bool = Field(
         default=False,
-        description="Whether data topics may have cleanup.policy=compact; default false: such a"
-        " topic stops its table, alone, with an error. Compaction keeps the newest event of a key"
-        " and removes others that the ledger counts. So true is for subscribers that want the"
-        " newest state only: tailrace audit says 'not provable' of such topics, and the sink stops"
-        " their tables as soon as compaction overtakes it.",
+        description="Whether data topics may have cleanup.policy=compact; if not, such a topic"
+        " stops its table, alone, with an error. Compaction keeps the newest event of a key and"
+        " removes others that the ledger counts. So true is for subscribers that want the newest"
+        " state only: tailrace audit says 'not provable' of such topics, and the sink stops their"
+        " tables as soon as compaction overtakes it.",
     )
     start_timeout_s: float = Field(
         default=10.0,
         ge=1.0,
         le=300.0,
         description="Seconds to wait for brokers at a start, until it is logged and retried; 1 to"
-        " 300, default 10. Lower: slow brokers never answer in time. Higher: a missing broker is"
-        " logged late.",
+        " 300. Lower: slow brokers never answer in time. Higher: a missing broker is logged late.",
     )
     transaction_timeout_s: float = Field(
         default=300.0,
         ge=10.0,
         le=3600.0,
-        description="Seconds after which the brokers abort an open transaction; 10 to"
-        " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
-        " A transaction is committed at a third of it, also inside a source transaction. Lower: a"
-        " source that stalls for longer costs a retry. Higher: read_committed consumers wait that"
-        " long after a publisher died and was not restarted.",
+        description="Seconds after which the brokers abort an open transaction; 10 to 3600. At most"
+        " transaction.max.timeout.ms of the brokers (900 s by default). A transaction is committed"
+        " at a third of it, also inside a source transaction. Lower: a source that stalls for"
+        " longer costs a retry. Higher: read_committed consumers wait that long after a publisher"
+        " died and was not restarted.",
     )
     commit_timeout_s: float = Field(
         default=60.0,
         ge=1.0,
         le=3600.0,
-        description="Seconds until a transaction's outcome counts as unknown; 1 to 3600, default"
-        " 60. Then the producer is replaced and the checkpoint read back.",
+        description="Seconds until a transaction's outcome counts as unknown; 1 to 3600. Then the"
+        " producer is replaced and the checkpoint read back.",
     )
 
     @field_validator("topic_rules")

@@ -17,10 +17,10 @@ class ShardsConfig(Section):
         default=1,
         ge=1,
         le=SHARDS_MAX,
-        description="Shards that the tables are divided into; 1 to 1000, default 1: one publisher"
-        " has all. With more, the publishers with this configuration share them, and the shards of"
-        " one that ends go to the others; each shard has a producer, connections and memory_mb of"
-        " its own. For a prefix with published tables, tailrace reshard changes the division"
+        description="Shards that the tables are divided into; 1 to 1000. With 1, one publisher has"
+        " all. With more, the publishers with this configuration share them, and the shards of one"
+        " that ends go to the others; each shard has a producer, connections and memory_mb of its"
+        " own. For a prefix with published tables, tailrace reshard changes the division"
         " (docs/scaling.md).",
     )
     pinned: dict[str, Annotated[int, Field(ge=0)]] = Field(
@@ -33,7 +33,7 @@ class ShardsConfig(Section):
         ge=1.0,
         le=300.0,
         description="Seconds without a sign of life after which a publisher's shards go to the"
-        " others; 1 to 300, default 6, which is also the least that brokers allow"
+        " others; 1 to 300. The lowest value is the least that brokers allow"
         " (group.min.session.timeout.ms). A publisher that is stopped hands over at once.",
     )
 

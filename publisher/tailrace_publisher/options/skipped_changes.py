@@ -22,7 +22,7 @@ class SkipConfig(Section):
     unchanged: bool = Field(
         default=False,
         description="Skip updates whose two published images are equal: they changed only columns"
-        " that are left out, masked or cut, or set values to what they were; default false.",
+        " that are left out, masked or cut, or set values to what they were.",
     )
     operations: dict[str, Operations] = Field(
         default_factory=dict,

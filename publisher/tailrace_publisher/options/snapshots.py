@@ -43,73 +43,72 @@ class SnapshotConfig(Section):
 
     mode: SnapshotMode = Field(
         default=SnapshotMode.INITIAL,
-        description="initial (default) publishes every row once as op r, and the changes that"
-        " follow; initial_only does the same, and ends once all tables are published (status 0, or"
-        " 1 if one was stopped), with a checkpoint from which any other mode resumes; no_data"
-        " starts with the changes from now on; when_needed is initial with on_gap: snapshot, and"
-        " takes a snapshot of tables that no longer have the changes since publisher.start; always"
-        " takes a new snapshot of every table at every start of the process, while the changes are"
+        description="initial publishes every row once as op r, and the changes that follow;"
+        " initial_only does the same, and ends once all tables are published (status 0, or 1 if one"
+        " was stopped), with a checkpoint from which any other mode resumes; no_data starts with"
+        " the changes from now on; when_needed is initial with on_gap: snapshot, and takes a"
+        " snapshot of tables that no longer have the changes since publisher.start; always takes a"
+        " new snapshot of every table at every start of the process, while the changes are"
         " published, and resumes an unfinished one.",
     )
     on_gap: OnGap = Field(
         default=OnGap.STOP,
-        description="How to handle a table whose change rows were gone before they were read,"
-        " by cleanup or because its older capture instance was disabled too early, or whose rows"
-        " changed without change rows, by SWITCH or ALTER COLUMN: stop (default) stops the table,"
-        " with an error, until an operator runs tailrace snapshot; snapshot takes a new snapshot of"
-        " it at once. In the lake a new snapshot replaces the table; subscribers of its topic miss"
-        " the changes that are gone.",
+        description="How to handle a table whose change rows were gone before they were read, by"
+        " cleanup or because its older capture instance was disabled too early, or whose rows"
+        " changed without change rows, by SWITCH or ALTER COLUMN: stop stops the table, with an"
+        " error, until an operator runs tailrace snapshot; snapshot takes a new snapshot of it at"
+        " once. In the lake a new snapshot replaces the table; subscribers of its topic miss the"
+        " changes that are gone.",
     )
     chunk_rows: int = Field(
         default=50_000,
         ge=1,
         le=10_000_000,
         description="Rows of a chunk at most, which is published at once after the capture job has"
-        " passed it; 1 to 10000000, default 50000. Lower: more round trips, but no more waiting,"
-        " because chunks wait together. Higher: the changes of other tables wait while a chunk is"
-        " sent.",
+        " passed it; 1 to 10000000. Lower: more round trips, but no more waiting, because chunks"
+        " wait together. Higher: the changes of other tables wait while a chunk is sent.",
     )
     chunk_mb: int = Field(
         default=32,
         ge=1,
         le=4096,
         description="Megabytes of a chunk at most, whichever comes first: wide rows make small"
-        " chunks; 1 to 4096, default 32, not above memory_mb. A chunk has at least one row. The"
-        " keys that change while chunks of a table wait may take as much; with more of them the"
-        " chunks are read again.",
+        " chunks; 1 to 4096, not above memory_mb. A chunk has at least one row. The keys that"
+        " change while chunks of a table wait may take as much; with more of them the chunks are"
+        " read again.",
     )
     memory_mb: int = Field(
         default=256,
         ge=1,
         le=1_000_000,
         description="Megabytes for all chunks that are read and wait for the capture job; 1 to"
-        " 1000000, default 256. Lower: snapshots wait more often for the capture job's polling"
-        " interval (5 s by default), because no further chunk is read meanwhile. A table without"
-        " a primary key and without a unique index over non-null columns cannot be divided into"
-        " chunks: it is read at once, one such table at a time, and stops if it is larger.",
+        " 1000000. Lower: snapshots wait more often for the capture job's polling interval (5 s by"
+        " default), because no further chunk is read meanwhile. A table without a primary key and"
+        " without a unique index over non-null columns cannot be divided into chunks: it is read at"
+        " once, one such table at a time, and stops if it is larger.",
     )
     tables_at_once: int = Field(
         default=2,
         ge=1,
         le=32,
-        description="Tables that are read at the same time, each over a connection of its own; 1 to"
-        " 32, default 2. Higher: more load on the source, and a table with locked rows delays the"
-        " others less.",
+        description="Tables that are read at the same time, each over a connection of its own; 1"
+        " to 32. Higher: more load on the source, and a table with locked rows delays the others"
+        " less.",
     )
     lock_timeout_s: float = Field(
         default=5.0,
         ge=0.1,
         le=300.0,
         description="Seconds to wait for rows that a writer has locked (SET LOCK_TIMEOUT); 0.1 to"
-        " 300, default 5. A statement is sent three times; then its table is retried later,"
-        " which is logged once. The stream and the other tables continue. Lower: short transactions"
-        " cause retries. Higher: a stop and the next table wait longer.",
+        " 300. A statement is sent three times; then its table is retried later, which is logged"
+        " once. The stream and the other tables continue. Lower: short transactions cause retries."
+        " Higher: a stop and the next table wait longer.",
     )
     isolation: SnapshotIsolation = Field(
         default=SnapshotIsolation.AUTO,
-        description="auto (default): if the database has ALLOW_SNAPSHOT_ISOLATION ON, each"
-        " statement reads alone under SNAPSHOT isolation and waits for no lock; read_committed:"
-        " always under the connection's default.",
+        description="auto: if the database has ALLOW_SNAPSHOT_ISOLATION ON, each statement reads"
+        " alone under SNAPSHOT isolation and waits for no lock; read_committed: always under the"
+        " connection's default.",
     )
     where: dict[str, Condition] = Field(
         default_factory=dict,

@@ -41,9 +41,7 @@ class SourceConfig(Section):
     host: str = Field(
         min_length=1, description="Host name or address; with an instance name: host\\instance."
     )
-    port: int = Field(
-        default=1433, ge=1, le=65535, description="TCP port; default 1433, bounds 1 to 65535."
-    )
+    port: int = Field(default=1433, ge=1, le=65535, description="TCP port; 1 to 65535.")
     database: str = Field(
         min_length=1,
         max_length=128,
@@ -64,13 +62,13 @@ class SourceConfig(Section):
     )
     encrypt: Encrypt = Field(
         default=Encrypt.YES,
-        description="TLS: no (clear text, if the server allows it), yes (default), strict"
-        " (TDS 8: TLS before anything else, certificate always checked).",
+        description="TLS: no (clear text, if the server allows it), yes, strict (TDS 8: TLS before"
+        " anything else, certificate always checked).",
     )
     trust_server_certificate: bool = Field(
         default=False,
-        description="Accept any certificate; default false. True is for tests and private"
-        " networks: it leaves the connection open to a man in the middle.",
+        description="Accept any certificate. True is for tests and private networks: it leaves the"
+        " connection open to a man in the middle.",
     )
     application_intent: ApplicationIntent = Field(
         default=ApplicationIntent.READ_WRITE,
@@ -80,14 +78,14 @@ class SourceConfig(Section):
         default=15,
         ge=1,
         le=300,
-        description="Seconds to wait for a connection; 1 to 300, default 15.",
+        description="Seconds to wait for a connection; 1 to 300.",
     )
     query_timeout_s: int = Field(
         default=300,
         ge=1,
         le=3600,
-        description="Seconds a query may take; 1 to 3600, default 300. Lower: pages of a slow"
-        " server are repeated for ever. Higher: a hanging server is noticed late.",
+        description="Seconds a query may take; 1 to 3600. Lower: pages of a slow server are"
+        " repeated for ever. Higher: a hanging server is noticed late.",
     )
     time_zone: str | None = Field(
         default=None,
@@ -115,25 +113,25 @@ class SourceConfig(Section):
 
     read_mode: ReadMode = Field(
         default=ReadMode.DIRECT,
-        description="direct (default) reads change tables, with SELECT on schema cdc; function"
-        " reads through cdc.fn_cdc_get_all_changes_<instance>, for logins that may not: they need"
-        " the gating roles and SELECT on the captured columns (tailrace grants prints them). The"
-        " functions return no command id, so the order of a transaction that moves keys among rows"
-        " may be unknown, which stops its table. It is slower: each poll with news queries every"
-        " table. Change it only while the checkpoint is at the end of a transaction.",
+        description="direct reads change tables, with SELECT on schema cdc; function reads through"
+        " cdc.fn_cdc_get_all_changes_<instance>, for logins that may not: they need the gating"
+        " roles and SELECT on the captured columns (tailrace grants prints them). The functions"
+        " return no command id, so the order of a transaction that moves keys among rows may be"
+        " unknown, which stops its table. It is slower: each poll with news queries every table."
+        " Change it only while the checkpoint is at the end of a transaction.",
     )
     readers: int = Field(
         default=4,
         ge=1,
         le=64,
-        description="Connections that read change tables in parallel; 1 to 64, default 4. Each is"
-        " opened when so many capture instances have news at once, with a second one for blocks.",
+        description="Connections that read change tables in parallel; 1 to 64. Each is opened when"
+        " so many capture instances have news at once, with a second one for blocks.",
     )
     blocks: bool = Field(
         default=True,
         description="Read and encode change rows in blocks, several times faster, if numpy and"
-        " pyarrow are installed (the extra `fast`) and a table's types allow it; default true. The"
-        " events are the same. False reads everything row by row.",
+        " pyarrow are installed (the extra `fast`) and a table's types allow it. The events are the"
+        " same. False reads everything row by row.",
     )
 
     @field_validator("odbc")

@@ -28,10 +28,10 @@ class CapturedTables(TableSelection):
     on_rename: OnRename = Field(
         default=OnRename.STOP,
         description="How to handle a published table that was renamed at the source, which is"
-        " noticed when the catalog is read (at a start, and after DDL): stop (default) stops it,"
-        " with an error, because a topic under its new name would lack the earlier events;"
-        " keep_topic continues with its old topic, subjects and name, which the other options use"
-        " too. A table that takes over the old name starts with a snapshot.",
+        " noticed when the catalog is read (at a start, and after DDL): stop stops it, with an"
+        " error, because a topic under its new name would lack the earlier events; keep_topic"
+        " continues with its old topic, subjects and name, which the other options use too. A table"
+        " that takes over the old name starts with a snapshot.",
     )
 
     def plain_names(self) -> list[str]:

@@ -204,7 +204,7 @@ class TableReader:
             except Declined as error:
                 self._declined = True
                 name = str(self.table.instance.table)
-                _log.info("snapshot_not_in_blocks", table=name, reason=str(error))
+                _log.info("snapshot_block_declined", table=name, reason=str(error))
         return self._fetch_by_row(
             source.connection, statement, [asked, *parameters], bounds, position
         )

@@ -22,9 +22,9 @@ class EndpointOptions(Section):
     )
     metrics_host: str = Field(
         default="127.0.0.1",
-        description="Address the HTTP endpoint listens on; default 127.0.0.1. With 0.0.0.0 other"
-        " machines and containers read /metrics, /health and /ready, which require no password."
-        " The rest then requires http_token_file.",
+        description="Address the HTTP endpoint listens on. With 0.0.0.0 other machines and"
+        " containers read /metrics, /health and /ready, which require no password. The rest then"
+        " requires http_token_file.",
     )
     http_token_file: Path | None = Field(
         default=None,

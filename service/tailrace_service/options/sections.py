@@ -45,8 +45,7 @@ class TableSelection(Section):
 
     include: list[str] = Field(
         default_factory=lambda: [r".*"],
-        description="Regular expressions on schema.table, whole name, case-insensitive; default"
-        " every table.",
+        description="Regular expressions on schema.table, whole name, case-insensitive.",
     )
     exclude: list[str] = Field(
         default_factory=list, description="The same; takes precedence over include."

@@ -16,7 +16,7 @@ class RegistryConfig(Section):
 
     url: str = Field(pattern=r"^https?://", description="Base address, e.g. http://host:8081.")
     timeout_s: float = Field(
-        default=10.0, ge=0.1, le=300.0, description="Seconds per request; 0.1 to 300, default 10."
+        default=10.0, ge=0.1, le=300.0, description="Seconds per request; 0.1 to 300."
     )
     user: str | None = Field(
         default=None,

@@ -29,9 +29,9 @@ class TracingConfig(Section):
         default=0.01,
         ge=0.0,
         le=1.0,
-        description="Share of the Kafka transactions that are traced; 0 to 1, default 0.01. Which"
-        " ones follows from their closed LSN, so publisher and sink choose the same; where their"
-        " ratios differ, the traces of the smaller one are whole.",
+        description="Share of the Kafka transactions that are traced; 0 to 1. Which ones follows"
+        " from their closed LSN, so publisher and sink choose the same; where their ratios differ,"
+        " the traces of the smaller one are whole.",
     )
     headers: dict[str, SecretStr] = Field(
         default_factory=dict,
@@ -51,7 +51,7 @@ class TracingConfig(Section):
         ge=0.1,
         le=60.0,
         description="Seconds that a request may take, and so about how much later a daemon ends"
-        " whose collector does not answer; 0.1 to 60, default 5.",
+        " whose collector does not answer; 0.1 to 60.",
     )
 
     @field_validator("endpoint")

@@ -67,7 +67,7 @@ class SinkConfig(EndpointOptions):
         "<table>.",
     )
     s3: S3Options = Field(default_factory=S3Options)
-    format: str = Field(default="delta", description="Table format: delta (default).")
+    format: str = Field(default="delta", description="Table format.")
     checkpoint_location: str | None = Field(
         default=None,
         description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
@@ -84,85 +84,83 @@ class SinkConfig(EndpointOptions):
     )
     delete_mode: DeleteMode = Field(
         default=DeleteMode.HARD,
-        description="hard (default) removes deleted rows; soft keeps them with _cdc_op = 'd'.",
+        description="hard removes deleted rows; soft keeps them with _cdc_op = 'd'.",
     )
     on_bad_record: BadRecords = Field(
         default=BadRecords.STOP_TABLE,
         description="Treatment of a record that cannot be decoded or whose writer schema is lost."
-        " stop-table (default): only its table stops, at the cut before the record, until a new"
-        " snapshot. dead-letter: the record is stored once in the Delta table"
-        " <lake>/_tailrace/dead_letters, and its table continues without it. fail: the sink ends."
-        " If records are missing, or are not those that the publisher counted, the table stops"
-        " under dead-letter too.",
+        " stop-table: only its table stops, at the cut before the record, until a new snapshot."
+        " dead-letter: the record is stored once in the Delta table <lake>/_tailrace/dead_letters,"
+        " and its table continues without it. fail: the sink ends. If records are missing, or are"
+        " not those that the publisher counted, the table stops under dead-letter too.",
     )
     changes_per_batch: int = Field(
         default=1_000_000,
         ge=1,
         le=1_000_000_000,
         description="Changes after which a cut of the log and a batch of the tables end, at the"
-        " next closed LSN; 1 to 1000000000, default 1000000. Lower: more and smaller commits."
-        " Higher: a larger shuffle on the executors' disks. A batch that has started keeps the"
-        " bound with which it was planned.",
+        " next closed LSN; 1 to 1000000000. Lower: more and smaller commits. Higher: a larger"
+        " shuffle on the executors' disks. A batch that has started keeps the bound with which it"
+        " was planned.",
     )
     bytes_per_batch: int = Field(
         default=1024 * 1024 * 1024,
         ge=1,
         le=1024**4,
         description="The same in bytes of values, by the publisher's ledger; 1 to 1099511627776 (1"
-        " TiB), default 1073741824 (1 GiB). A larger transaction is applied as a whole, table by"
-        " table, on the executors' disks. A larger snapshot is applied in parts.",
+        " TiB). A larger transaction is applied as a whole, table by table, on the executors'"
+        " disks. A larger snapshot is applied in parts.",
     )
     local_changes_max: int = Field(
         default=5_000,
         ge=0,
         le=1_000_000,
         description="Changes of a batch up to which all tables are read at once, through the"
-        " driver; 0 to 1000000, default 5000. Larger batches are read table by table. Lower: small"
-        " batches take longer. Higher: more memory of the driver.",
+        " driver; 0 to 1000000. Larger batches are read table by table. Lower: small batches take"
+        " longer. Higher: more memory of the driver.",
     )
     local_bytes_max: int = Field(
         default=32 * 1024 * 1024,
         ge=0,
         le=1024 * 1024 * 1024,
-        description="The same in bytes of values; 0 to 1073741824 (1 GiB), default 33554432 (32"
-        " MiB). The driver holds several copies at once.",
+        description="The same in bytes of values; 0 to 1073741824 (1 GiB). The driver holds several"
+        " copies at once.",
     )
     request_snapshots: bool = Field(
         default=True,
         description="Request a new snapshot from the publisher, through the signals topic, for a"
-        " table that lacks changes: it was excluded for a while, Kafka deleted changes, or they"
-        " are not those that the publisher counted. At most once an hour for each table; default"
-        " true. false: the table stays out of the lake's cuts until somebody runs tailrace"
-        " snapshot.",
+        " table that lacks changes: it was excluded for a while, Kafka deleted changes, or they are"
+        " not those that the publisher counted. At most once an hour for each table. false: the"
+        " table stays out of the lake's cuts until somebody runs tailrace snapshot.",
     )
     merge_pool: int = Field(
         default=4,
         ge=1,
         le=64,
-        description="Tables written at once; 1 to 64, default 4. Higher: more memory, and a gain"
-        " only with enough cores.",
+        description="Tables written at once; 1 to 64. Higher: more memory, and a gain only with"
+        " enough cores.",
     )
     shards: int = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="Publisher shards of this prefix; 1 to 10000, default 1. The first cut waits"
-        " until each of them has published.",
+        description="Publisher shards of this prefix; 1 to 10000. The first cut waits until each of"
+        " them has published.",
     )
     trigger_interval_s: float = Field(
         default=0.0,
         ge=0.0,
         le=86_400.0,
-        description="Least seconds between micro-batches; 0 to 86400, default 0 (at once).",
+        description="Least seconds between micro-batches; 0 to 86400. 0: at once.",
     )
     commit_retention_days: float = Field(
         default=30.0,
         gt=0.0,
         le=36_500.0,
-        description="Days that cuts stay readable; up to 36500, default 30. It is the age at which"
-        " commit rows are removed, and the deleted-file retention of lake tables. Delta's logs are"
-        " retained three times as long, the lake's log one day longer. Existing tables get a"
-        " changed value when the sink starts.",
+        description="Days that cuts stay readable; up to 36500. It is the age at which commit rows"
+        " are removed, and the deleted-file retention of lake tables. Delta's logs are retained"
+        " three times as long, the lake's log one day longer. Existing tables get a changed value"
+        " when the sink starts.",
     )
     partition_by: dict[str, list[str]] = Field(
         default_factory=dict,
@@ -175,10 +173,10 @@ class SinkConfig(EndpointOptions):
     )
     profile: Profile = Field(
         default=Profile.FAST,
-        description="fast (default): new tables have deletion vectors, so a change does not rewrite"
-        " files. Column mapping or type widening is added when a rename, a name that Parquet does"
-        " not allow, or a wider type needs it. compatible: none of the three, for readers that do"
-        " not know them. A table whose source needs one stops until a new snapshot replaces it."
+        description="fast: new tables have deletion vectors, so a change does not rewrite files."
+        " Column mapping or type widening is added when a rename, a name that Parquet does not"
+        " allow, or a wider type needs it. compatible: none of the three, for readers that do not"
+        " know them. A table whose source needs one stops until a new snapshot replaces it."
         " docs/readers.md lists which reader opens what.",
     )
     rewrite_below_bytes: int = Field(
@@ -187,8 +185,8 @@ class SinkConfig(EndpointOptions):
         le=1_073_741_824,
         description="Size of a table up to which files with changed rows are rewritten, even with"
         " deletion vectors. Of a larger table only the smallest such files are rewritten, together"
-        " up to this size. 0 to 1073741824 (1 GiB), default 131072 (128 KiB). Lower: more small"
-        " files. Higher: each retained version is a larger copy. 0 always uses deletion vectors.",
+        " up to this size. 0 to 1073741824 (1 GiB). Lower: more small files. Higher: each retained"
+        " version is a larger copy. 0 always uses deletion vectors.",
     )
     table_properties: dict[str, str] = Field(
         default_factory=dict, description="Further properties of new lake tables."
@@ -203,24 +201,23 @@ class SinkConfig(EndpointOptions):
         default=5,
         ge=1,
         le=1000,
-        description="Attempts at a batch that fails inside Spark before the sink ends; 1 to 1000,"
-        " default 5. Waiting for Kafka or the registry does not count.",
+        description="Attempts at a batch that fails inside Spark before the sink ends; 1 to 1000."
+        " Waiting for Kafka or the registry does not count.",
     )
     retry_backoff_max_s: float = Field(
         default=30.0,
         ge=0.01,
         le=3600.0,
-        description="Longest pause between attempts, in seconds; 0.01 to 3600, default 30; pauses"
-        " start at 0.25 and double.",
+        description="Longest pause between attempts, in seconds; 0.01 to 3600; pauses start at 0.25"
+        " and double.",
     )
     hang_s: float = Field(
         default=600.0,
         ge=10.0,
         le=86_400.0,
         description="Seconds without a step or the end of a Spark task after which a running cut or"
-        " batch counts as hanging; 10 to 86400, default 600. /health and /ready then answer 503 and"
-        " name it. Lower: a sink in a single long task is restarted. Higher: a hang is noticed"
-        " later.",
+        " batch counts as hanging; 10 to 86400. /health and /ready then answer 503 and name it."
+        " Lower: a sink in a single long task is restarted. Higher: a hang is noticed later.",
     )
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 

@@ -24,15 +24,15 @@ class KafkaConfig(KafkaOptions):
         default=15.0,
         ge=1.0,
         le=600.0,
-        description="Seconds until a broker that does not answer counts as unavailable; 1 to 600,"
-        " default 15. The sink then waits and tries again.",
+        description="Seconds until a broker that does not answer counts as unavailable; 1 to 600."
+        " The sink then waits and tries again.",
     )
     poll_timeout_s: float = Field(
         default=10.0,
         ge=0.5,
         le=600.0,
-        description="Seconds an executor waits for records that the ledger names; 0.5 to 600,"
-        " default 10. Lower: fails on a slow broker. Higher: lost records are noticed later.",
+        description="Seconds an executor waits for records that the ledger names; 0.5 to 600."
+        " Lower: fails on a slow broker. Higher: lost records are noticed later.",
     )
 
     def further_options(self) -> dict[str, str]:

@@ -192,7 +192,7 @@ class ChangePages:
 
     def _decline(self, start: PageStart, reason: Declined) -> None:
         """Return to the start of a page; read on by row, or in blocks with other cells."""
-        _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(reason))
+        _log.info("page_block_declined", instance=self._instance.name, reason=str(reason))
         self._after, self._rows = start.after, start.rows
         self._is_in_large_transaction = start.is_in_large_transaction
         self._is_finished = False

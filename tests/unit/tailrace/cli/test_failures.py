@@ -102,8 +102,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_one_sentence(full_disk: Path):
-    answer = CliRunner().invoke(cli, ["down", "--data-dir", str(full_disk)])
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_a_full_disk_is_one_sentence(command: str, full_disk: Path):
+    answer = CliRunner().invoke(cli, [command, "--data-dir", str(full_disk)])
     said = f"The disk is full at {full_disk}/stack.json. Fix: free some space"
     assert (answer.exit_code, said in answer.output) == (1, True), answer.output
     assert not (full_disk / "stack.json.partial").exists()

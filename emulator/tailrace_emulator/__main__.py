@@ -170,7 +170,7 @@ def _seconds(text: str) -> float:
     """A span of time, not negative and finite.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no such span.
     """
     try:
         seconds = float(text)

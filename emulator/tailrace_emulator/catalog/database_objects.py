@@ -36,7 +36,6 @@ class GeneratedObject:
     """An object that an extension makes in a database; storage does not have it.
 
     Attributes:
-        item: the object.
         parameters: its parameters, in order.
         columns: makes the columns that it returns.
         text: makes its T-SQL; None for a module that does not show its text.

@@ -30,7 +30,7 @@ class DatabaseFacts:
     """What sys.databases shows of a database that storage does not know.
 
     Attributes:
-        is_captured: its column is_cdc_enabled.
+        is_captured: shown in its column is_cdc_enabled.
         is_published: whether publications may be made in it.
         log_waits: whether its log keeps something that is still to be read.
     """

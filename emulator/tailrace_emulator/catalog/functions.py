@@ -60,7 +60,6 @@ def scalar_function(
         context: the session that asks.
         schema: as written before the name; None or empty for a built-in. Functions of schema
             sys must be called with it, as in SQL Server.
-        name: the function's name.
     """
     key = (schema or "").casefold(), name.casefold()
     return SCALARS.get(key) or extension(context.engine).declared.functions.by_name.get(key)

@@ -57,12 +57,12 @@ class OdbcType:
     """A column's type in ODBC's terms.
 
     Attributes:
-        code: DATA_TYPE.
+        code: shown in the column DATA_TYPE.
         precision: column size in characters or digits.
         length: transfer size in bytes.
-        sql_code: SQL_DATA_TYPE.
-        datetime_sub: SQL_DATETIME_SUB.
-        octets: CHAR_OCTET_LENGTH.
+        sql_code: shown in the column SQL_DATA_TYPE.
+        datetime_sub: shown in the column SQL_DATETIME_SUB.
+        octets: shown in the column CHAR_OCTET_LENGTH.
         ss_code: SS_DATA_TYPE, the type token of TDS.
     """
 
@@ -116,7 +116,6 @@ def odbc_type(sql_type: SqlType, nullable: bool, odbc_version: int) -> OdbcType:
     """A declared type in ODBC's terms.
 
     Args:
-        sql_type: the type.
         nullable: whether the column is; it changes SS_DATA_TYPE.
         odbc_version: 2 or 3 (and above), which decides the date and time codes.
     """

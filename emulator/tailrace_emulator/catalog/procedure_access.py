@@ -72,12 +72,9 @@ def authorize_procedure(
 
     Args:
         context: the calling session, in the procedure's database.
-        schema: of the procedure.
-        name: of the procedure.
-        args: its arguments.
 
     Raises:
-        SqlError: 15247.
+        SqlError: 15247 without the needed permission.
     """
     if context.security.is_sysadmin:
         return

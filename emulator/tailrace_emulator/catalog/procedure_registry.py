@@ -55,7 +55,7 @@ class Procedure:
     Attributes:
         schema: ``sys``, or another for what an extension adds.
         name: as SQL Server spells it.
-        parameters: in positional order.
+        parameters: in the order of their positions.
         body: yields the events of a run, without the final return status.
         authorize: checks that the session may run it.
     """
@@ -115,8 +115,7 @@ class SystemProcedures:
 
         Args:
             name: as SQL Server spells it.
-            parameters: in positional order.
-            schema: of the procedure.
+            parameters: in the order of their positions.
             in_msdb: whether the catalog has it among the objects of msdb.
         """
         key = name if schema == "sys" else f"{schema}.{name}"
@@ -143,7 +142,6 @@ def result_set(columns: str, rows: Iterable[Row]) -> Iterator[Event]:
 
     Args:
         columns: declared as :func:`tailrace_emulator.catalog.registry.parse_columns` reads them.
-        rows: the rows.
     """
     yield ResultSet(parse_columns(columns))
     count = 0

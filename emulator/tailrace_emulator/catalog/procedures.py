@@ -57,7 +57,6 @@ def find_procedure(context: SessionContext, schema: str | None, name: str) -> Pr
         context: the session that asks.
         schema: as written before the name; none, ``sys`` or ``dbo``, as SQL Server finds sp_
             procedures under each; or another for what an extension adds.
-        name: the procedure's name.
     """
     folded = (schema or "").casefold()
     key = name.casefold() if folded in _SCHEMAS else f"{folded}.{name.casefold()}"

@@ -109,7 +109,6 @@ class Columns:
         base: other columns that stand before these.
 
     Attributes:
-        meta: the columns.
         row: makes a row of values by column name (``class_`` for a column named class). With a
             base, the base's row comes first. TypeError for a name that is none, and without a
             value for a column that has no default.

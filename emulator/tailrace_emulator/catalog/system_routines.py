@@ -46,7 +46,7 @@ class SystemRoutine:
     """A procedure or function of schema sys, or of msdb.
 
     Attributes:
-        object_id: negative.
+        object_id: negative, as of all system objects.
         schema: sys, or dbo for those of msdb.
         name: as SQL Server spells it.
         type: P, X, FN, IF or TF, as sys.system_objects has it.
@@ -78,7 +78,7 @@ class SystemRoutines:
         """Makes a procedure or function known to the catalog.
 
         Args:
-            name: without its schema.
+            name: its name without the schema.
             kind: P for any procedure, X for one that is an extended one, FN, IF or TF for
                 functions.
             in_msdb: whether it is an object of msdb.

@@ -64,7 +64,6 @@ def system_view(
         context: the session that asks.
         database: the database that the name refers to.
         schema: schema part of the name.
-        name: the view's name.
     """
     schema, name = schema.casefold(), name.casefold()
     added = extension(context.engine).declared.views.by_name

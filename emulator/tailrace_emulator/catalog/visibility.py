@@ -81,11 +81,6 @@ def sees(context: SessionContext, database: Database, item: Table | Module) -> b
 def visible_rows(context: SessionContext, database: Database, view: SystemView) -> list[Row]:
     """The rows of a system view that the session may see.
 
-    Args:
-        context: who asks.
-        database: whose view.
-        view: the view.
-
     Raises:
         SqlError: 262 or 300 for a dynamic management view that it may not read; 916.
     """

@@ -71,7 +71,6 @@ class Agent:
         """Prepares the agent; nothing runs before :meth:`start`.
 
         Args:
-            engine: whose jobs.
             mode: whether jobs run by themselves.
             start_delay_s: how long after its start a job begins and reads its parameters, by the
                 engine's clock; a real Agent takes a second or two.

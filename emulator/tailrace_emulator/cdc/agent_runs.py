@@ -47,7 +47,6 @@ class AgentRuns:
     """Runs the jobs of one engine when they are due; used by the Agent's thread alone.
 
     Args:
-        engine: whose jobs.
         own: runs jobs of one's own.
         closing: set when the Agent ends.
 

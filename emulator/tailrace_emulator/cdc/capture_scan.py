@@ -52,10 +52,9 @@ def scan(
     """Runs scan cycles until the log is drained or ``maxscans`` cycles ran.
 
     Args:
-        engine: the engine.
         database: the database whose log is scanned.
-        maxtrans: transactions per cycle.
-        maxscans: cycles.
+        maxtrans: the largest number of transactions per cycle.
+        maxscans: the largest number of cycles.
         session_id: who scans, for the message to another scanner.
         stopped: asked between batches of rows; a true answer undoes the cycle and ends the scan.
         session: whose call it is, and who waits where a transaction holds a change table that is

@@ -85,7 +85,6 @@ def change_table_indexes(
     """The indexes of a change table: the clustered one, and one that finds the changes of a row.
 
     Args:
-        instance: the instance's name.
         columns: of the change table.
         net_changes_key: the columns that identify a source row, in the order of their index; empty
             where the instance does not support net changes, which is what the index is for.
@@ -199,8 +198,7 @@ def change_rows(
 
     Args:
         reader: made for the shape of the change's images.
-        commit_lsn: becomes __$start_lsn.
-        change: the logged change.
+        commit_lsn: stored as __$start_lsn of the rows.
         everything: the full update mask of the instance.
     """
     if change.action is RowAction.INSERT:

@@ -58,7 +58,6 @@ class CleanupResult:
 
     Attributes:
         deleted: rows per instance name.
-        failed: instances that failed.
         errors: of those, what failed them, where it is an error of SQL Server's.
         blocked: rows are left that open transactions have changed: only where nobody waits.
     """
@@ -138,8 +137,6 @@ def cleanup_change_table(
     """sp_cdc_cleanup_change_table.
 
     Args:
-        engine: the engine.
-        database: the database.
         capture_instance: name of the instance.
         low_water_mark: the new low endpoint, which must be a start_lsn of
             cdc.lsn_time_mapping; None cleans up below the present one.
@@ -212,8 +209,6 @@ def run_cleanup_job(
     """sp_MScdc_cleanup_job: with the retention and threshold of msdb.dbo.cdc_jobs.
 
     Args:
-        engine: the engine.
-        database: the database.
         session: whose call it is, and who waits; see :class:`Removal`.
 
     Raises:
@@ -239,8 +234,6 @@ def cleanup_change_tables(
     """The low watermark of all instances, in one transaction; then what lies below it goes.
 
     Args:
-        engine: the engine.
-        database: the database.
         mark: the new low watermark; an instance that has a higher one keeps it. None keeps all.
         threshold: how many entries a statement deletes at most.
         session: whose call it is, and who waits; see :class:`Removal`.

@@ -45,10 +45,7 @@ def disable_table(
     With the last one of the database cdc.lsn_time_mapping is emptied (documented by message 22909).
 
     Args:
-        engine: the engine.
-        database: its database.
         source_schema: schema of the source table.
-        source_name: the source table.
         capture_instance: name of the instance, or ``all``.
 
     Raises:
@@ -95,9 +92,6 @@ def drop_instance(
     The source table stops being tracked with its last instance.
 
     Args:
-        connection: the transaction's.
-        database: of the instance.
-        instance: what goes.
         keeps_history: whether its entries in cdc.ddl_history stay: where its table was dropped.
     """
     table = database.table_by_id(instance.object_id)

@@ -81,7 +81,6 @@ def keep_job_names(connection: apsw.Connection, database: Database) -> None:
 
     Args:
         connection: of the write that renames it.
-        database: the database.
     """
     for job in jobs.jobs_of(connection, database.engine, database):
         jobs.name_job(connection, database, job.job_type, jobs.job_name(database, job.job_type))
@@ -92,7 +91,6 @@ def drop_jobs_of(connection: apsw.Connection, database: Database) -> None:
 
     Args:
         connection: of the write that disables the database or drops it.
-        database: the database.
     """
     jobs.drop_jobs(connection, database.engine, database)
     forget_database(database.engine, database)

@@ -77,9 +77,6 @@ def enable_table(
     """Creates a capture instance; for the database's first table also the two jobs, started.
 
     Args:
-        engine: the engine.
-        database: its database.
-        request: the parameters.
         may_create_role: whether who asks for it may create the gating role.
 
     Returns:

@@ -27,8 +27,6 @@ def refuse_index_removal(
 
     Args:
         connection: what to read CDC's metadata with.
-        database: the table's database.
-        table: the source table.
         index_name: the index, or the constraint that it stands behind.
 
     Raises:
@@ -70,7 +68,6 @@ def refuse_alter(table: Table, column: Column | None = None) -> None:
     A captured column of a change table may be altered by hand.
 
     Args:
-        table: the table.
         column: the one whose type changes; None for any other change.
 
     Raises:
@@ -93,7 +90,7 @@ def refuse_rename_of_column(
     """Refuses to rename a captured column.
 
     Raises:
-        SqlError: 4928.
+        SqlError: 4928 for a captured column.
     """
     if not table.is_tracked:
         return

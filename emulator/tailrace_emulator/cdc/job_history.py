@@ -131,9 +131,6 @@ class JobHistory:
         """A run ended; without one, or when its end is known already, nothing happens.
 
         Args:
-            job: which.
-            status: how.
-            ticks: when.
             error: of its one step.
             has_steps: whether its steps have their entries already.
         """

@@ -24,10 +24,8 @@ class _RunChange:
     """What a transaction does to the runs of a database when it commits.
 
     Attributes:
-        database_id: of the jobs.
         job_type: whose run; None for all of the database's.
         begins: whether the job runs afterwards.
-        apply: does it.
     """
 
     database_id: int

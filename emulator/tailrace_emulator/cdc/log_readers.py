@@ -52,15 +52,13 @@ def change_publications(
     """Changes the publications of a database, and hands the log over if that calls for it.
 
     Args:
-        engine: the engine.
-        database: whose publications.
         change: makes the change, inside the write transaction that it is given.
 
     Returns:
         What the started job says, if one was started.
 
     Raises:
-        SqlError: what ``change`` reports.
+        SqlError: any error that ``change`` raises.
     """
     with engine.write() as connection:
         before = replication.has_log_reader(database)

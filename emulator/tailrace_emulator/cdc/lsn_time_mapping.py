@@ -107,8 +107,7 @@ def lsn_for_time(
 
     Args:
         connection: what to read with.
-        database: the database.
-        operator: one of :data:`COMPARISONS`.
+        operator: one of those in :data:`COMPARISONS`.
         ticks: the time compared with tran_end_time.
 
     Returns:

@@ -22,7 +22,6 @@ def adopt_change_tables(connection: apsw.Connection, database: Database) -> None
 
     Args:
         connection: inside a write transaction.
-        database: whose tables.
     """
     for table in database.tables():
         if table.encoded is None and _is_spelled_so(table):

@@ -26,8 +26,6 @@ def query_function_text(instance: CaptureInstance, change_table: Table, *, net: 
     """CREATE FUNCTION of a query function.
 
     Args:
-        instance: whose function.
-        change_table: its change table.
         net: the net-changes function, which the instance must support.
     """
     captured = [quoted(c.name) for c in change_table.columns[len(METADATA_COLUMNS) : -1]]

@@ -105,7 +105,6 @@ def check_arguments(
 
     Args:
         connection: what to read the interval with.
-        database: the database.
         instance: the capture instance; None is not valid.
         arguments: from_lsn, to_lsn and the row filter option.
         net: whether they are for the net-changes function.
@@ -138,8 +137,6 @@ def all_changes(
 
     Args:
         connection: what to read the interval with.
-        database: the database.
-        instance: the capture instance.
         arguments: from_lsn, to_lsn and the row filter option.
 
     Raises:
@@ -193,7 +190,6 @@ def net_changes(
 
     Args:
         connection: what to read the interval with.
-        database: the database.
         instance: a capture instance that supports net changes.
         arguments: from_lsn, to_lsn and the row filter option.
 

@@ -56,8 +56,6 @@ class ReplicatedSizes:
         """The (row id, new row) pairs of an UPDATE of a tracked table, looked at.
 
         Args:
-            database: the table's.
-            table: the table.
             changes: what becomes of which row.
             current: reads rows as they are: a large value that stays is no concern.
             but: positions of columns that are not looked at.

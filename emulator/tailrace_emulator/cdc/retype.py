@@ -22,7 +22,6 @@ def conversion(old: SqlType, new: SqlType, table: str, column: str) -> Conversio
         old: the column's type so far.
         new: the type that it is given.
         table: ``database.schema.table`` of the change table, for messages.
-        column: its name.
 
     Raises:
         SqlError: 206 or 257 for types that do not convert implicitly. The conversion itself raises

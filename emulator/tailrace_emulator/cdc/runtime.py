@@ -28,8 +28,7 @@ class JobRun:
     """A job that was started and has not ended.
 
     Attributes:
-        database_id: the job's database.
-        job_type: ``capture`` or ``cleanup``.
+        job_type: either ``capture`` or ``cleanup``.
         stop: set to ask the run to end at once.
         keeps_log: whether it reads the log all the time, pauses between its scans included.
     """
@@ -106,12 +105,10 @@ class Runtime:
         A capture job that runs continuously has it from its start to its end.
 
         Args:
-            database: whose log.
-            session_id: who reads it.
             taken: the error where another session holds it, 22903 or 18752.
 
         Raises:
-            SqlError: that one.
+            SqlError: ``taken``, if another session holds it.
         """
         with self.changed:
             is_kept = any(

@@ -56,8 +56,6 @@ def wrapper_functions(
     """The wrapper of the all-changes function, and of the net-changes one where there is one.
 
     Args:
-        database: the instance's database.
-        instance: the capture instance.
         closed_high_end_point: whether changes committed at the end time itself belong to a range.
         column_list: captured columns to return, as in ``@column_list``; all when it is empty.
         update_flag_list: captured columns with an update flag, in that order; none when empty.

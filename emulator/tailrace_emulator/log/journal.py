@@ -65,7 +65,6 @@ class Journal:
         """Add records, in order.
 
         Args:
-            records: what to add.
             chunk_records: how many make a chunk: fewer where rows hold large values.
         """
         self._pending.extend(records)

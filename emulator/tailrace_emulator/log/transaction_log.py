@@ -75,7 +75,6 @@ class TransactionLog:
         """Open the log; allocation continues behind everything that was ever handed out.
 
         Args:
-            database_id: whose log.
             connect: gives a new connection for reading.
             write: the engine's write path (nested in a running write of this thread, it joins it).
         """
@@ -217,9 +216,7 @@ class TransactionLog:
 
         Args:
             connection: inside the write transaction that applies the changes.
-            journal: the records.
             begin_ticks: when the transaction began, UTC ticks of 100 ns.
-            commit_ticks: now.
         """
         commit_position = self.allocator.take_last(connection)
         few = journal.write(connection, commit_position)
@@ -273,7 +270,6 @@ def without_changes(lsn: bytes, ticks: int) -> LogTransaction:
 
     Args:
         lsn: that was allocated for it (:meth:`TransactionLog.allocate_lsn`).
-        ticks: when it was.
     """
     begin_position = position_of(lsn) - 1
     return LogTransaction(

@@ -66,7 +66,6 @@ def error(
     """The error of a number of the catalogue, to be raised.
 
     Args:
-        number: of the catalogue.
         arguments: the values for its text, in order.
         line: line within the batch, 1-based.
         state: where it is not the catalogue's.

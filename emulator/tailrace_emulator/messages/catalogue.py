@@ -39,7 +39,7 @@ class SystemMessage:
     """A message of SQL Server's own.
 
     Attributes:
-        number: ``message_id`` of ``sys.messages``.
+        number: its ``message_id`` in ``sys.messages``.
         text: with places for values, as ``sys.messages`` has it.
         severity: class; 10 and below inform, 11-16 are errors, 20 and above end the connection. It
             is the one with which clients are sent it, which Microsoft's list has otherwise for

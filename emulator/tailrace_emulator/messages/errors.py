@@ -44,10 +44,8 @@ class SqlError(Exception):
             50900 and above for what is the embedded server's own.
         message: text as SQL Server words it.
         severity: class; 11-16 errors, 20 and above close the connection.
-        state: message state.
         procedure: name of the procedure that raised it, empty outside.
         line: line within the batch, 1-based.
-        aborts: what it ends.
     """
 
     number: int

@@ -46,12 +46,9 @@ class Securable:
     """Something in a database that permissions are given on.
 
     Attributes:
-        database: where it is.
         securable_class: one of the numbers of :mod:`tailrace_emulator.security.permissions`.
         major_id: object, schema or principal id.
         minor_id: column id, 0 for the whole.
-        schema: of an object.
-        name: for messages.
     """
 
     database: Database

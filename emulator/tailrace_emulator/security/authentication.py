@@ -84,8 +84,6 @@ class Authenticator:
         """The login of that name, whose password it is.
 
         Args:
-            name: of the login.
-            password: that it has.
             new_password: that it is to have from now on; None leaves it.
 
         Raises:

@@ -190,8 +190,6 @@ class SecurityContext:
         """Become a user of a database.
 
         Args:
-            database: whose user.
-            name: the user.
             checked: False where the module's own definition says so.
 
         Raises:

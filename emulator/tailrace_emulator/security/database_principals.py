@@ -111,7 +111,8 @@ class DatabasePrincipals:
         """ALTER USER .. WITH NAME, DEFAULT_SCHEMA, LOGIN.
 
         Raises:
-            SqlError: 15151, 15023, 15007.
+            SqlError: 15151 for an unknown user, 15023 for a name in use, 15007 for an unknown
+                login.
         """
         principal = find_principal(self._database, name)
         if principal is None or principal.type != "S" or not self._has("ALTER ANY USER"):

@@ -59,13 +59,13 @@ class Grant:
 
     Attributes:
         action: GRANT, DENY or REVOKE.
-        permissions: (name, columns).
+        permissions: pairs of name and columns.
         securable: on what; class SERVER for permissions of the server.
         columns: column ids of an object by casefolded name.
         kind: of an object: ``table`` (what rows are read from), ``procedure`` or ``function``.
         principals: names of the grantees.
         grant_option: WITH GRANT OPTION, or GRANT OPTION FOR.
-        cascade: CASCADE.
+        cascade: whether CASCADE is given.
     """
 
     action: str

@@ -31,8 +31,7 @@ def alter_authorization(
     """Give something to another owner.
 
     Args:
-        security: who asks.
-        target: in whose transaction.
+        target: whose transaction makes the change.
         kind: OBJECT, SCHEMA, DATABASE or ROLE.
         securable: the object; for the other kinds only database and name count.
         owner: a user or role, a login for a database; None for SCHEMA OWNER.

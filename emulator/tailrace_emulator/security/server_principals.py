@@ -192,7 +192,7 @@ class ServerPrincipals:
         """ALTER SERVER ROLE .. ADD|DROP MEMBER.
 
         Raises:
-            SqlError: 15151, 15405.
+            SqlError: 15151 for an unknown role or login, 15405 for a special principal.
         """
         number = SERVER_ROLES.get(role.casefold())
         server = self._security.server

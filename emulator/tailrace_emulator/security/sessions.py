@@ -42,8 +42,6 @@ def session_can_be_killed(engine: Engine, session_id: int, end: Callable[[], Non
     """From now on KILL finds a session.
 
     Args:
-        engine: the server's storage.
-        session_id: @@SPID.
         end: ends it, from another session's thread and without waiting.
     """
     with _LOCK:

@@ -42,7 +42,6 @@ class ServerToken:
     """A login with its server roles.
 
     Attributes:
-        login: the login.
         principals: its id and those of its roles.
         is_sysadmin: whether no check applies to it.
     """
@@ -57,7 +56,6 @@ class UserToken:
     """A user of one database with its roles.
 
     Attributes:
-        principal: the user.
         principals: its id and those of its roles.
         roles: names of the fixed roles among them.
         is_dbo: whether no check of this database applies to it.

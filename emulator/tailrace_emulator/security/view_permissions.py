@@ -35,10 +35,7 @@ def authorize_view(
     """Check that a dynamic management view may be read.
 
     Args:
-        security: who asks.
         database: from which database it is read.
-        schema: of the view.
-        name: of the view.
         permission: what it declares that reading it needs in the database; empty for none.
 
     Raises:

@@ -48,7 +48,6 @@ class BatchRunner:
         """A batch, or text with parameters as of sp_executesql.
 
         Args:
-            sql: T-SQL.
             parameters: typed values; OUTPUT ones come back as ReturnValue at the end.
 
         Raises:
@@ -82,7 +81,6 @@ class BatchRunner:
         """SET QUOTED_IDENTIFIER and PARSEONLY of a batch hold as soon as it is parsed.
 
         Args:
-            block: the batch.
             ends: whether it is text with parameters, with which QUOTED_IDENTIFIER ends.
         """
         if block.quoted_identifier is not None and not ends:
@@ -150,8 +148,6 @@ class BatchRunner:
         """The rows of the INSERT BULK that came before.
 
         Args:
-            types: of the columns.
-            rows: all of them.
             wrong_length: the column, counted from 1, of a value that is longer than its type says.
 
         Raises:

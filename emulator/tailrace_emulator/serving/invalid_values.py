@@ -61,12 +61,10 @@ def check_bulk_load(
     """Refuse a bulk load whose rows have such values.
 
     Args:
-        types: of the columns.
-        rows: all of them.
         names: of the columns, as INSERT BULK lists them.
 
     Raises:
-        SqlError: 7339.
+        SqlError: 7339 for NaN or infinity.
     """
     places = [n for n, t in enumerate(types) if t.name in {"float", "real", "sql_variant"}]
     if not places:

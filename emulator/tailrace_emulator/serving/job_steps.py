@@ -27,7 +27,6 @@ class JobSteps:
         """Prepare.
 
         Args:
-            engine: where they run.
             login: as which they run: a member of sysadmin.
         """
         self._engine = engine
@@ -38,8 +37,6 @@ class JobSteps:
         """Run a batch; a transaction that it leaves open is rolled back.
 
         Args:
-            database: its name.
-            command: the batch.
             stop: ends it when it is set.
 
         Returns:

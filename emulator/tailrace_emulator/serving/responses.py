@@ -129,8 +129,7 @@ class Response:
     Args:
         send: takes bytes of the message as they become enough to send; raises
             ConnectionClosedError when nobody is there to take them.
-        column_sets: the connection's.
-        server_name: put into messages.
+        server_name: shown in texts of messages.
     """
 
     def __init__(
@@ -159,11 +158,7 @@ class Response:
         self._return_values = []
 
     def end_call(self, sent: SentParameters) -> None:
-        """The call ended: its return status, output parameters and DONEPROC.
-
-        Args:
-            sent: its parameters.
-        """
+        """The call ended: its return status, output parameters and DONEPROC."""
         values = []
         for output in self._return_values:
             try:

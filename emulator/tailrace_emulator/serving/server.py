@@ -93,7 +93,7 @@ class Server:
         host: address to listen on; loopback unless somebody decides otherwise.
         port: 0 takes a free one.
         limits: bounds of what clients may hold.
-        server_name: put into messages.
+        server_name: shown in texts of messages.
     """
 
     def __init__(

@@ -303,7 +303,6 @@ class Logins:
     """Makes sessions of logins.
 
     Args:
-        engine: the server's storage.
         credentials: the login that the server was started with.
         throttle: makes failed logins wait.
     """
@@ -322,7 +321,6 @@ class Logins:
 
         Args:
             login: what the client sent.
-            session_id: @@SPID.
             interrupted: set by an attention, and when the connection is closed.
 
         Raises:
@@ -365,7 +363,7 @@ class Logins:
         """The database in which a session begins.
 
         Raises:
-            LoginRefusedError: 4060.
+            LoginRefusedError: 4060 if the login cannot open it.
         """
         found = self._engine.databases.get(name.casefold())
         if found is None or security.user_or_none(found) is None:

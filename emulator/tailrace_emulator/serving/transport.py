@@ -36,8 +36,7 @@ class Transport:
     """Reads messages from and writes messages to one client.
 
     Attributes:
-        protocol: the sans-IO state.
-        packet_bytes: negotiated packet size.
+        packet_bytes: size of a packet, as negotiated.
         spid: session id, in every packet that is sent.
         interrupted: set by an attention or by the client's going away.
         closed: whether the client went away.
@@ -233,7 +232,7 @@ class Transport:
         """Let the next wait end at the deadline.
 
         Raises:
-            ConnectionClosedError: it has passed.
+            ConnectionClosedError: the deadline has passed.
         """
         if self.deadline is None:
             return

@@ -36,9 +36,6 @@ def add_columns(
     """Add columns; returns the new Table.
 
     Args:
-        target: see ddl.py.
-        database: the table's database.
-        table: the table.
         columns: their ``column_id`` is given out here.
         values: by column name, what existing rows get (the default of a NOT NULL column, or WITH
             VALUES); NULL where it names none.
@@ -116,10 +113,6 @@ def alter_column(
     """Change a column's type or nullability; returns the new Table.
 
     Args:
-        target: see ddl.py.
-        database: the table's database.
-        table: the table.
-        column_id: which column.
         column: what it becomes (its ``column_id`` is ignored).
         convert: turns each stored value into one of the new type, or raises; None keeps them.
         command: the statement's text, for the log.

@@ -18,9 +18,9 @@ class Cascade:
 
     Attributes:
         table: the table with the foreign key.
-        event: UPDATE or DELETE.
+        event: either UPDATE or DELETE.
         inserted: rows after, for UPDATE.
-        deleted: rows before.
+        deleted: rows as they were before.
         column_ids: the columns of the foreign key, for UPDATE.
     """
 
@@ -41,8 +41,6 @@ class RowRules(Protocol):
         """A changed row with its persisted computed columns.
 
         Args:
-            table: whose row.
-            row: the new row.
             statement: INSERT, UPDATE, DELETE or MERGE, for messages.
 
         Raises:

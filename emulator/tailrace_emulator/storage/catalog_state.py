@@ -80,7 +80,6 @@ class ExtendedProperty:
         class_id: 0 database, 1 object or column, 3 schema, 4 principal, 7 index.
         major_id: id of the object, schema or principal; 0 for the database.
         minor_id: column or index id; 0 for the object itself.
-        name: the property.
         value: its text; NULL is None.
     """
 

@@ -92,8 +92,7 @@ def sqlite_collation(collation: str | None, *, national: bool) -> str:
     """The SQLite collation that stands for a SQL Server collation name (None: the default).
 
     Args:
-        collation: the name.
-        national: of Unicode text.
+        national: whether it is Unicode text.
     """
     found = find_collation(collation) if collation is not None else None
     if found is None:

@@ -60,13 +60,8 @@ def switch_constraints(
     """CHECK or NOCHECK CONSTRAINT for foreign keys and checks; returns the new Table.
 
     Args:
-        target: see ddl.py.
-        database: where.
-        table: the table.
-        names: of its constraints.
-        disable: NOCHECK.
+        disable: whether NOCHECK is given.
         trusted: rows that are there are verified: foreign keys here, checks by the caller.
-        command: the statement.
 
     Raises:
         SqlError: 547 when a row violates a foreign key that is to be trusted.

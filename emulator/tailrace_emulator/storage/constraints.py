@@ -28,7 +28,7 @@ def refuse_null(work: Work, plan: TablePlan, rows: Sequence[Row], kind: str) -> 
     """NOT NULL.
 
     Raises:
-        SqlError: 515.
+        SqlError: 515 for NULL in such a column.
     """
     for row in rows:
         if None not in row:
@@ -51,7 +51,7 @@ def put_unique(
     """Put new images into the overlay; their keys are locked already.
 
     Raises:
-        SqlError: 2627 or 2601.
+        SqlError: 2627 for an equal key of a constraint, 2601 of an index.
     """
     at_once = len(rows) >= ARRAY_ROWS_MIN and not work.view.is_stale(plan.table)
     if not at_once:
@@ -129,7 +129,7 @@ def refuse_duplicates(connection: apsw.Connection, table: Table, index: Index) -
     """Before a unique index is built: two equal keys in the table refuse it.
 
     Raises:
-        SqlError: 1505.
+        SqlError: 1505 for two equal keys.
     """
     columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
     rows: list[tuple[StorageValue, ...]] = fetch(

@@ -125,15 +125,11 @@ def create_table(
     """Create a table.
 
     Args:
-        target: see the module.
-        database: where.
-        schema: an existing schema.
-        name: its name.
+        schema: one that exists already.
         columns: in order; a ``column_id`` of 0 is given out here (1, 2, ...).
         indexes: those of PRIMARY KEY, UNIQUE and INDEX clauses; an ``index_id`` of 0 is given out
             here: 1 for the clustered one, 2 and on for the others.
         foreign_keys: ``referenced`` of 0 means the table itself.
-        checks: CHECK constraints.
         is_ms_shipped: for the tables of what stands on the engine.
         encoded: what of its rows is kept encoded.
 
@@ -236,12 +232,8 @@ def create_module(
     """Create or replace a stored T-SQL object (kind P, V, FN, IF, TF, TR).
 
     Args:
-        target: see the module.
-        database: where.
         schema: an existing schema, spelled as created.
-        name: its name.
         kind: type letters as of sys.objects.
-        text: the CREATE statement.
         parent_id: see :class:`Module`, as the next two.
         events: what a trigger fires on.
         is_instead_of: whether a trigger replaces its statement.

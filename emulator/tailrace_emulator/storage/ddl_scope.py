@@ -46,7 +46,7 @@ def lock_for_ddl(target: DdlTarget, database: Database, table: Table) -> None:
     """Lock a table until the DDL on it is committed: others see it in the catalog already.
 
     Raises:
-        SqlError: as :func:`ddl_scope`.
+        SqlError: the same as :func:`ddl_scope`.
     """
     if isinstance(target, StoreSession):
         target.lock_table(table)

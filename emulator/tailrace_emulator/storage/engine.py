@@ -206,7 +206,6 @@ class Engine:
         """Rename a database (ALTER DATABASE .. MODIFY NAME).
 
         Args:
-            name: of the database.
             new_name: what it is called from now on.
 
         Raises:

@@ -67,7 +67,6 @@ class Extension:
         """A table gets another shape or name.
 
         Args:
-            table: the table.
             column: the one whose type changes; None for any other change.
         """
 
@@ -106,8 +105,6 @@ class Extension:
         """The changes of an UPDATE, looked at on their way.
 
         Args:
-            _database: the table's database.
-            _table: the table.
             changes: what becomes of which row.
             _current: reads rows as they are before.
             _but: positions of columns that are not to be looked at.

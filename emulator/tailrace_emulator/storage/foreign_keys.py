@@ -39,8 +39,6 @@ class ForeignKeyChecks:
         """Begin.
 
         Args:
-            work: the transaction.
-            plan: of the table.
             kind: INSERT, UPDATE, DELETE or MERGE, for messages.
             change: what an action does to children.
         """
@@ -93,7 +91,7 @@ class ForeignKeyChecks:
         """Check everything.
 
         Raises:
-            SqlError: 547.
+            SqlError: 547 for a row without its parent.
         """
         if self._appeared is not None:
             for chunk in self._appeared.chunks():
@@ -253,7 +251,7 @@ def refuse_orphans(
     """Before a foreign key is added: every row's parent must exist.
 
     Raises:
-        SqlError: 547.
+        SqlError: 547 for a row without its parent.
     """
     parent = database.table_by_id(key.referenced)
     if parent is None:

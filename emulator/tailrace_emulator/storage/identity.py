@@ -68,7 +68,6 @@ class IdentityValues:
 
         Args:
             connection: inside a write transaction.
-            table: the table.
         """
         self.reseed(table, None)
         self.persist(connection, table)

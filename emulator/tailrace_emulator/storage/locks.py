@@ -89,7 +89,6 @@ class LockManager:
         """Lock rows or keys of a table until :meth:`release`.
 
         Args:
-            owner: who.
             table: the table's SQLite name.
             resources: row ids (int) or (index id, key) pairs.
             mode: X to write; S to read: others may share it, nobody may write it; U to read what
@@ -139,7 +138,6 @@ class LockManager:
         """Lock a whole table (TABLOCKX, DDL; shared: serializable reads) until :meth:`release`.
 
         Args:
-            owner: who.
             table: the table's SQLite name.
             shared: others may read it, nobody may write it.
             readable: it stands for update locks on a range: others may read it, but not lock it.
@@ -209,7 +207,6 @@ class LockManager:
         """Wait, without locking, until nobody else's uncommitted change is in a reader's way.
 
         Args:
-            owner: who reads.
             table: the table's SQLite name.
             rid: a row; None for all of the table.
 

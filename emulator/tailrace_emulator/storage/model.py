@@ -47,7 +47,6 @@ class FilterTerm:
     """A comparison in a filtered index's WHERE: all of its terms must hold.
 
     Attributes:
-        column_id: the column.
         operator: IS NULL, IS NOT NULL, IN, or a comparison sign.
         values: what it is compared with: numbers and text only, in the column's type.
     """
@@ -220,8 +219,6 @@ class UserType:
 
     Attributes:
         user_type_id: its id in sys.types.
-        schema: its schema.
-        name: its name.
         type: what an alias type stands for; None of a table type.
         nullable: of an alias type: what columns are that say neither NULL nor NOT NULL.
         object_id: of a table type: the id of its table (type_table_object_id).

@@ -43,7 +43,6 @@ class Overlay:
         """Make the TEMP tables, empty.
 
         Args:
-            connection: the session's.
             table: as it is now.
             number: of no other overlay of the session. One cannot have the name of a former one:
                 SQLite drops nothing while rows of a statement are being read.

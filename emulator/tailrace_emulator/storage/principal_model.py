@@ -19,8 +19,7 @@ class Principal:
     """A user or role of a database.
 
     Attributes:
-        principal_id: sys.database_principals.principal_id.
-        name: as created.
+        name: spelt as it was created.
         type: S (SQL user) or R (database role).
         members: of a role: names of users and roles.
         sid: hexadecimal; a user belongs to the login of the same sid.
@@ -48,17 +47,15 @@ class Login:
     """A login of the server.
 
     Attributes:
-        principal_id: sys.server_principals.principal_id.
-        name: as created.
-        sid: hexadecimal, 16 bytes.
+        name: spelt as it was created.
+        sid: 16 bytes in hexadecimal digits.
         password: its hash (security/passwords.py); empty for the login whose password the
             server was started with.
         default_database: where a connection without a database goes.
-        default_language: as given.
         is_disabled: it may not log in.
         must_change: its password must be changed before its first use.
-        check_policy: CHECK_POLICY.
-        check_expiration: CHECK_EXPIRATION.
+        check_policy: whether CHECK_POLICY is ON.
+        check_expiration: whether CHECK_EXPIRATION is ON.
         create_ticks: when it was made.
         modify_ticks: when it was last altered.
     """
@@ -86,7 +83,7 @@ class PermissionKey(NamedTuple):
         major_id: object id, schema id or principal id; 0 for database and server.
         minor_id: column id; 0 for the whole.
         grantee: principal id, of the server for classes 100 and 101.
-        permission: SELECT, VIEW DEFINITION...
+        permission: its name, such as VIEW DEFINITION.
     """
 
     securable_class: int

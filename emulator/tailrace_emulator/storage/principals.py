@@ -118,8 +118,6 @@ def set_owner(target: DdlTarget, database: Database, what: str, owner: int | Non
     """Record who owns something, or that it has its ordinary owner (None).
 
     Args:
-        target: see storage.ddl.
-        database: where.
         what: ``schema:<id>``, ``object:<id>`` or ``database``.
         owner: principal id; of a login for the database.
     """

@@ -99,7 +99,7 @@ class ReadLocks:
 
         Raises:
             StatementRestart: the table changed while it waited.
-            SqlError: 1222, 1205, 3617.
+            SqlError: 1222 lock timeout, 1205 deadlock victim, 3617 cancelled.
         """
         self._wait_for_ddl(table)
         overlay = self._work.view.changed(table)
@@ -115,8 +115,7 @@ class ReadLocks:
         """As :meth:`source`, for a query: with what its isolation level and hints ask for.
 
         Args:
-            table: the table.
-            hints: upper-cased table hints.
+            hints: table hints in upper case.
 
         Returns:
             The text, and whether its reading may wait: then no row may go to the client before

@@ -32,11 +32,7 @@ class Removal:
     """Deletes the rows of a table whose value in a column is below a limit.
 
     Attributes:
-        engine: the engine.
         database: where the table is.
-        object_id: the table's.
-        column: its name.
-        below: the limit.
         session: for whom: its LOCK_TIMEOUT and deadlock priority hold, it does not wait for itself
             and can be cancelled. None: for nobody, who does not wait (1222 at once).
     """
@@ -52,7 +48,7 @@ class Removal:
         """All of them, at most ``count`` by one step; returns how many.
 
         Raises:
-            SqlError: as :meth:`step`.
+            SqlError: the same as :meth:`step`.
         """
         size = min(count, STEP_MAX)
         deleted = 0

@@ -110,8 +110,6 @@ class SequenceValues:
 
         Args:
             database: where the sequence is.
-            sequence: it.
-            count: how many.
 
         Returns:
             The first and the last, and how often the sequence began again between them.
@@ -152,7 +150,6 @@ class SequenceValues:
         Args:
             connection: inside a write transaction.
             database: where the sequence is.
-            sequence: it.
         """
         self._forget_reserve(connection, database, sequence)
         with self._lock:

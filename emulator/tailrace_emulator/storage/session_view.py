@@ -144,7 +144,7 @@ class SessionView:
 
         Raises:
             StatementRestart: the table was altered or dropped meanwhile.
-            SqlError: 1222, 1205, 3617.
+            SqlError: 1222 lock timeout, 1205 deadlock victim, 3617 cancelled.
         """
         self.engine.locks.lock(self.owner, table.sqlite_name, resources)
         database = self.engine.database_by_id(table.database_id)
@@ -159,7 +159,7 @@ class SessionView:
         """After locking rows that a query found: see that nobody changed them in between.
 
         Raises:
-            StatementRestart: somebody did.
+            StatementRestart: another transaction changed one of them.
             SqlError: 3960 in a SNAPSHOT transaction.
         """
         if not self.is_stale(table):

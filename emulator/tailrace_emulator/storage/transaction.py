@@ -47,7 +47,6 @@ class StoreSession(TransactionControl):
         """Open a session.
 
         Args:
-            engine: the server's storage.
             session_id: shown in deadlock messages (@@SPID).
         """
         super().__init__(engine, session_id)
@@ -94,7 +93,6 @@ class StoreSession(TransactionControl):
         """Insert rows.
 
         Args:
-            table: where.
             rows: full rows in the order of ``table.columns``; NULL for computed columns that are
                 not persisted; GENERATED asks for an identity value. rowversion columns are always
                 filled here.
@@ -123,7 +121,6 @@ class StoreSession(TransactionControl):
         """Update rows.
 
         Args:
-            table: where.
             changes: (row id, full new row). Of several for one row the first counts, as UPDATE ..
                 FROM takes one of the matches.
             assigned: positions of the columns that the statement sets: a key among them makes each
@@ -182,7 +179,7 @@ class StoreSession(TransactionControl):
         """Lock a table until the end of the transaction.
 
         Raises:
-            SqlError: 1222, 1205, 3617.
+            SqlError: 1222 lock timeout, 1205 deadlock victim, 3617 cancelled.
         """
         self.engine.locks.lock_table(self.owner, table.sqlite_name)
 

@@ -35,7 +35,6 @@ class TransactionControl:
         """Open a session.
 
         Args:
-            engine: the server's storage.
             session_id: shown in deadlock messages (@@SPID).
         """
         self.engine = engine
@@ -224,7 +223,6 @@ class TransactionControl:
 
         Args:
             body: reads on :attr:`connection` and calls insert, update, delete; may run repeatedly.
-            kind: see :meth:`statement`.
             is_single: see :meth:`statement`; only of the first attempt, as plans may change.
         """
         if self.depth:

@@ -141,9 +141,8 @@ class Work:
         """For readers in other sessions: these rows (row id, image or None) are changed.
 
         Args:
-            table: whose rows.
             rows: after they were locked.
-            appears: see :class:`PendingRows`.
+            appears: whether new keys appear, see :class:`PendingRows`.
         """
         pending = self.owner.pending.get(table.sqlite_name)
         if pending is None:

@@ -28,7 +28,6 @@ class CdcSource(ABC):
     """A SQL Server that a test may make databases in.
 
     Attributes:
-        host: where it listens.
         user: a login that may create databases.
         polling_interval_s: seconds between two scans of the capture jobs that ``enable_cdc`` makes;
             SQL Server's own default of 5 is the floor of every wait for a change.
@@ -122,7 +121,6 @@ class CdcSource(ABC):
         """Enable change data capture for a database and some of its tables.
 
         Args:
-            database: its name.
             tables: as ``orders`` or ``sales.orders``; dbo is the schema where none is given.
             net_changes: SQL Server's @supports_net_changes; its own default when None.
         """
@@ -166,7 +164,6 @@ class CdcSource(ABC):
         """The rows of a change table in their order, columns by name.
 
         Args:
-            database: its name.
             capture_instance: ``schema_table`` unless it was named otherwise.
         """
         with closing(self.connect(database)) as connection:

@@ -135,7 +135,7 @@ class Collation:
 
     Attributes:
         name: as SQL Server spells it.
-        lcid: its Windows locale.
+        lcid: the number of its Windows locale.
         page: number of the code page of char and varchar; 0 where it has none.
         version: 0, 1 (90), 2 (100) or 3 (140).
         sort_id: of SQL collations, else 0.

@@ -37,7 +37,7 @@ def arranged(
 
     Args:
         parts: digits, as they come.
-        order: one of ``ORDERS``.
+        order: one of those in ``ORDERS``.
         legacy: whether they are read as datetime or smalldatetime.
         is_iso: whether a year in front is followed by month and day whatever the order.
 

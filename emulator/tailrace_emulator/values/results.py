@@ -148,7 +148,6 @@ class TableRows:
 
     Attributes:
         type_name: database, schema and name of its type; empty parts were left out.
-        types: of the columns.
         rows: storage values of all columns; those of ``defaults`` mean nothing.
         defaults: places of the columns that take their defaults.
     """

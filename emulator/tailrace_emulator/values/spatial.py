@@ -30,7 +30,7 @@ def point(text: str, *, geography: bool) -> bytes | None:
     """The value of ``POINT (x y [z [m]])``; None for any other text.
 
     Args:
-        text: well-known text.
+        text: the well-known text of one.
         geography: whether x and y are longitude and latitude.
 
     Raises:

@@ -158,7 +158,6 @@ def variant_key(value: str, text_key: Callable[[str, str | None], str]) -> tuple
     """What orders sql_variants: the family, then the value.
 
     Args:
-        value: the sql_variant.
         text_key: the key of a text under a collation name.
     """
     sql_type, base = unpacked(value)

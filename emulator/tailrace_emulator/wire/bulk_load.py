@@ -43,11 +43,7 @@ class BulkLoad:
     wrong_length: int = 0
 
     def encode(self) -> bytes:
-        """Refused: only clients send this message.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """Refused: only clients send this message."""
         raise NotImplementedError("a server sends no bulk load")
 
     @classmethod
@@ -91,7 +87,7 @@ def _metadata(reader: Reader) -> ColMetadata:
     """COLMETADATA after its token, in either form.
 
     Raises:
-        RemoteProtocolError: it is neither.
+        RemoteProtocolError: the bytes are in neither form.
         UnsupportedTypeError: a column is of a type that is not spoken here.
     """
     start = reader.position

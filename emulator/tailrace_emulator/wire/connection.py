@@ -87,7 +87,6 @@ class ServerConnection:
     """The server's side of one connection.
 
     Attributes:
-        state: where it is.
         message_bytes_max: longest request; before login the limit is 128 KiB.
     """
 

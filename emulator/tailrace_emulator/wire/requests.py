@@ -265,7 +265,6 @@ class TransactionRequest:
     """A transaction manager request.
 
     Attributes:
-        kind: what is wanted.
         name: of the transaction or savepoint.
         next_name: of the transaction that begins at once after a COMMIT or ROLLBACK.
         isolation: of a BEGIN, and of the BEGIN that may follow a COMMIT or ROLLBACK.

@@ -38,7 +38,7 @@ def _reading(context: SessionContext, database: Database | None = None) -> apsw.
     """What the functions read with, in the view that SNAPSHOT isolation asks for.
 
     Raises:
-        SqlError: 3951, 3952.
+        SqlError: 3951 or 3952 if that isolation is not possible.
     """
     context.store.snapshots.access_database(database or context.database)
     return context.store.connection

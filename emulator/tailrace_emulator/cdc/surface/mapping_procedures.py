@@ -64,7 +64,7 @@ def _require(context: SessionContext, name: str) -> None:
     """The procedures are there while the database is enabled.
 
     Raises:
-        SqlError: 2812.
+        SqlError: 2812 while it is not.
     """
     if not is_enabled(context.database):
         raise messages.error(2812, f"{CDC_SCHEMA}.{name}")

@@ -57,9 +57,6 @@ def authorize_capture_procedure(
 
     Args:
         context: the calling session, in the procedure's database.
-        schema: of the procedure.
-        name: of the procedure.
-        args: its arguments.
 
     Raises:
         SqlError: 22902, 22904, 229 or 15247.

@@ -22,7 +22,6 @@ def as_ddl(context: SessionContext, body: Callable[[], Result], *tables: Table |
     """Runs ``body`` as a DDL statement of the session.
 
     Args:
-        context: the session.
         body: changes the catalog inside ``engine.write()``, which joins the session's transaction.
         tables: what it changes, if that exists: locked first, by the session's own rules.
 
@@ -42,7 +41,7 @@ def refuse_within_ddl(context: SessionContext, procedure: str) -> None:
     """Refuses what commits its own work in a transaction that has the write path for itself.
 
     Raises:
-        SqlError: 15002.
+        SqlError: 15002 within such a transaction.
     """
     if context.engine.write_path.joins_write():
         raise messages.error(15002, procedure)

@@ -73,8 +73,6 @@ def acting_as(
     """Run a module's text as its EXECUTE AS clause says.
 
     Args:
-        context: the session.
-        database: the module's.
         module: a procedure, function or trigger.
         clause: OWNER, SELF or a user's name; None for the caller.
 
@@ -114,7 +112,6 @@ class StatementAccess:
         """Begin.
 
         Args:
-            context: the session.
             depend_on: told of the databases whose next DDL ends what was checked.
             chain: the ownership chain of the text.
         """
@@ -140,7 +137,7 @@ class StatementAccess:
         """Check a permission on a whole object.
 
         Raises:
-            SqlError: 229, 916.
+            SqlError: 229 without the permission, 916 without access to the database.
         """
         if self._applies(securable):
             token = self._context.security.user(securable.database)
@@ -154,7 +151,6 @@ class StatementAccess:
 
         Args:
             securable: the table or view.
-            columns: its columns.
             is_target: it is the table that UPDATE or DELETE changes: reading it needs SELECT only
                 where the statement names one of its columns.
 
@@ -196,8 +192,6 @@ class StatementAccess:
         """Check that a view may be read.
 
         Args:
-            database: the view's.
-            module: the view.
             is_target: it is the view that a statement changes rows through, which needs SELECT
                 only where the statement names one of its columns.
 
@@ -205,7 +199,7 @@ class StatementAccess:
             What each of its columns has to pass when it is used; None without such a check.
 
         Raises:
-            SqlError: 229, 916.
+            SqlError: 229 without the permission, 916 without access to the database.
         """
         try:
             if self.reads:
@@ -229,12 +223,11 @@ class StatementAccess:
 
         Args:
             views: the outermost first; none where the statement names the table.
-            target: the table.
             permission: INSERT, UPDATE or DELETE.
             columns: those of the table that UPDATE sets.
 
         Raises:
-            SqlError: 229, 230, 916.
+            SqlError: 229 or 230 without the permission, 916 without access to the database.
         """
         with self.within(views, permission):
             self.change(target, permission, columns)
@@ -243,7 +236,7 @@ class StatementAccess:
         """Check that OUTPUT may show a table that a statement changes, perhaps through views.
 
         Raises:
-            SqlError: 229, 916.
+            SqlError: 229 without the permission, 916 without access to the database.
         """
         database = getattr(target, "database", None)
         if database is not None:
@@ -255,11 +248,11 @@ class StatementAccess:
         """Go on in the ownership chain of the innermost of views within each other.
 
         Args:
-            views: the outermost first.
+            views: in order, the outermost first.
             permission: what is checked on each; nothing where it is empty.
 
         Raises:
-            SqlError: 229, 916.
+            SqlError: 229 without the permission, 916 without access to the database.
         """
         outer = self.chain
         try:
@@ -275,12 +268,11 @@ class StatementAccess:
         """Check that a statement may change a table; temporary tables are always one's own.
 
         Args:
-            target: the table.
             permission: INSERT, UPDATE or DELETE.
             columns: those that UPDATE sets.
 
         Raises:
-            SqlError: 229, 230, 916.
+            SqlError: 229 or 230 without the permission, 916 without access to the database.
         """
         database = getattr(target, "database", None)
         if database is None:

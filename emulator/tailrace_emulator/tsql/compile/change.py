@@ -406,7 +406,7 @@ def find_column(target: Target, name: str) -> tuple[int, Column]:
     """Position and definition of a column of the target.
 
     Raises:
-        SqlError: 207.
+        SqlError: 207 for an unknown column.
     """
     column = target.table.column(name)
     if column is None:

@@ -61,9 +61,7 @@ def compared_to_null(
     """``left = right`` or ``left <> right`` under ANSI_NULLS OFF.
 
     Args:
-        operator: one of ``EQUALITY``.
-        left: one side.
-        right: the other.
+        operator: one of those in ``EQUALITY``.
         left_bare: whether the left side is a variable or NULL as written: only such a side, and
             only when it is NULL, is compared otherwise than under ANSI_NULLS ON.
         right_bare: the same of the right side.
@@ -86,8 +84,6 @@ def comparable(left: Value, right: Value, *, equality: bool = False) -> tuple[st
     """Texts of both sides, ready for a comparison operator of SQLite.
 
     Args:
-        left: one side.
-        right: the other.
         equality: whether only that they are equal matters, and not which comes first.
 
     Raises:

@@ -47,9 +47,7 @@ class Compilation:
         """Begin.
 
         Args:
-            context: the session.
             workspace: its T-SQL state (local tables, views).
-            frame: variables in sight.
             generic: give character and binary variables their longest length.
             merge_twins: assume that parameters compared with one column on both sides of
                 ``x > @a OR (x = @b AND ..)`` are equal.

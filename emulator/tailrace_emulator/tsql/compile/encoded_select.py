@@ -38,10 +38,8 @@ class EncodedRun:
     """A plan whose columns ``first`` to ``first + count`` come as one value, encoded.
 
     Attributes:
-        plan: the plan.
         table: the table that keeps them.
         first: the first of the columns.
-        count: how many.
     """
 
     plan: Plan

@@ -23,7 +23,6 @@ def argument_reader(
     """Evaluates compiled scalars by themselves, with the parameters of their statement.
 
     Args:
-        compilation: the statement's compilation.
         values: without columns; subqueries are not possible here.
     """
     if all(v.constant is not None for v in values):

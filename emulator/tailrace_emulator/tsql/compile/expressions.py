@@ -124,7 +124,6 @@ class ExpressionCompiler:
         """Begin.
 
         Args:
-            compilation: of the statement.
             surroundings: the compiler of the query.
             variable: reads a variable; None for the value that it has before the statement.
         """

@@ -24,8 +24,8 @@ class Firing:
     Attributes:
         table: the table as it is now.
         event: INSERT, UPDATE or DELETE.
-        inserted: full rows, after.
-        deleted: full rows, before.
+        inserted: full rows as they are after.
+        deleted: full rows as they were before.
         column_ids: of an UPDATE: the columns of its SET.
         is_instead_of: whether the trigger replaces the statement.
     """

@@ -213,7 +213,7 @@ def _check_attributes(columns: list[for_xml.XmlColumn]) -> None:
     """Attributes come before what is inside of their element.
 
     Raises:
-        SqlError: 6852.
+        SqlError: 6852 for one that comes later.
     """
     for position, column in enumerate(columns):
         if not column.last.startswith("@"):

@@ -17,7 +17,6 @@ def check_sorted(values: Iterable[Value], clause: str) -> None:
     """Refuse what GROUP BY or ORDER BY would have to sort.
 
     Args:
-        values: the terms.
         clause: as messages name it.
 
     Raises:
@@ -33,7 +32,7 @@ def check_distinct(values: Iterable[Value]) -> None:
     """Refuse what DISTINCT would have to compare.
 
     Raises:
-        SqlError: 421.
+        SqlError: 421 for a type that does not compare.
     """
     for name in _incomparable(values):
         raise messages.error(421, name)
@@ -43,7 +42,7 @@ def check_united(values: Iterable[Value]) -> None:
     """Refuse what UNION, INTERSECT and EXCEPT would have to compare.
 
     Raises:
-        SqlError: 5335.
+        SqlError: 5335 for a type that does not compare.
     """
     for name in _incomparable(values):
         raise messages.error(5335, name)

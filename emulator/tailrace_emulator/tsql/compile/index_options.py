@@ -26,11 +26,10 @@ def require_options(semantics: Semantics, command: str) -> None:
     """Refuses a command under other settings than the ones that SQL Server asks for.
 
     Args:
-        semantics: of the session.
         command: as the message names it: INSERT, CREATE INDEX and so on.
 
     Raises:
-        SqlError: 1934.
+        SqlError: 1934 under other settings.
     """
     wrong = [
         name

@@ -60,14 +60,12 @@ class InsertPlan:
     """A compiled INSERT.
 
     Attributes:
-        target: the table.
         given: positions of the columns that the source gives, in its order.
         cells: rows of readers, for VALUES of constants and variables; None otherwise.
         plans: queries that yield rows of given values.
         defaults: of the columns that are not given (or given as DEFAULT).
         template: a full row to start from.
         program: computed columns and checks.
-        output: the OUTPUT clause.
         evaluates: whether a column that is not given has a default to evaluate for each row.
     """
 

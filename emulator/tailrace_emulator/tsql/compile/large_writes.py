@@ -99,7 +99,7 @@ def spliced(old: Any, offset: int | None, length: int | None, data: Any) -> Any:
 
     Args:
         old: the value, text or bytes.
-        offset: where; None appends.
+        offset: where to write; None appends.
         length: how much goes; None everything from ``offset`` on.
         data: what comes instead, or None for nothing.
 

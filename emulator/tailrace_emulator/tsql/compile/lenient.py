@@ -102,7 +102,6 @@ def register_lenient(connection: apsw.Connection, note: Note) -> None:
     """Makes the twins known to a connection.
 
     Args:
-        connection: of a session.
         note: told of each message.
     """
     for function in SQLITE_FUNCTIONS:

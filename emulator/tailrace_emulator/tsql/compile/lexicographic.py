@@ -24,7 +24,7 @@ class Keyset:
 
     Attributes:
         operator: of the row comparison.
-        columns: in key order.
+        columns: in the order of the key.
         others: for each column, the expressions that it is compared with, in order of appearance.
     """
 

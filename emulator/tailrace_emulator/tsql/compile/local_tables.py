@@ -54,7 +54,6 @@ class LocalTable:
         """Create it, empty.
 
         Args:
-            connection: the session's.
             table: its definition; ``object_id`` is unique within the session.
             shown: its name in messages, ``@t`` or ``#t``.
             graveyard: tables of the connection that are still to be dropped.
@@ -242,7 +241,7 @@ class LocalTable:
         """Inserts full rows; GENERATED identity values are filled in.
 
         Raises:
-            SqlError: 515 or 2627.
+            SqlError: 515 for NULL, 2627 for an equal key.
         """
         identity = next((n for n, c in enumerate(self.table.columns) if c.identity), None)
         rids = []

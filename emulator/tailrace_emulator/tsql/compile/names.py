@@ -54,7 +54,7 @@ def module_name(context: SessionContext, name: Name, line: int) -> ObjectName:
     """As :func:`resolve_name`, of a procedure: a #procedure is the session's own, in tempdb.
 
     Raises:
-        SqlError: as resolve_name.
+        SqlError: the same as :func:`resolve_name`.
     """
     if is_local_temporary(name[-1]):
         tempdb = context.engine.databases["tempdb"]
@@ -83,7 +83,7 @@ def creation_name(context: SessionContext, name: Name, line: int) -> ObjectName:
     """Where CREATE makes what is named: in the user's default schema when no schema is written.
 
     Raises:
-        SqlError: as :func:`resolve_name`.
+        SqlError: the same as :func:`resolve_name`.
     """
     where = resolve_name(context, name, line)
     if name[-1].startswith(GLOBAL_PREFIX):

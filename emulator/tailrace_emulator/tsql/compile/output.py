@@ -75,9 +75,6 @@ def compile_output(
     """The plan of an OUTPUT clause, or None without one.
 
     Args:
-        compilation: of the statement.
-        output: the clause.
-        target: the table changed.
         pseudo: which of inserted and deleted exist here.
         sources: the statement's tables other than the target.
         optional: whether inserted may have no row (MERGE that deletes).

@@ -23,9 +23,6 @@ def parse_text(compiler: Expressions, node: Cast, value: Value, culture: Value |
     """As TRY_CAST, with thousands separators in numbers; PARSE turns NULL into an error.
 
     Args:
-        compiler: of the statement.
-        node: the call.
-        value: what is parsed.
         culture: of USING; English (US) without it.
 
     Raises:

@@ -36,10 +36,6 @@ _UNPIVOTED = "unpivoted"
 def pivot_query(node: Pivot, columns: Sequence[SourceColumn]) -> Derived:
     """One aggregate per value, grouped by every column that the PIVOT does not name.
 
-    Args:
-        node: the PIVOT.
-        columns: of its source.
-
     Raises:
         SqlError: 207 for an unknown column, 195 for an aggregate of several or no columns.
     """

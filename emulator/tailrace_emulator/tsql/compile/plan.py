@@ -74,7 +74,6 @@ class TableHole:
     """A stored table, or what the session's transaction made of it.
 
     Attributes:
-        table: the table.
         hints: its table hints, upper-cased; storage/read_locks.py knows what they mean.
     """
 
@@ -95,7 +94,6 @@ class Plan:
     Attributes:
         parts: text and holes, in turns.
         slots: values of ?1, ?2, ...
-        columns: its result columns.
         twins: pairs of slots which, when equal at execution, allow ``fast_parts``.
         fast_parts: text that is equivalent then and seeks an index.
     """

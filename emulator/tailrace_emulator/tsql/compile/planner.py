@@ -49,8 +49,6 @@ class Planner:
         """What ``make`` compiles for a statement, from the cache if it still holds.
 
         Args:
-            node: the statement.
-            frame: variables in sight.
             make: compiles it; its result must not depend on the lengths of variables.
         """
         if _is_bulk(node):
@@ -140,8 +138,6 @@ class Planner:
         """The plan of one expression (SET, IF, PRINT) and its type.
 
         Args:
-            node: the expression.
-            frame: variables in sight.
             target: convert to this type, as an assignment does.
         """
 

@@ -58,7 +58,6 @@ class QueryCompiler:
     """Compiles whole queries.
 
     Attributes:
-        compilation: of the statement.
         expressions: compiles its expressions and conditions.
         sources: compiles what stands in FROM.
     """
@@ -69,7 +68,6 @@ class QueryCompiler:
         """Begin.
 
         Args:
-            compilation: of the statement.
             variable: reads a variable; None for the value that it has before the statement.
         """
         self.compilation = compilation
@@ -118,7 +116,6 @@ class QueryCompiler:
         """A query expression.
 
         Args:
-            query: the tree.
             parent: scope of the query around it, for correlated names.
         """
         prefix = self.enter_common_tables(query.common_tables)

@@ -62,8 +62,7 @@ class BoundSource:
     Attributes:
         alias: the name that qualifies its columns.
         path: schema and database of a table without alias, for ``dbo.t.c``.
-        columns: in order.
-        key: the SQLite alias.
+        columns: in the order of the source.
         table: the SQLite name of the common table expression that it reads, if it is one.
         stored: database id and object id of the stored table that it is, if it is one.
     """
@@ -165,7 +164,7 @@ class Scope:
         """Refuses what is a method or property of a column of a CLR type; nothing else.
 
         Raises:
-            SqlError: 50900.
+            SqlError: 50900 for such a member.
         """
         owners = (scope.local(parts[:-1], line) for scope in self._chain()) if parts[:-1] else ()
         owner = next((column for column in owners if column is not None), None)

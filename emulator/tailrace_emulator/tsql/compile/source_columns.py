@@ -16,7 +16,6 @@ def seen_through(value: Value, view: View, *, is_elsewhere: bool) -> Value:
     """A column of a view, which knows that it is one.
 
     Args:
-        value: the column.
         view: the view and its database.
         is_elsewhere: whether that is another database than the one that names the view: its table
             is named with its database then.

@@ -75,7 +75,6 @@ class SourceCompiler:
     """Compiles the sources of FROM.
 
     Attributes:
-        compilation: of the statement.
         expressions: compiles what stands in ON and in arguments.
         queries: the compiler of the query.
         changed: the table or view in FROM that the statement changes: reading it needs no

@@ -73,7 +73,6 @@ def behind(source: BoundSource, shown: str, columns: Sequence[str]) -> Through:
     """The table that a change of some columns (of none: a DELETE) goes to.
 
     Args:
-        source: the query, bound.
         shown: its name, for messages.
         columns: names of the columns that are assigned.
 
@@ -129,7 +128,7 @@ def inserted_through(
     """The table behind a view, and its columns that an INSERT into the view means.
 
     Raises:
-        SqlError: as :func:`behind`.
+        SqlError: the same as :func:`behind`.
     """
     visible = [c.name for c in source.columns if not c.name.startswith(HIDDEN)]
     given = node.columns or tuple(visible)

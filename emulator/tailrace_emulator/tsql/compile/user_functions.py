@@ -130,9 +130,6 @@ def called(
     """A query that yields v0, v1, .. of a table-valued function, and its columns.
 
     Args:
-        compiler: of the statement.
-        found: the function.
-        node: the call.
         outside: what its arguments may name: the sources before APPLY.
     """
     values = _arguments(compiler.expressions, found, node.name, node.arguments, outside, node.line)

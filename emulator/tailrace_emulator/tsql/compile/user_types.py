@@ -63,7 +63,7 @@ def scalar_type(database: Database, declared: SqlType | None) -> SqlType | None:
     """The type of a scalar variable; None of a table variable.
 
     Raises:
-        SqlError: 2715.
+        SqlError: 2715 for an unknown type.
     """
     if declared is None:
         return None
@@ -75,7 +75,7 @@ def with_types(database: Database, node: CreateModule) -> CreateModule:
     """A module whose parameters and result have their types looked up.
 
     Raises:
-        SqlError: 2715.
+        SqlError: 2715 for an unknown type.
     """
     named = any(isinstance(p.type, NamedType) for p in node.parameters)
     if not named and not isinstance(node.returns, NamedType):
@@ -94,7 +94,7 @@ def table_shape(database: Database, named: NamedType) -> TableShape:
     """The columns and constraints of a table type.
 
     Raises:
-        SqlError: 2715.
+        SqlError: 2715 for an unknown type.
     """
     found = find_type(database, named.parts)
     if found is None or not found.is_table:
@@ -108,7 +108,7 @@ def declared_table(database: Database, declaration: Declaration) -> TableShape |
     """The shape of a variable that is declared with a table type; None of any other.
 
     Raises:
-        SqlError: 2715.
+        SqlError: 2715 for an unknown type.
     """
     if declaration.type is None:
         return None

@@ -53,7 +53,6 @@ def constant_cell(value: Value | None, target: SqlType, assigner: Assigner) -> C
     Args:
         value: in the common type of its column of VALUES; None for DEFAULT.
         target: the type of the table's column.
-        assigner: of that column.
     """
     if value is None:
         return lambda _: DEFAULT
@@ -79,11 +78,9 @@ def variable_cell(
     """Yields a variable's value as it is then, in the type of the table's column.
 
     Args:
-        node: the variable.
         given: it in its own type.
         value: it in the common type of its column of VALUES.
         target: the type of the table's column.
-        assigner: of that column.
     """
     if value.is_null:
         return constant_cell(value, target, assigner)

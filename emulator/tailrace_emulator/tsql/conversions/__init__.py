@@ -129,8 +129,6 @@ def converter(source: SqlType, target: SqlType, style: int | None = None) -> Con
 
     Args:
         source: type of the value.
-        target: type wanted.
-        style: of CONVERT.
 
     Raises:
         SqlError: 281 unknown style, 529 no such conversion.
@@ -147,9 +145,7 @@ def assigner(
 
     Args:
         source: type of the value.
-        target: the column's type.
         table: ``database.schema.table``, for error 2628.
-        column: its name.
         truncates: cut text and bytes that do not fit (ANSI_WARNINGS OFF).
 
     Raises:

@@ -22,8 +22,6 @@ class Rule(NamedTuple):
 
     Attributes:
         source: type of the value.
-        target: type wanted.
-        style: of CONVERT.
         quiet: NULL instead of a failed conversion (TRY_CAST).
         column: where it is stored: ``database.schema.table`` and the column's name.
         truncates: text that does not fit the column is cut.

@@ -73,7 +73,6 @@ def round_moment(ticks: int, target: SqlType, source: str) -> int:
     """Ticks rounded to and checked against datetime2, datetime or smalldatetime.
 
     Args:
-        ticks: the moment.
         target: one of those types.
         source: type name of where it comes from, for the error.
 
@@ -149,7 +148,6 @@ def parse_moment(text: str, *, order: str = "", legacy: bool = False) -> Moment:
     A time without a date is on 1900-01-01, a date without a time at midnight.
 
     Args:
-        text: what is read.
         order: of day, month and year, where a style of CONVERT gives it; else the session's.
         legacy: whether it is read as datetime or smalldatetime.
 

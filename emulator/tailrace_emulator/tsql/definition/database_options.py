@@ -46,7 +46,6 @@ def set_database_option(
     """One option of a database.
 
     Args:
-        database: whose.
         option: its name, in upper case.
         value: as written, in upper case; empty when there is none.
         connection: writes to the catalog.

@@ -129,7 +129,7 @@ def authorize_new_table(context: SessionContext, where: ObjectName) -> None:
     """SELECT INTO needs what CREATE TABLE needs.
 
     Raises:
-        SqlError: 262, 2760; 916.
+        SqlError: 262 or 2760 without the permission, 916 without access to the database.
     """
     if not context.security.is_sysadmin:
         _create_in_schema(context, where.database, where.schema, "CREATE TABLE")
@@ -153,7 +153,7 @@ def authorize_truncate(context: SessionContext, target: Target) -> None:
     """TRUNCATE TABLE needs ALTER on the table.
 
     Raises:
-        SqlError: 1088.
+        SqlError: 1088 without that permission.
     """
     database: Database | None = getattr(target, "database", None)
     if database is None or context.security.is_sysadmin:

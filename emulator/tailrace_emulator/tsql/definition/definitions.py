@@ -199,7 +199,7 @@ class DefinitionBuilder:
         """The alias type that a column is declared with; None for a system type.
 
         Raises:
-            SqlError: 2715.
+            SqlError: 2715 for an unknown type.
         """
         if not isinstance(declared, NamedType):
             return None
@@ -319,7 +319,7 @@ class DefinitionBuilder:
         """The id of a named column.
 
         Raises:
-            SqlError: 1911.
+            SqlError: 1911 for an unknown column.
         """
         folded = name.casefold()
         found = next((c for c in columns if c.name.casefold() == folded), None)
@@ -360,7 +360,7 @@ def _referred_ids(
     """The ids of a foreign key's columns on one side.
 
     Raises:
-        SqlError: 1769 or 1770.
+        SqlError: 1769 or 1770 for an unknown column.
     """
     by_name = {column.name.casefold(): column.column_id for column in columns}
     for name in names:

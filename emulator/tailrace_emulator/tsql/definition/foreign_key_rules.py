@@ -26,8 +26,6 @@ class Referencing:
 
     Attributes:
         object_id: 0 while the table itself is being created.
-        name: for messages.
-        columns: all of them.
         indexes: its keys and indexes.
         foreign_keys: those that it has already.
     """

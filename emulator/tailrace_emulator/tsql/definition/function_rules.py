@@ -79,7 +79,7 @@ def refuse_side_effects(node: CreateModule) -> None:
     """Checks a function when it is created.
 
     Raises:
-        SqlError: 443, 444, 455.
+        SqlError: 443 for a side effect, 444 for a result set, 455 without RETURN at the end.
     """
     body = node.body
     if body is None:

@@ -24,7 +24,6 @@ def drop_global_tables(engine: Engine, object_ids: Iterable[int]) -> None:
     """A session ended: its tables go, and with them what earlier sessions had to leave.
 
     Args:
-        engine: the server's storage.
         object_ids: of the tables that the session made; some may be gone.
     """
     engine.abandoned_tables.update(object_ids)
@@ -44,7 +43,6 @@ def drop_temporary_modules(engine: Engine, object_ids: Iterable[int]) -> None:
     """A session ended, or its pooled connection is reset: its procedures go.
 
     Args:
-        engine: the server's storage.
         object_ids: of those that it made; some may be gone.
     """
     tempdb = engine.databases["tempdb"]

@@ -27,8 +27,6 @@ def check_identity(
     """Runs it.
 
     Args:
-        context: the session.
-        node: the statement.
         name: the table's name, evaluated.
         value: what to reseed to, evaluated; None: to the largest value in the column.
 

@@ -58,9 +58,8 @@ def set_option(context: SessionContext, option: str, value: str) -> Iterator[Eve
     """SET option value; yields what it tells the client.
 
     Args:
-        context: the session.
         option: its name, in upper case.
-        value: as written.
+        value: spelt as it is written.
 
     Raises:
         SqlError: 195 for an unknown option; 102, 2740, 2741 or 2742 for a value that is none of it;

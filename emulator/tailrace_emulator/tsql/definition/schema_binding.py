@@ -51,7 +51,7 @@ def note_body(context: SessionContext, binding: Binding, node: CreateModule) -> 
     """Note what the statements of a function name.
 
     Raises:
-        SqlError: as :meth:`Binding.note`.
+        SqlError: the same as :meth:`Binding.note`.
     """
     nodes = list(walk(node.body))
     common = {found.name.casefold() for found in nodes if isinstance(found, CommonTable)}

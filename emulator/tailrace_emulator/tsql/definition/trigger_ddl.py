@@ -105,7 +105,7 @@ def find_trigger(context: SessionContext, name: Name, line: int) -> tuple[Databa
     """The trigger of that name.
 
     Raises:
-        SqlError: 3701.
+        SqlError: 3701 for an unknown trigger.
     """
     where = resolve_name(context, name, line)
     module = where.database.module(where.schema, where.name)

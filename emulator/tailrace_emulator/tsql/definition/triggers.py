@@ -65,7 +65,7 @@ def refuse_output(target: Target, node: Statement) -> None:
     """OUTPUT without INTO does not go with triggers; nor does MERGE with INSTEAD OF here.
 
     Raises:
-        SqlError: 334.
+        SqlError: 334 for a target with triggers.
     """
     if not isinstance(target, TriggeredTarget):
         return
@@ -96,8 +96,6 @@ class TriggerRunner:
         """After a statement's changes, inside of it.
 
         Args:
-            target: what it changed.
-            node: the statement.
             cascades: what foreign keys changed in other tables because of it.
             count: @@ROWCOUNT as the triggers find it.
             frame: whose statement it is.

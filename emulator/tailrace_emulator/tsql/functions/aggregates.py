@@ -86,7 +86,7 @@ def refuse_windows(node: Expression) -> None:
     """Where a value is assigned, nothing has OVER.
 
     Raises:
-        SqlError: 4108.
+        SqlError: 4108 for a function with OVER.
     """
     if contains_window(node):
         raise messages.error(4108)
@@ -253,7 +253,7 @@ def _check_frame(frame: str) -> None:
     """RANGE takes no distances.
 
     Raises:
-        SqlError: 4194.
+        SqlError: 4194 for RANGE with a distance.
     """
     words = set(frame.split())
     if "RANGE" in words and any(word[0].isdigit() for word in words):

@@ -80,7 +80,7 @@ def check_part(part: str, type_name: str, function: str) -> None:
     """Checks that values of a type have a part.
 
     Raises:
-        SqlError: 9810.
+        SqlError: 9810 for values without it.
     """
     missing = (
         (type_name == "date" and part in _WITHIN_A_DAY)

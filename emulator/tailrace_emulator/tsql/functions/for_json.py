@@ -24,7 +24,7 @@ class JsonSpec:
 
     Attributes:
         root: name of what stands around everything, or None.
-        nulls: INCLUDE_NULL_VALUES.
+        nulls: whether INCLUDE_NULL_VALUES is given.
         wrapped: whether the rows stand in brackets.
         paths: of each column, the names of the objects around it and its own.
         quoted: of each column, whether its text is written as a string.
@@ -52,7 +52,7 @@ def check_paths(paths: Sequence[tuple[str, ...]]) -> None:
     """Refuses columns that would make one object twice.
 
     Raises:
-        SqlError: 13601.
+        SqlError: 13601 for such a column.
     """
     seen: set[tuple[str, ...]] = set()
     objects: set[tuple[str, ...]] = set()

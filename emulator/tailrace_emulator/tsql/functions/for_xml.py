@@ -41,7 +41,7 @@ class XmlSpec:
 
     Attributes:
         root: name of what stands around everything, or None.
-        nulls: XSINIL.
+        nulls: whether XSINIL is given.
         row: a row's element; empty for none.
         columns: where each column goes.
     """

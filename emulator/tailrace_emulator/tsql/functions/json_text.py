@@ -38,7 +38,6 @@ class JsonNode:
     """A value: its place in the text and what it holds.
 
     Attributes:
-        kind: what it is.
         start: offset of its first character.
         end: offset after its last.
         items: elements of an array.

@@ -33,7 +33,6 @@ def format_message(template: str, arguments: Sequence[StorageValue]) -> str:
     """A text with values put in: %s, %d, %i, %u, %x, %X, %o with width and flags.
 
     Args:
-        template: the text.
         arguments: integers and texts; one that is NULL or missing shows as ``(null)``.
 
     Raises:
@@ -101,7 +100,6 @@ def check_substitution(sql_type: SqlType, position: int) -> None:
     """Check that values of a type may be put into a message.
 
     Args:
-        sql_type: of an argument.
         position: of the argument, from 1, the text being the first of FORMATMESSAGE.
 
     Raises:

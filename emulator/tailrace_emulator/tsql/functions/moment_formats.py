@@ -65,7 +65,7 @@ def format_moment(
     """A moment in a format; NULL for a format that is none.
 
     Args:
-        ticks: local time.
+        ticks: the moment in local time.
         layout: one letter, or a custom format.
         invariant: the invariant culture rather than English (US).
         offset: minutes from UTC of a datetimeoffset.

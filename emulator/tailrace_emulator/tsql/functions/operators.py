@@ -92,7 +92,6 @@ def decimal_of(scaled: int, precision: int, *, raw: int = 0) -> int | bytes:
     """A decimal's storage value.
 
     Args:
-        scaled: the scaled integer.
         precision: of its type: 8115 when it does not fit.
         raw: 1 keeps wide results of money unchecked against decimal's own limits.
     """

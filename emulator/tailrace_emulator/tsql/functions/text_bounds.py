@@ -27,8 +27,6 @@ def cut_text(text: str, sql_type: SqlType, longest: int, *, nullable: bool) -> V
     """Text of a type, cut at the type's length.
 
     Args:
-        text: SQLite's expression.
-        sql_type: the type.
         longest: how long it may be, in units of the type's length; MAX where that is not known.
         nullable: whether it may be NULL.
     """

@@ -139,7 +139,6 @@ def evaluate(context: Node, path: XmlPath) -> list[Node]:
 
     Args:
         context: where a relative path begins.
-        path: the path.
     """
     start = context
     while path.absolute and start.parent is not None:

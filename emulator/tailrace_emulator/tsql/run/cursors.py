@@ -79,7 +79,7 @@ class Cursors:
         """The rows of an open cursor.
 
         Raises:
-            SqlError: 16917.
+            SqlError: 16917 if it is not open.
         """
         if cursor.rows is None:
             raise messages.error(16917)

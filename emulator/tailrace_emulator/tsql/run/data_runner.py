@@ -219,9 +219,7 @@ class DataRunner:
         """``INSERT .. EXEC``: the rows of every result set go into the table.
 
         Args:
-            node: the statement.
             execute: runs what stands behind EXEC; it belongs to the statement.
-            frame: variables in sight.
 
         Raises:
             SqlError: 8164 inside another one, 213, and what INSERT raises.

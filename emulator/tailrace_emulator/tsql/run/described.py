@@ -24,8 +24,6 @@ def _first_result_columns(planner: Planner, text: str, frame: Frame) -> tuple[Co
     """Columns of a text's first result; none when it yields no result.
 
     Args:
-        planner: the session's.
-        text: the batch.
         frame: holds the text's parameters; receives its variables.
 
     Raises:
@@ -48,8 +46,6 @@ def describe_first_result_set(planner: Planner, text: str, parameters: str) -> I
     """The events of sp_describe_first_result_set.
 
     Args:
-        planner: the session's.
-        text: the batch.
         parameters: declarations of its parameters, or empty.
 
     Raises:
@@ -67,8 +63,6 @@ def describe_undeclared_parameters(planner: Planner, text: str, known: str) -> I
     """The events of sp_describe_undeclared_parameters.
 
     Args:
-        planner: the session's.
-        text: the batch.
         known: declarations of the parameters that are not asked for, or empty.
 
     Raises:

@@ -45,9 +45,6 @@ class FunctionRunner:
         """The value of a scalar function.
 
         Args:
-            database: where it is.
-            schema: its schema.
-            name: its name.
             arguments: storage values of its parameters' types.
 
         Raises:

@@ -82,7 +82,6 @@ class MessageStatements:
         """An argument of RAISERROR or THROW: an integer or text.
 
         Args:
-            node: the argument.
             frame: where it is evaluated.
             substituted: its position when its value is put into the text.
         """

@@ -290,7 +290,7 @@ class ProcedureRunner:
         """A frame below the caller's.
 
         Raises:
-            SqlError: 217.
+            SqlError: 217 beyond the nesting limit.
         """
         if caller.depth >= NESTING_MAX:
             raise messages.error(217, 32)
@@ -307,8 +307,6 @@ class ProcedureRunner:
         Its local tables and SET options end with it, and it has a SCOPE_IDENTITY() of its own.
 
         Args:
-            body: the statements.
-            frame: the scope.
             module: the procedure or trigger whose they are; None for dynamic text.
         """
         workspace, context = self.interpreter.workspace, self.context

@@ -32,11 +32,9 @@ def take_table(
     """Gives a frame the table of one of its parameters; without an argument it is empty.
 
     Args:
-        interpreter: the session's.
         database: where the type is.
         frame: of the procedure or text that has the parameter.
         parameter: its name and type.
-        given: the argument.
 
     Raises:
         SqlError: 206 the argument is no table of that type; 500 and 2715 and the errors of

@@ -11,7 +11,7 @@ def wait_ticks(kind: str, value: int | str, now: int) -> int:
     """Ticks to wait.
 
     Args:
-        kind: DELAY or TIME.
+        kind: either DELAY or TIME.
         value: 'hh:mm[:ss[.mss]]', or a datetime's ticks.
         now: the time now, in ticks.
 

@@ -448,11 +448,11 @@ class ForClause(Node):
     """FOR JSON or FOR XML.
 
     Attributes:
-        format: JSON or XML.
+        format: either JSON or XML.
         mode: PATH, AUTO or RAW.
         element: name of a row's element; None is the default, empty is none.
         root: name of what stands around everything, or None.
-        nulls: INCLUDE_NULL_VALUES, or XSINIL.
+        nulls: whether INCLUDE_NULL_VALUES or XSINIL is given.
         wrapped: whether JSON stands in brackets.
         elements: whether XML has elements rather than attributes for columns.
         typed: the result is of type xml.

@@ -36,7 +36,6 @@ class TokenCursor:
     """Reads tokens left to right; methods are named after what they accept.
 
     Attributes:
-        sql: the text.
         tokens: its tokens, the last of kind END.
         position: of the next token.
         labels: the labels and jumps that were read so far.

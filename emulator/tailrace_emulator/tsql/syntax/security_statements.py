@@ -73,10 +73,9 @@ class Permissions(Statement):
         action: GRANT, DENY or REVOKE.
         permissions: (name, columns); no columns for the whole.
         securable_class: OBJECT, SCHEMA, DATABASE, USER, ROLE, LOGIN or SERVER; empty without ON.
-        name: of the securable.
         principals: to or from whom.
         grant_option: WITH GRANT OPTION, or GRANT OPTION FOR.
-        cascade: CASCADE.
+        cascade: whether CASCADE is given.
     """
 
     action: str

@@ -35,12 +35,11 @@ class Token(NamedTuple):
     """One token.
 
     Attributes:
-        kind: what it is.
         text: its value: a quoted identifier or string without quotes, else as written.
         upper: upper-cased text of a WORD or OPERATOR, else empty: what keywords are compared with.
         start: offset of its first character in the source.
         end: offset after its last character.
-        line: 1-based line.
+        line: its line, counted from 1.
     """
 
     kind: Kind
@@ -97,7 +96,6 @@ def tokenize(sql: str, *, quoted_identifier: bool = True) -> list[Token]:
     """The tokens of ``sql``, ended by one of kind END.
 
     Args:
-        sql: T-SQL text.
         quoted_identifier: whether "x" is a name (SET QUOTED_IDENTIFIER ON) or a string, up to the
             next SET of it.
 

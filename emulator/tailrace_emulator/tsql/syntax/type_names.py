@@ -77,7 +77,6 @@ def sql_type(
     Args:
         name: type name as written, words separated by one blank.
         arguments: numbers in its parentheses; ``MAX`` stands for (max).
-        line: for errors.
         default_length: length of (var)char and (var)binary without one: 1 in DDL, 30 in CAST.
 
     Raises:

@@ -81,7 +81,6 @@ class TypeInfo:
     """TYPE_INFO of a column or parameter.
 
     Attributes:
-        token: which type.
         length: the most bytes of a value; ``PLP`` for (max) types.
         precision: decimal digits, of decimals.
         scale: digits after the point, of decimals and times.

@@ -52,7 +52,7 @@ _log = logging.getLogger("tailrace_emulator")
 
 
 Announce = Callable[[int], None]
-"""Told the port when the server is ready."""
+"""Called with the port when the server is ready."""
 
 
 def announce_as_json(port: int) -> None:
@@ -130,7 +130,7 @@ def _serve(
 def _collect_seldom() -> None:
     """Rows come and go by the thousand, in no cycles: looking for these costs a tenth of reading.
 
-    What was made so far stays for good, and need not be looked at again.
+    Everything created so far stays for good, and need not be looked at again.
     """
     gc.collect()
     gc.freeze()

@@ -43,7 +43,7 @@ class SessionContext:
     application: str = ""
     options: SetOptions = ODBC_OPTIONS
     initial_options: SetOptions = ODBC_OPTIONS
-    """As the login asked for them; a connection that is reset has them again."""
+    """As the login requested them; a reset connection gets the same again."""
     rowcount: int = 0
     """@@ROWCOUNT."""
     last_error: int = 0

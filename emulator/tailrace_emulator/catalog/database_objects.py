@@ -33,7 +33,7 @@ def derived_id(owner: int, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedObject:
-    """An object that an extension makes in a database; storage does not have it.
+    """An object that an extension makes in a database; storage has no such object.
 
     Attributes:
         parameters: its parameters, in order.

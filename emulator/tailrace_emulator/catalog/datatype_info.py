@@ -1,7 +1,7 @@
 """sp_datatype_info: which data types the server has, in ODBC's terms.
 
-The Microsoft ODBC driver asks for four of them at each connect and sizes its parameters by the
-answer; without rows it later refuses long strings and sends datetime2 without fractions.
+The Microsoft ODBC driver queries four of them at each connect and sizes its parameters by the
+answer. Without rows it later refuses long strings and sends datetime2 without fractions.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-datatype-info-transact-sql
 """

@@ -1,4 +1,4 @@
-"""What an extension of the engine adds to the catalog, and how the catalog asks for it.
+"""What an extension of the engine adds to the catalog, and how the catalog gets it.
 
 The system's own views, procedures and functions are declared in this package. What stands on the
 engine (storage/extensions.py) hands in a :class:`CatalogExtension` with its own, and with
@@ -31,7 +31,7 @@ class DatabaseFacts:
 
     Attributes:
         is_captured: shown in its column is_cdc_enabled.
-        is_published: whether publications may be made in it.
+        is_published: whether it may have publications.
         log_waits: whether its log keeps something that is still to be read.
     """
 
@@ -74,7 +74,7 @@ class CatalogExtension:
         return None
 
     def objects(self, _context: SessionContext, _database: Database) -> Iterable[GeneratedObject]:
-        """What it has made in a database beside tables."""
+        """What it has created in a database in addition to tables."""
         return ()
 
     def database_triggers(self, _database: Database) -> Iterable[str]:
@@ -90,7 +90,7 @@ class CatalogExtension:
         return False
 
     def services(self, _engine: Engine) -> Iterable[tuple[str, bool]]:
-        """Services beside the server itself, and whether they run."""
+        """Services other than the server itself, and whether they run."""
         return ()
 
 

@@ -57,7 +57,7 @@ def scalar_function(
     """The scalar function of that name, or None.
 
     Args:
-        context: the session that asks.
+        context: the session that calls it.
         schema: as written before the name; None or empty for a built-in. Functions of schema
             sys must be called with it, as in SQL Server.
     """

@@ -1,6 +1,6 @@
 """LIKE patterns as the metadata procedures take them: %, _ and [set].
 
-A backslash is itself, as in LIKE: whoever wants % or _ writes [%] or [_], as the ODBC driver does
+A backslash is itself, as in LIKE. A literal % or _ is written [%] or [_], as the ODBC driver does
 with what ODBC escapes.
 """
 

@@ -2,9 +2,9 @@
 
 https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-tran-locks-transact-sql
 
-Inferred: the description of a KEY or RID lock and, for them, the object's id as the associated
-entity (SQL Server has the id of a heap or B-tree there); intent locks are derived from what is
-locked below; sessions that run without waiting are not listed, but for the one that asks.
+Inferred: the description of a KEY or RID lock. Their associated entity is the object's id, where
+SQL Server has the id of a heap or B-tree. Intent locks are derived from what is locked below. Of
+the sessions that run without waiting only the querying one is listed.
 """
 
 from __future__ import annotations

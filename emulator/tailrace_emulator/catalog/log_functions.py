@@ -1,8 +1,8 @@
 """sys.dm_db_log_stats: where a database's transaction log ends.
 
-Inferred: that its LSNs have the form of the other dynamic management views, ``vlf:block:slot`` in
-hexadecimal digits, and that it has no row for a database that is not there. The log of the embedded
-server is not a file, so what is about files, backups and checkpoints is NULL.
+Inferred: its LSNs have the form of the other dynamic management views, ``vlf:block:slot`` in
+hexadecimal digits. Inferred, too: it has no row for a database that does not exist. The log of the
+embedded server is not a file, so what is about files, backups and checkpoints is NULL.
 
 https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-stats-transact-sql
 """

@@ -25,7 +25,7 @@ _TEMPORARY_NAME_LENGTH: Final = 116
 
 
 def name_in_tempdb(name: str, number: int) -> str:
-    """The name under which tempdb keeps a temporary object: ``number`` tells sessions apart."""
+    """The name under which tempdb keeps a temporary object: ``number`` distinguishes sessions."""
     return f"{name.ljust(_TEMPORARY_NAME_LENGTH, '_')}{number:012X}"
 
 

@@ -403,7 +403,7 @@ _SYSOBJECTS: Final = Columns(
 
 @view("sys.sysobjects", _SYSOBJECTS)
 def _sysobjects(context: SessionContext, database: Database) -> Iterator[Row]:
-    """Of the status words only the kind in ``sysstat & 0xf`` is told: old scripts ask for it."""
+    """Of the status words only the kind in ``sysstat & 0xf`` is shown: old scripts read it."""
     for item in objects(context, database):
         made, letters = datetime_of(item.create_ticks), item.type.ljust(2)
         yield _SYSOBJECTS.row(

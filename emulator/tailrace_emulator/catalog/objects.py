@@ -1,7 +1,7 @@
 """The schema-scoped objects of a database: what sys.objects lists and OBJECT_ID() finds.
 
-Constraints and what an extension makes have no stored id; theirs is computed from what they belong
-to, so it stays the same as long as they do.
+Constraints and objects of an extension have no stored id. It is computed from what they belong to,
+so it stays the same as long as they do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObj
 
 
 def _stored_objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
-    """Those that the catalog in memory tells of."""
+    """Those that the catalog in memory knows."""
     for base in base_tables():
         yield DatabaseObject(base.object_id, "sys", base.name, "S", is_ms_shipped=True)
     for table in tables(context, database):
@@ -174,7 +174,7 @@ def table_constraints(table: Table) -> Iterator[DatabaseObject]:
 
 
 def generated_objects(context: SessionContext, database: Database) -> Iterable[GeneratedObject]:
-    """What the extension has made in a database beside tables."""
+    """What the extension has created in a database in addition to tables."""
     return extension(context.engine).objects(context, database)
 
 

@@ -1,4 +1,4 @@
-"""Functions that tell who one is and what one may do.
+"""Functions that return who one is and what one may do.
 
 https://learn.microsoft.com/sql/t-sql/functions/security-functions-transact-sql
 """

@@ -1,6 +1,6 @@
 """Logins, users, roles, memberships and permissions as system views.
 
-A session sees its own entries, those of its roles, the fixed ones, and all of them with ALTER ANY
+A session sees its own entries, those of its roles, and the fixed ones. It sees all with ALTER ANY
 LOGIN, ALTER ANY USER or VIEW DEFINITION.
 
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/security-catalog-views-transact-sql

@@ -31,7 +31,7 @@ _OF_ALL: Final = frozenset(
     }
 )
 """With those that describe something (sp_help, sp_columns): each shows what its caller may see, or
-checks by itself."""
+makes its own check."""
 
 _DESCRIBING: Final = (
     "sp_help",

@@ -116,7 +116,7 @@ class SystemProcedures:
         Args:
             name: as SQL Server spells it.
             parameters: in the order of their positions.
-            in_msdb: whether the catalog has it among the objects of msdb.
+            in_msdb: whether the catalog lists it among the objects of msdb.
         """
         key = name if schema == "sys" else f"{schema}.{name}"
 

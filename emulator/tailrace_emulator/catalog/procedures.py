@@ -54,7 +54,7 @@ def find_procedure(context: SessionContext, schema: str | None, name: str) -> Pr
     """The system procedure of that name, or None.
 
     Args:
-        context: the session that asks.
+        context: the session that calls it.
         schema: as written before the name; none, ``sys`` or ``dbo``, as SQL Server finds sp_
             procedures under each; or another for what an extension adds.
     """

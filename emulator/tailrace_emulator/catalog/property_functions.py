@@ -140,7 +140,7 @@ def _sql_variant_property(
 
 
 def database_properties(collation_name: str) -> dict[str, int | str]:
-    """What DATABASEPROPERTYEX tells of a database's collation."""
+    """What DATABASEPROPERTYEX returns about a database's collation."""
     found = find_collation(collation_name)
     if found is None:
         return {}

@@ -130,8 +130,8 @@ class Columns:
 def _row_maker(columns: list[tuple[ColumnMeta, str]], *, has_base: bool) -> Callable[..., Row]:
     """A function with a keyword for each column.
 
-    It is made of text, as :func:`collections.namedtuple` makes its own: a row by name then costs
-    what a tuple costs, which ten thousand rows of sys.columns notice.
+    It is compiled from text, as :func:`collections.namedtuple` does. A row by name then costs what
+    a tuple costs, which matters with ten thousand rows of sys.columns.
     """
     names = [f"{c.name}_" if keyword.iskeyword(c.name) else c.name for c, _ in columns]
     defaults: dict[str, StorageValue] = {}

@@ -1,4 +1,4 @@
-"""Functions and @@globals that tell of the server and the session.
+"""Functions and @@globals that describe the server and the session.
 
 The server says what it is: the edition and version texts name the embedded server.
 

@@ -1,6 +1,6 @@
 """The sessions of a server's clients, so that one can be shown the others.
 
-Another session's context is read while its own thread goes on: each value that a view shows is one
+Another session's context is read while its own thread runs: each value that a view shows is one
 attribute, read once.
 """
 

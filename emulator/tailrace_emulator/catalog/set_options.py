@@ -1,7 +1,7 @@
 """The SET options of a session.
 
-They are values that are replaced, never changed: a procedure puts back those that it began with by
-keeping the object, and plans are kept by what of the options they were compiled under.
+They are values that are replaced, never changed. A procedure restores the options that it began
+with by keeping the object. A plan is stored under the options that it was compiled for.
 
 https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql
 """
@@ -65,7 +65,7 @@ _shared = lru_cache(maxsize=256)(Semantics)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetOptions:
-    """All options; the defaults are those that ODBC's login flag asks for."""
+    """All options; the defaults are those that ODBC's login flag requests."""
 
     nocount: bool = False
     fmtonly: bool = False

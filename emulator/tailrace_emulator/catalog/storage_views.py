@@ -1,4 +1,4 @@
-"""Statistics, files, sizes and connections: what tools show beside the objects.
+"""Statistics, files, sizes and connections: what tools show next to the objects.
 
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-stats-transact-sql
 """
@@ -38,7 +38,7 @@ _STATS: Final = Columns(
 
 @view("sys.stats", _STATS)
 def _stats(context: SessionContext, database: Database) -> Iterator[Row]:
-    """Every index has statistics of its name; users' have numbers behind those."""
+    """Every index has statistics of its name; users' have numbers after those."""
     for table in tables(context, database):
         for number, made in _users_statistics(database, table):
             yield _STATS.row(

@@ -1,7 +1,7 @@
 """The system's own procedures and functions as objects: sys.system_objects, OBJECT_ID().
 
-Whatever declares one registers it here, so that the catalog tells of what can be called and of
-nothing else. Ids are negative, computed from the name, as those of system views are.
+Whatever declares one registers it here, so that the catalog lists what can be called and nothing
+else. Ids are negative, computed from the name, as those of system views are.
 
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-system-objects-transact-sql
 """
@@ -49,7 +49,7 @@ class SystemRoutine:
         object_id: negative, as of all system objects.
         schema: sys, or dbo for those of msdb.
         name: as SQL Server spells it.
-        type: P, X, FN, IF or TF, as sys.system_objects has it.
+        type: P, X, FN, IF or TF, as in sys.system_objects.
     """
 
     object_id: int

@@ -39,7 +39,7 @@ class TableFunction:
     columns: tuple[ColumnMeta, ...]
     body: Callable[[SessionContext, tuple[StorageValue, ...]], TableSource]
     encoded_table: Table | None = None
-    """Whose rows it yields: the columns that this keeps encoded come last, their bytes beside."""
+    """Whose rows it yields: the columns that this keeps encoded come last, with their bytes."""
 
     def bind(self, context: SessionContext, arguments: tuple[StorageValue, ...]) -> TableSource:
         """The function's rows for some arguments (storage values of the parameters' types).

@@ -61,7 +61,7 @@ def system_view(
     """The system view of that name as seen from a database, or None.
 
     Args:
-        context: the session that asks.
+        context: the session that reads it.
         database: the database that the name refers to.
         schema: schema part of the name.
     """

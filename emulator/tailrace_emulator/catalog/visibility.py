@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace_emulator.values.types import StorageValue
 
 _ID_COLUMNS: Final = ("object_id", "parent_object_id", "id")
-"""What a view of schema sys names the object by of which a row tells."""
+"""The column by which a view of schema sys names the object of a row."""
 
 _NAME_COLUMNS: Final = (
     ("TABLE_SCHEMA", "TABLE_NAME"),

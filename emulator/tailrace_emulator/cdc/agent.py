@@ -1,15 +1,15 @@
 """SQL Server Agent, as far as change data capture needs it: runs the capture and cleanup jobs.
 
 One background thread serves every database. A capture job runs scan cycles until the log is drained
-or maxscans cycles ran, then pauses for its pollinginterval, as documented; a continuous=0 job ends
-after that. A cleanup job runs once when it is started, and every day at 2 A.M. on the engine's
-clock. When the agent starts, it starts every capture job (the job's schedule says so); parameters
+or maxscans cycles ran. Then it pauses for its pollinginterval, as documented; a continuous=0 job
+ends instead. A cleanup job runs once when it is started, and every day at 2 A.M. on the engine's
+clock. When the agent starts, it starts every capture job (the job's schedule says so). Parameters
 are read from msdb.dbo.cdc_jobs at each start and not again before the next.
 
-``pollinginterval`` 0 means no wait between scans. A loop that asks an empty log again and again
-would only burn a core, so with 0 the next scan begins when the log holds a commit, looked at every
-``IDLE_LOOK_S``, and after ``IDLE_SCAN_S`` in any case (inferred as harmless: nothing documented
-depends on the number of empty scans).
+``pollinginterval`` 0 means no wait between scans. A loop that reads an empty log again and again
+would only burn a core. So with 0 the next scan begins when the log holds a commit, which is checked
+every ``IDLE_LOOK_S``. It begins after ``IDLE_SCAN_S`` in any case. Inferred as harmless: nothing
+documented depends on the number of empty scans.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Agent:
         return max(0.0, min(waits))
 
     def _begins(self, key: tuple[int, str], schedule: Schedule) -> bool:
-        """Whether a run that is due goes on; one that was delayed reads its parameters now."""
+        """Whether a run that is due continues; one that was delayed reads its parameters now."""
         if not schedule.is_new:
             return True
         schedule.is_new = False

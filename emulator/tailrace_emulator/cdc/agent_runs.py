@@ -37,7 +37,7 @@ class Schedule:
     parameters: JobParameters
     due: int
     is_new: bool = False
-    """It has not begun yet: its parameters are read when it does."""
+    """It has not started yet: its parameters are read when it does."""
     is_blocked: bool = False
     """Open transactions are in its way (a cleanup's rows, a change table that a scan is to alter):
     it is looked at again."""

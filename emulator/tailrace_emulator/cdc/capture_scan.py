@@ -117,7 +117,7 @@ def _wait(engine: Engine, session: StoreSession, held: ChangeTableHeld) -> None:
 
 
 def _failure(error: SqlError | apsw.Error) -> SqlError:
-    """What sys.dm_cdc_errors tells of an error of a cycle."""
+    """What sys.dm_cdc_errors shows of an error of a cycle."""
     if isinstance(error, SqlError):
         return error
     failure = messages.error(22859, procedure="sp_cdc_scan")
@@ -135,8 +135,8 @@ def _capture_before(
     """Captures the transactions before the one at which a cycle failed.
 
     A type change that values of the change table do not fit waits for somebody to change those:
-    they must be there to be changed. A failure of this is recorded beside the first one, of which
-    the caller tells.
+    they must be there to be changed. A failure of this is recorded next to the first one, which the
+    caller reports.
     """
     if not failed.taken:
         return
@@ -173,9 +173,9 @@ def check_scan_parameters(
     """Checks the parameters of sp_cdc_scan.
 
     Raises:
-        SqlError: 22991 and 22970 for a @maxtrans or @maxscans that is not positive, 22998 for a
-            @continuous that is not 0 or 1, 22999 for a polling interval without continuous mode,
-            22990 for one of a day and more.
+        SqlError: 22991 or 22970 for a @maxtrans or @maxscans that is not positive; 22998 for a
+            @continuous other than 0 or 1. A polling interval gives 22999 without continuous mode,
+            and 22990 if it is a day or more.
     """
     check_scan_limits(maxtrans, maxscans)
     check_polling_interval(pollinginterval)

@@ -2,11 +2,11 @@
 
 https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql
 
-Rules kept here (documented): inserts are operation 2, deletes 1, updates 3 then 4; the update mask
-has all bits on insert and delete and the changed columns on both rows of an update; text, ntext
-and image are NULL in operations 1 and 3; the (max) types are NULL in operation 3 unless the column
-changed; computed columns are always NULL; columns that the image does not have (dropped since) are
-NULL; rowversion is captured as binary(8) and identity columns as int or bigint. Inferred: xml
+Rules kept here (documented): Inserts are operation 2, deletes 1, updates 3 then 4. The update mask
+has all bits on insert and delete, and the changed columns on both rows of an update. Text, ntext
+and image are NULL in operations 1 and 3. The (max) types are NULL in operation 3 unless the column
+changed. Computed columns are always NULL. Columns that the image does not have (dropped since) are
+NULL. Rowversion is captured as binary(8) and identity columns as int or bigint. Inferred: xml
 follows the (max) rule; an update that changed no captured column makes no change rows.
 """
 
@@ -86,8 +86,8 @@ def change_table_indexes(
 
     Args:
         columns: of the change table.
-        net_changes_key: the columns that identify a source row, in the order of their index; empty
-            where the instance does not support net changes, which is what the index is for.
+        net_changes_key: the columns that identify a source row, in the order of their index. Empty
+            if the instance does not support net changes, for which the index exists.
     """
     ids = {column.name: column.column_id for column in columns}
     clustered = tuple(ids[name] for name in CLUSTERED_KEY)

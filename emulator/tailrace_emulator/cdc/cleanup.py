@@ -1,17 +1,17 @@
 """Cleanup: sys.sp_cdc_cleanup_change_table for one instance, sys.sp_MScdc_cleanup_job for all.
 
-The job, to the letter of its documentation: the retention (minutes) is subtracted from the newest
-tran_end_time in cdc.lsn_time_mapping; that time is mapped to an LSN, the smallest one where several
-entries share the time; the low watermark of every instance is raised to it in one transaction
-first; only then are obsolete change rows and mapping entries deleted, at most ``threshold`` rows by
-one statement, and a failure on one table does not stop the others.
+The job follows its documentation to the letter. It subtracts the retention (minutes) from the
+newest tran_end_time in cdc.lsn_time_mapping. It maps that time to an LSN, the smallest one if
+several entries share the time. First it raises the low watermark of every instance to it in one
+transaction. Only then it deletes obsolete change rows and mapping entries, at most ``threshold``
+rows by one statement. A failure on one table does not stop the others.
 
-Inferred: the time is mapped to the first entry at or after it, so that what is older than the
-retention goes and what is younger stays; an instance whose low watermark is already above the new
-one keeps it. Mapping entries are kept as long as any instance may need them.
+Inferred: the time is mapped to the first entry at or after it. So what is older than the retention
+goes and what is younger stays. An instance whose low watermark is already above the new one keeps
+it. Mapping entries are kept as long as any instance may need them.
 
-A row that an open transaction has changed is waited for, as any DELETE waits; the Agent, whose
-thread runs the jobs of all databases, does not wait in place but comes back to it.
+A row that an open transaction has changed is waited for, as any DELETE waits. The Agent, whose
+thread runs the jobs of all databases, does not wait in place but comes back later.
 """
 
 from __future__ import annotations

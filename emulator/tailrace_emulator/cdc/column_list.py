@@ -1,7 +1,7 @@
 """The comma-separated column lists that CDC's procedures take.
 
-Names may be quoted with square brackets or double quotation marks (a doubled closing quote stands
-for itself); a name that holds a comma must be. White space around names is ignored.
+Names may be quoted with square brackets or double quotation marks. A doubled closing quote stands
+for itself. A name that holds a comma must be quoted. White space around names is ignored.
 """
 
 from __future__ import annotations

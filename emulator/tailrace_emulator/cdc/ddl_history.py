@@ -1,9 +1,9 @@
 """cdc.ddl_history, and type changes of source columns reaching the change tables.
 
 Documented: the capture process posts each DDL change of a tracked table when it reads the log
-record; added and dropped columns leave the change table alone; a changed data type of a captured
-column is applied to the change table when the capture process encounters the record
-(required_column_update is 1 then). ddl_lsn is the commit LSN of the DDL transaction, ddl_time its
+record. Added and dropped columns leave the change table alone. A changed data type of a captured
+column is applied to the change table when the capture process encounters the record. The column
+required_column_update is 1 then. ddl_lsn is the commit LSN of the DDL transaction, ddl_time its
 time.
 
 https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql

@@ -49,8 +49,8 @@ def disable_table(
         capture_instance: name of the instance, or ``all``.
 
     Raises:
-        SqlError: 22901 database not enabled, 22963 parameter missing, 22985 table not there, or
-            not enabled (which is nothing for ``all``), 22960 no such instance of that table.
+        SqlError: 22901 database not enabled, 22963 parameter missing, 22960 no such instance of
+            that table; 22985 table missing, or not enabled (which is no error for ``all``).
     """
     procedure = "sp_cdc_disable_table"
     require_enabled(database, procedure)

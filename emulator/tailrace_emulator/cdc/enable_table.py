@@ -77,7 +77,7 @@ def enable_table(
     """Creates a capture instance; for the database's first table also the two jobs, started.
 
     Args:
-        may_create_role: whether who asks for it may create the gating role.
+        may_create_role: whether the caller may create the gating role.
 
     Returns:
         The messages to show: the jobs' starts, warnings.
@@ -228,7 +228,7 @@ def _net_changes(source: Table, index: Index | None, request: EnableTable) -> bo
 
 
 def _net_changes_key(source: Table, instance: _Instance) -> tuple[str, ...]:
-    """The columns by which the net-changes function tells rows apart; none without it."""
+    """The columns by which the net-changes function distinguishes rows; none without it."""
     if not instance.net_changes or instance.index is None:
         return ()
     found = (source.column_by_id(column_id) for column_id in instance.index.column_ids)

@@ -1,6 +1,6 @@
-"""Change data capture as the engine meets it: what it is asked and told.
+"""Change data capture as the engine meets it: its questions and reports.
 
-Whoever makes an engine that is to have change data capture hands it one of these.
+An engine that is to have change data capture is created with one of these.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def refuse_index_removal(
 
     Args:
         connection: what to read CDC's metadata with.
-        index_name: the index, or the constraint that it stands behind.
+        index_name: the index, or the constraint that it belongs to.
 
     Raises:
         SqlError: 22979 for a constraint's index, 22983 for another.

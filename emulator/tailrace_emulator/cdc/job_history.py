@@ -1,7 +1,7 @@
 """What the Agent's jobs did: msdb.dbo.sysjobhistory and sysjobactivity.
 
 A run that ends leaves two entries, one of its step and one of the job (step 0), as SQL Server Agent
-does; a capture scan that failed and will be tried again leaves one of its step. Kept in memory
+does. A capture scan that failed and will be tried again leaves one of its step. Kept in memory
 (coarser than SQL Server, whose history outlives a restart), at most a thousand entries, which is
 the Agent's default. Inferred: the texts, whose user is always sa.
 

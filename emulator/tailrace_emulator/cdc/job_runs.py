@@ -1,9 +1,9 @@
 """Runs of jobs as part of transactions: what one begins and ends begins and ends with its commit.
 
-The Agent's jobs stand in msdb, so a transaction that is undone leaves the jobs that it dropped in
-place. Their runs, which are kept in memory (runtime.py), must not have ended by then; and a run of
-a job that never came to be must not begin. Outside a write of the calling thread everything happens
-at once.
+The Agent's jobs are in msdb, so a transaction that is undone leaves the jobs that it dropped in
+place. Their runs are kept in memory (runtime.py) and must not have ended by then. A run of a job
+that never came to be must not begin. Outside a write of the calling thread everything happens at
+once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _pending(engine: StorageEngine, key: JobKey) -> _RunChange | None:
 
 
 def is_running(engine: StorageEngine, database: Database, job_type: str) -> bool:
-    """Whether a job was started and has not ended, as this thread's transaction has it."""
+    """Whether a job was started and has not ended, as this thread's transaction sees it."""
     key = (database.database_id, job_type)
     change = _pending(engine, key)
     if change is not None:
@@ -79,7 +79,7 @@ def begin_run(engine: StorageEngine, database: Database, job_type: str) -> bool:
 
 
 def stop_run(engine: StorageEngine, database: Database, job_type: str) -> bool:
-    """Asks a run to end now, whatever becomes of the transaction; returns whether there was one."""
+    """End a run now, whatever becomes of the transaction; returns whether there was one."""
     key = (database.database_id, job_type)
     if not is_running(engine, database, job_type):
         return False
@@ -90,7 +90,7 @@ def stop_run(engine: StorageEngine, database: Database, job_type: str) -> bool:
 
 
 def end_run(engine: StorageEngine, database: Database, job_type: str) -> None:
-    """Asks a run to end, if there is one, when the transaction commits."""
+    """Requests that a run end, if there is one, when the transaction commits."""
     key = (database.database_id, job_type)
     state = runtime(engine)
 

@@ -4,9 +4,9 @@ Parameters are read when a job starts, so sp_cdc_change_job takes effect at the 
 (documented). Who runs started jobs is cdc/agent.py; here a start only puts the job into the
 runtime and wakes the agent.
 
-Defaults: the reference documentation says that the capture job processes a maximum of 1000
-transactions per scan cycle with 5 seconds between cycles; newer documentation says 500. Ours is the
-former; sp_cdc_scan itself keeps its documented default of 500.
+Defaults: the reference documentation says a maximum of 1000 transactions per scan cycle, with 5
+seconds between cycles. Newer documentation says 500. Ours is the former; sp_cdc_scan itself keeps
+its documented default of 500.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def add_job(
 
     Raises:
         SqlError: 22901 when the database is not enabled; 22992, 22994-22999 for bad values;
-            22911 for a capture job beside a transactional publication; 14261 when the job exists;
+            22911 for a capture job next to a transactional publication; 14261 when the job exists;
             22836 under the account NETWORK SERVICE.
     """
     require_enabled(database, "sp_cdc_add_job")
@@ -269,7 +269,7 @@ def start_job(
 
 
 def request_start(engine: StorageEngine, database: Database, job_type: str, name: str) -> str:
-    """Asks the Agent to run a job, whatever its type; as :func:`start_job`."""
+    """Requests that the Agent run a job, whatever its type; as :func:`start_job`."""
     if not runtime(engine).agent_running:
         raise messages.error(AGENT_ERROR, _NO_AGENT)
     if not begin_run(engine, database, job_type):
@@ -297,7 +297,7 @@ def stop_job(
 
 
 def request_stop(engine: StorageEngine, database: Database, job_type: str, name: str) -> str:
-    """Asks the Agent to end a job's run, whatever its type; as :func:`stop_job`."""
+    """Requests that the Agent end a job's run, whatever its type; as :func:`stop_job`."""
     if not runtime(engine).agent_running:
         raise messages.error(AGENT_ERROR, _NO_AGENT)
     if not stop_run(engine, database, job_type):

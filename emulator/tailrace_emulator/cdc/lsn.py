@@ -30,5 +30,5 @@ def text(lsn: bytes) -> str:
 
 
 def terminated_text(lsn: bytes) -> str:
-    """As nvarchar(23) of sys.dm_cdc_log_scan_sessions and dm_cdc_errors has it: U+0000 ends it."""
+    """As nvarchar(23) of sys.dm_cdc_log_scan_sessions and dm_cdc_errors, which U+0000 ends."""
     return text(lsn) + "\0"

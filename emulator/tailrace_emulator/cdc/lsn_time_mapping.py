@@ -1,12 +1,12 @@
 """cdc.lsn_time_mapping: which commit LSN belongs to which time.
 
-One entry per transaction that has change rows, and one per capture instance: that of the
-transaction in which it was enabled, whose LSN its beginning is. Further entries, with tran_id 0x00,
-exist for which there are no change rows: one every five minutes of a quiet database, so that time
-is seen to pass (documented: "Entries may also be logged for which there are no change tables
-entries"; inferred: the five minutes, and that an instance's beginning is a transaction, which
-Debezium's tests count on).
-Times are datetime, as SQL Server's are: rounded to 1/300 s, in the server's time zone (UTC here).
+Each transaction that has change rows has one entry, and so has each capture instance. The
+instance's entry is the transaction in which it was enabled, whose LSN its beginning is. Further
+entries, with tran_id 0x00, have no change rows: one every five minutes of a quiet database, so that
+time is seen to pass. Documented: "Entries may also be logged for which there are no change tables
+entries". Inferred: the five minutes, and that an instance's beginning is a transaction, which
+Debezium's tests count on. Times are datetime, as SQL Server's are: rounded to 1/300 s, in the
+server's time zone (UTC here).
 """
 
 from __future__ import annotations

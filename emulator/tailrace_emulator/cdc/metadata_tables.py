@@ -207,7 +207,7 @@ def metadata_table(database: Database, definition: TableDefinition, schema: str 
     """The stored table of that definition.
 
     Raises:
-        SqlError: 50999 when it is missing from a database that should have it.
+        SqlError: 50999 when the database lacks it but should not.
     """
     table = database.table(schema, definition.name)
     if table is None:

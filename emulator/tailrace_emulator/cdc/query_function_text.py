@@ -1,7 +1,7 @@
 """The texts of cdc.fn_cdc_get_all_changes_<instance> and cdc.fn_cdc_get_net_changes_<instance>.
 
 SQL Server generates the query functions as T-SQL that everybody may read; ours run inside the
-server (query_functions.py). The texts here are our own: each says in T-SQL what the function does,
+server (query_functions.py). The texts here are our own. Each says in T-SQL what the function does,
 and gives the same rows when it is created under another name.
 """
 

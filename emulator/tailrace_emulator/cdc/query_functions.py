@@ -1,9 +1,9 @@
 """cdc.fn_cdc_get_all_changes_<instance> and cdc.fn_cdc_get_net_changes_<instance>.
 
 A query is SQLite text over the change table with bound values. A range that is not inside the
-instance's validity interval, or an unknown row filter option, is SQL Server's misleading error 313
-("An insufficient number of arguments were supplied"), because its functions detect it by calling
-themselves wrongly. Inferred: a from_lsn above to_lsn is such an error too.
+instance's validity interval, or an unknown row filter option, is SQL Server's misleading error 313.
+Its text is "An insufficient number of arguments were supplied", because its functions detect it by
+calling themselves wrongly. Inferred: a from_lsn above to_lsn is such an error too.
 
 https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
 """
@@ -41,7 +41,7 @@ NET_CHANGES_OPTIONS: Final = ("all", "all with mask", "all with merge")
 class ChangeQuery:
     """SQLite text that yields the function's columns in order, named v0, v1..., and its values.
 
-    Behind those come the hidden columns of the change table (storage/encoded_rows.py).
+    After those come the hidden columns of the change table (storage/encoded_rows.py).
     """
 
     sql: str

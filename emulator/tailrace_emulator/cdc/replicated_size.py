@@ -2,7 +2,7 @@
 
 Documented: by default one INSERT or UPDATE may put at most 65,536 bytes into a captured large
 column; sp_configure changes that, -1 lifts it. Known from users' reports: the limit holds for every
-large column that a table had when it was enabled, captured or not, and for none that was added
+large column that a table had when it was enabled, captured or not. It holds for none that was added
 since.
 
 https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-max-text-repl-size-server-configuration-option

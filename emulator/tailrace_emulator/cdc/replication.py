@@ -2,9 +2,9 @@
 
 The log of a database has one reader. Without publications it is the capture job. With the first
 transactional publication the capture job is removed, and the Log Reader Agent of replication feeds
-the change tables; when the last publication goes, the Log Reader Agent goes and the capture job
-comes back with its default parameters (reference: about-change-data-capture, "Relationship Between
-the Capture Job and the Transactional Replication Logreader").
+the change tables. When the last publication goes, the Log Reader Agent goes and the capture job
+comes back with its default parameters. The reference is about-change-data-capture, "Relationship
+Between the Capture Job and the Transactional Replication Logreader".
 
 Nothing is distributed: there are no subscribers. What the documents leave open is in
 docs/emulator.md.
@@ -61,7 +61,7 @@ def publications(database: Database) -> list[Publication]:
 
 
 def is_published(database: Database) -> bool:
-    """Whether publications may be made in the database."""
+    """Whether the database may have publications."""
     return bool(database.options.get(_PUBLISHED))
 
 

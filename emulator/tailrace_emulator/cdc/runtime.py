@@ -1,6 +1,6 @@
 """What CDC keeps in memory for a running server: scan histories, who scans, which jobs run.
 
-All of it is lost and begins anew at a restart, as in SQL Server.
+All of it is lost and begins again at a restart, as in SQL Server.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class AgentControl:
 
 @dataclass(slots=True)
 class Runtime:
-    """One per engine. ``changed`` guards ``jobs`` and wakes whoever runs them.
+    """One per engine. ``changed`` guards ``jobs`` and wakes the thread that runs them.
 
-    What scans leave behind is kept by the database itself, not by its id: ids are given again.
+    Results of scans are kept by the database itself, not by its id: ids are given again.
     """
 
     jobs: dict[JobKey, JobRun] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Runtime:
     service_account: str = ""
     """The account that the services seem to run under; NETWORK SERVICE makes jobs fail."""
     control: AgentControl | None = None
-    """How the tailrace procedures drive the Agent; None unless the server was told to allow it."""
+    """How the tailrace procedures drive the Agent; None unless the server was started with them."""
     _histories: WeakKeyDictionary[Database, ScanHistory] = field(default_factory=WeakKeyDictionary)
     _scanners: WeakKeyDictionary[Database, int] = field(default_factory=WeakKeyDictionary)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -81,7 +81,7 @@ class Runtime:
         self.changed.notify_all()
 
     def cancel_run(self, job: JobKey, ticks: int) -> bool:
-        """Asks a run to end at once; returns whether there was one."""
+        """Requests that a run end at once; returns whether there was one."""
         with self.changed:
             run = self.jobs.pop(job, None)
             if run is None:
@@ -102,7 +102,7 @@ class Runtime:
     ) -> Iterator[None]:
         """Claims the log scan of a database; there is one at a time.
 
-        A capture job that runs continuously has it from its start to its end.
+        A capture job that runs continuously holds it from its start to its end.
 
         Args:
             taken: the error where another session holds it, 22903 or 18752.
@@ -130,7 +130,7 @@ class Runtime:
                 del self._scanners[database]
 
     def forget(self, database: Database) -> None:
-        """Drops what is kept of a database, and asks its jobs to end."""
+        """Drops what is kept of a database, and requests that its jobs end."""
         with self.changed:
             for key in [key for key in self.jobs if key[0] == database.database_id]:
                 self.jobs.pop(key).stop.set()

@@ -1,14 +1,14 @@
 """One scan cycle: reads the log in commit order and fills the change tables.
 
-One scan cycle takes at most ``maxtrans`` transactions from the log and makes one visible step: all
+One scan cycle takes at most ``maxtrans`` transactions from the log and makes one visible step. All
 change tables, cdc.lsn_time_mapping, cdc.ddl_history and the position in the log move together. When
 the cycle is published, the captured part of the log is truncated. A cycle that is stopped or fails
 was never there, and loses nothing.
 
-Nobody's commit waits for a cycle: its rows go into the change tables in pieces of ``PIECE_ROWS``,
-each a write transaction of a few milliseconds, and stay out of sight until the last, equally short
-one publishes them (storage/written_ahead.py). A transaction with DDL on a tracked table is taken in
-one write from its DDL on, and published with all that came before it: what it does to the change
+Nobody's commit waits for a cycle. Its rows go into the change tables in pieces of ``PIECE_ROWS``,
+each a write transaction of a few milliseconds. They stay out of sight until the last, equally short
+one publishes them (storage/written_ahead.py). A transaction with DDL on a tracked table is captured
+by one write from its DDL on, and published with all that came before it. What it does to the change
 table cannot be done out of sight.
 
 A newly enabled instance is recognised when the scan reaches the LSN at which it was enabled: from
@@ -80,7 +80,7 @@ class ChangeTableHeld(Exception):
 
     Attributes:
         table: the SQLite name of the change table.
-        error: 1222, from whoever does not want to wait.
+        error: 1222, of a caller that does not wait.
     """
 
     def __init__(self, table: str, error: SqlError) -> None:
@@ -206,7 +206,7 @@ class ScanCycle:
     # -- instances ---------------------------------------------------------------------------------
 
     def _load_targets(self, connection: apsw.Connection) -> None:
-        """Reads the instances anew, as of now."""
+        """Reads the instances again, as of now."""
         self._instances = capture_instances(connection, self._database)
         self._catalog_version = self._database.version
         self._choose_targets()
@@ -241,7 +241,7 @@ class ScanCycle:
 
         Raises:
             SqlError: 22901 when the database is not enabled any more.
-            ScanStopped: it was disabled and enabled anew.
+            ScanStopped: it was disabled and enabled again.
         """
         if self._database.version == self._catalog_version:
             return

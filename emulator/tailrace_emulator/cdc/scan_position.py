@@ -1,7 +1,7 @@
 """How far the log of a database was captured, and which instances await recognition.
 
-Kept in two tables of the engine's own (not visible to T-SQL), written in the same transaction as
-the change rows, so a kill -9 never separates them.
+Stored in two tables of the engine's own (not visible to T-SQL). They are written in the same
+transaction as the change rows, so a kill -9 never separates them.
 
 ``enabled_lsn`` of an instance is where its validity begins: the capture process takes only
 transactions that committed after it. The instance gets its start_lsn when the scan gets there.
@@ -40,7 +40,7 @@ class AwaitingInstance:
 
     @property
     def enabling(self) -> LogTransaction:
-        """The transaction that enabled it, as cdc.lsn_time_mapping has it."""
+        """The transaction that enabled it, as in cdc.lsn_time_mapping."""
         return without_changes(self.enabled_lsn, self.enabled_ticks)
 
     @property

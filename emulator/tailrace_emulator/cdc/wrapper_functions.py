@@ -1,6 +1,6 @@
 """The scripts of sys.sp_cdc_generate_wrapper_function.
 
-A wrapper is a multi-statement table function over a query function: it takes times instead of LSNs,
+A wrapper is a multi-statement table function over a query function. It takes times instead of LSNs,
 names the operation by letters and adds update flags. Its body says what the documentation of the
 wrappers says; the text itself is ours.
 

@@ -1,10 +1,10 @@
 """The log records of a transaction that is still open, in bounded memory.
 
 Records gather in a list; every ``CHUNK_RECORDS`` of them become one marshalled blob in the
-session's TEMP table ``journal`` (SQLite keeps small TEMP tables in its cache and spills large ones
-to a file). At commit the chunks move to the log as they are.
+session's TEMP table ``journal``. SQLite keeps small TEMP tables in its cache and spills large ones
+to a file. At commit the chunks move to the log as they are.
 
-A record is a tuple (position, command id, object id, action, column ids, before, after); a DDL
+A record is a tuple (position, command id, object id, action, column ids, before, after). A DDL
 record (position, command id, object id, ACTION_DDL, kind, command, (column id, old, new type)).
 """
 
@@ -22,9 +22,9 @@ from tailrace_emulator.values.fetching import fetch
 CHUNK_RECORDS: Final = 256
 
 INLINE_BYTES_MAX: Final = 1500
-"""Up to so many bytes a transaction's records stand in the row of its commit record: most
-transactions are short, and each further table costs a commit two more pages. SQLite moves rows
-that are longer than about half a page out of an index."""
+"""Up to so many bytes a transaction's records are in the row of its commit record: most
+transactions are short, and each further table costs a commit two more pages. SQLite moves rows that
+are longer than about half a page out of an index."""
 
 ACTION_INSERT: Final = 0
 ACTION_DELETE: Final = 1
@@ -138,7 +138,7 @@ class Journal:
         """Move all records into the log, inside the caller's write transaction.
 
         Returns:
-            The records, where they are few enough to stand beside the commit record.
+            The records, if they are few enough to be in its commit record's row.
         """
         if not self._chunks:
             return inline_or_chunk(connection, self.database_id, commit_position, self._pending)
@@ -190,7 +190,7 @@ def _write_chunk(
 
 
 def inline_records(records: bytes) -> Iterator[Record]:
-    """The records that stand beside a commit record."""
+    """The records that share a commit record's row."""
     yield from marshal.loads(records)  # noqa: S302 - our own log
 
 

@@ -2,13 +2,13 @@
 
 The log is a line of *positions* (plain integers); a position is shown as an LSN vlf:block:slot. The
 mapping is arithmetic and keeps order, so the log stores integers. A block holds 128 records and a
-virtual log file 4096 blocks; block numbers step by 8 (a 4 KB block counted in 512-byte sectors), as
+virtual log file 4096 blocks. Block numbers step by 8 (a 4 KB block counted in 512-byte sectors), as
 they do in SQL Server's log.
 
-Durability: positions are handed out from memory. What is on disk is a *reservation*, a bound that
-no position handed out may reach before a larger bound has been written in the same transaction as
-the data. Opening the database starts at the bound, in a fresh virtual log file; therefore LSNs
-increase strictly across a crash without a write per allocation.
+Durability: positions are handed out from memory. On disk is a *reservation*: a bound that no
+position may reach before a larger bound has been written. The larger bound is written in the same
+transaction as the data. Opening the database starts at the bound, in a fresh virtual log file;
+therefore LSNs increase strictly across a crash without a write per allocation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_BLOCK: Final = 0x10
 BLOCK_STEP: Final = 8
 _SECTOR_BYTES: Final = 512
 VLF_BYTES: Final = BLOCKS_PER_VLF * BLOCK_STEP * _SECTOR_BYTES
-"""What a virtual log file would take in a file: block numbers count sectors."""
+"""The size of a virtual log file if it were a file: block numbers count sectors."""
 
 _LSN = struct.Struct(">IIH")
 _PREFIX = struct.Struct(">II")
@@ -75,7 +75,7 @@ class LsnAllocator:
     """Hands out log positions of one database; thread-safe."""
 
     def __init__(self, database_id: int, connection: apsw.Connection) -> None:
-        """Start behind everything that was ever handed out.
+        """Start after everything that was ever handed out.
 
         Args:
             database_id: whose log this is.

@@ -29,8 +29,8 @@ class RowAction(StrEnum):
 class RowChange:
     """One row changed.
 
-    ``column_ids`` names the columns of the images: an image keeps the shape that its table had when
-    the change was made. ``seqval`` is the LSN of this record. ``command_id`` counts the rows'
+    ``column_ids`` names the columns of the images: an image keeps the shape that its table had at
+    the time of the change. ``seqval`` is the LSN of this record. ``command_id`` counts the rows'
     order of operations within the transaction, from 1. ``deferred`` marks the delete and insert
     pair that an update of a unique key becomes: both have one seqval.
     """

@@ -1,9 +1,9 @@
-"""A database's transaction log, kept in SQLite beside the data that it describes.
+"""A database's transaction log, stored in SQLite next to the data that it describes.
 
 A transaction's records are written in the same SQLite transaction as its effect, so after a kill -9
 either both are there or neither. The commit record's position is allocated under the engine's write
-lock: LSN order is commit order. Records' positions (seqvals) are allocated when the change is made,
-so those of transactions that were open together interleave, as in SQL Server's log.
+lock: LSN order is commit order. Records' positions (seqvals) are allocated at the time of the
+change, so those of transactions that were open together interleave, as in SQL Server's log.
 
 Only tracked tables are logged, with full images: the log is for who tracks them, because recovery
 is SQLite's. A record stays until that reader truncates up to it.
@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS log_chunks(
 
 
 def complete_schema(connection: apsw.Connection) -> None:
-    """For a file from before short transactions' records stood beside their commit records."""
+    """For a file from before short transactions' records shared their commit records' rows."""
     known = {row[1] for row in fetch(connection, "PRAGMA main.table_info(log_transactions)")}
     if "records" not in known:
         connection.execute("ALTER TABLE log_transactions ADD COLUMN records BLOB")
@@ -72,7 +72,7 @@ class TransactionLog:
         connect: Callable[[], apsw.Connection],
         write: Callable[[], AbstractContextManager[apsw.Connection]],
     ) -> None:
-        """Open the log; allocation continues behind everything that was ever handed out.
+        """Open the log; allocation continues after everything that was ever handed out.
 
         Args:
             connect: gives a new connection for reading.
@@ -96,7 +96,7 @@ class TransactionLog:
     def committed(self, after: bytes | None, limit: int) -> Iterator[LogTransaction]:
         """At most ``limit`` transactions with a commit LSN above ``after``, in commit order.
 
-        Lazy: the ``changes`` of a transaction are read chunk by chunk as they are walked, and may
+        Lazy: the ``changes`` of a transaction are read chunk by chunk as they are walked. They may
         be walked once, at any time before the log is truncated.
         """
         position = -1 if after is None else position_of(after)

@@ -1,8 +1,8 @@
 """The server's messages: every number with its text, severity, state and what it aborts, once.
 
-The numbers stand in the files beside this one by range, as Microsoft's pages list them; the
-catalogue is ``sys.messages``, FORMATMESSAGE and RAISERROR by number read it, and every error that
-the server raises itself is made of it::
+The numbers are in the files next to this one by range, as Microsoft's pages list them. The
+catalogue is ``sys.messages``; FORMATMESSAGE and RAISERROR by number read it. The server builds
+every error that it raises itself from it::
 
     raise messages.error(208, "dbo.t", line=3)
 
@@ -322,7 +322,7 @@ def cannot_drop(kind: str, name: str) -> SqlError:
 
 
 def cannot_alter_database(name: str) -> SqlError:
-    """5011, which does not tell whether the database exists."""
+    """5011, which does not say whether the database exists."""
     return error(5011, name)
 
 

@@ -1,8 +1,8 @@
 """SQL Server's names that this server does not have: asked for, they are refused by name.
 
-To a client that asks for one of them, an error that says that there is no such thing would be a
-wrong answer: SQL Server has it. The lists are Microsoft's (System stored procedures, System catalog
-views, System dynamic management views, Functions); names that are served here may be among them,
+To a client that uses one of them, an error that says that there is no such thing would be a wrong
+answer: SQL Server has one. The lists are Microsoft's (System stored procedures, System catalog
+views, System dynamic management views, Functions). Names that are served here may be among them,
 since nobody looks here before a name has not been found.
 """
 

@@ -40,7 +40,7 @@ class SystemMessage:
 
     Attributes:
         number: its ``message_id`` in ``sys.messages``.
-        text: with places for values, as ``sys.messages`` has it.
+        text: with places for values, as in ``sys.messages``.
         severity: class; 10 and below inform, 11-16 are errors, 20 and above end the connection. It
             is the one with which clients are sent it, which Microsoft's list has otherwise for
             108, 116, 192, 262, 331 and 334.

@@ -23,7 +23,7 @@ class Aborts(StrEnum):
     """The statement only."""
 
     SCOPE = "scope"
-    """What did not compile: a batch, or a procedure or dynamic text, whose caller goes on."""
+    """What did not compile: a batch, or a procedure or dynamic text, whose caller continues."""
 
     REPORTED = "reported"
     """Nothing more: it has ended a scope within, and the client has been sent it."""

@@ -1,9 +1,9 @@
 """The permission check: who may do what with a securable.
 
-A permission is held when something grants it, or what implies it, to the user or one of its roles,
-and nothing denies it, or what implies it, to any of them. What implies it is found upwards: CONTROL
-of the same securable, the schema, the database, the server. The owner of a securable has all of
-it. A grant on a column stands above a denial on its table.
+A permission is held when it, or what implies it, is granted to the user or one of its roles.
+Neither may be denied to any of them. What implies it is found upwards: CONTROL of the same
+securable, the schema, the database, the server. The owner of a securable has all of it. A grant on
+a column stands above a denial on its table.
 
 https://learn.microsoft.com/sql/relational-databases/security/permissions-database-engine#algorithm
 """

@@ -38,7 +38,7 @@ UNKNOWN_LOGIN: Final = 5
 WRONG_PASSWORD: Final = 8
 DISABLED: Final = 7
 CONNECT_DENIED: Final = 12
-"""States of 18456 that only the log tells."""
+"""States of 18456 that only the log shows."""
 
 _KNOWN_MAX: Final = 1000
 """Logins whose password need not be hashed again."""
@@ -48,7 +48,7 @@ class LoginRefusedError(Exception):
     """A login failed.
 
     Attributes:
-        errors: what the client is told, in this order.
+        errors: what the client is sent, in this order.
     """
 
     def __init__(self, *errors: SqlError) -> None:
@@ -57,7 +57,7 @@ class LoginRefusedError(Exception):
 
 
 def login_failed(user: str) -> SqlError:
-    """Error 18456. Its state does not tell what was wrong."""
+    """Error 18456. Its state does not say what was wrong."""
     return messages.error(18456, user)
 
 
@@ -88,8 +88,8 @@ class Authenticator:
 
         Raises:
             LoginRefusedError: 18456, 18470 for a disabled login, 18488 when the password must be
-                changed first; 18464 or 18466 for a new one that CHECK_POLICY does not accept, 50900
-                for a new one of the login that the server was started with.
+                changed first. A new password gives 18464 or 18466 if CHECK_POLICY does not accept
+                it. For the login that the server was started with it gives 50900.
         """
         login = find_login(self._engine, name)
         if name.casefold() == self._name.casefold() and (

@@ -1,4 +1,4 @@
-"""Passwords at rest: scrypt with a salt of their own; and what CHECK_POLICY asks of them."""
+"""Passwords at rest: scrypt with a salt of their own; and what CHECK_POLICY requires of them."""
 
 from __future__ import annotations
 

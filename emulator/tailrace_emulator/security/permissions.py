@@ -1,7 +1,7 @@
 """The permissions that exist, their codes, and which of them imply which.
 
-One line per permission of a class: name, code, the permission of the same class that covers it, and
-the permission of the class above that covers it, as sys.fn_builtin_permissions lists them.
+One line per permission of a class, as sys.fn_builtin_permissions lists them. It has name, code, and
+the permissions of the same class and of the class above that cover it.
 
 https://learn.microsoft.com/sql/relational-databases/security/permissions-hierarchy-database-engine
 """

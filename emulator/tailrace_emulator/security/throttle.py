@@ -1,7 +1,7 @@
 """Slows down who guesses passwords: each failed login of a name is answered later than the last.
 
-The wait is the connection's own: it holds no lock and nobody else, and is bounded, so that a name
-cannot be locked by somebody who does not know its password.
+The wait is the connection's own: it holds no lock and delays nobody else. It is bounded, so that
+nobody can lock a name without knowing its password.
 """
 
 from __future__ import annotations

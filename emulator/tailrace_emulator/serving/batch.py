@@ -1,7 +1,7 @@
 """Batches and procedure calls of one session: T-SQL text in, events out.
 
-The rules of what an error ends are the interpreter's; here is what is left of it at the end of a
-batch: open statements are closed, table variables go, a doomed transaction is rolled back.
+The interpreter knows what an error ends. Here is what is left at the end of a batch: open
+statements are closed, table variables go, a doomed transaction is rolled back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Output parameters on their way back: in the type that the client sent, as a variable of its own.
 
-A call's parameter is to the client what the variable of ``EXEC p @v OUTPUT`` is to a batch: the
+A call's parameter is to the client what the variable of ``EXEC p @v OUTPUT`` is to a batch. The
 procedure's value is converted to its type, and text that is longer is cut.
 """
 

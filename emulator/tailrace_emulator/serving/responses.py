@@ -148,7 +148,7 @@ class Response:
         self._return_status: int | None = None
         self._return_values: list[results.ReturnValue] = []
         self.descriptor: int | None = None
-        """The transaction that the client was last told of; None if this answer told of none."""
+        """The transaction that the client was last sent; None if this answer had none."""
 
     def begin_call(self) -> None:
         """What follows belongs to an RPC call."""

@@ -31,7 +31,7 @@ HANDLES_MAX: Final = 100_000
 TEXTS_MAX: Final = 128
 TEXT_CHARACTERS_MAX: Final = 4096
 """Of a connection's texts that are known by what the client sent: drivers prepare the same one for
-each execution, and finding it anew costs as much as running a short statement."""
+each execution, and finding it again costs as much as running a short statement."""
 
 
 class Prepared:
@@ -321,7 +321,7 @@ def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:
 
 
 def is_reset(call: RpcCall) -> bool:
-    """Whether a call is what a pooled connection begins anew with."""
+    """Whether a call is what a pooled connection begins again with."""
     return isinstance(call.procedure, str) and _bare_name(call.procedure) == "sp_reset_connection"
 
 

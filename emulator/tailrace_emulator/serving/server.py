@@ -65,7 +65,7 @@ class Limits:
     Attributes:
         connections_max: more are refused by closing them.
         pending_logins_max: connections that have not logged in; more are refused by closing them,
-            so that whoever only connects leaves room for others.
+            so that clients that only connect leave room for others.
         login_timeout_s: from connect to the end of login.
         idle_timeout_s: without a request, or without reading an answer.
         message_bytes_max: longest request; 65,536 packets of 4 KiB, as in SQL Server.
@@ -125,8 +125,8 @@ class Server:
     def start(self) -> None:
         """Begin to serve.
 
-        Deep statements need deep recursion, for the whole process: threads made from now on have
-        the stack for it.
+        Deep statements need deep recursion, for the whole process: threads that start from now on
+        have the stack for it.
         """
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_MAX))
         threading.stack_size(STACK_BYTES)

@@ -32,7 +32,7 @@ CURSORS_MAX: Final = 1000
 """A client that never closes must not fill our memory."""
 
 _FIRST_HANDLE: Final = 180_150_003
-"""Where SQL Server's handles begin too; they are told from a prepared text's."""
+"""Where SQL Server's handles begin too; a prepared text's are other numbers."""
 
 _FETCHED: Final = 1
 _MOVED_TO_FIRST: Final = 2

@@ -74,7 +74,7 @@ _ISOLATION_NAMES: Final = {
 
 
 def _in_kill_state() -> SqlError:
-    """596: what a request is told that KILL ended."""
+    """596: the answer to a request that KILL ended."""
     return messages.error(IN_KILL_STATE)
 
 
@@ -95,7 +95,7 @@ def cannot_open_database(database: str, user: str) -> LoginRefusedError:
 
 
 def _in_language(options: SetOptions, login: Login7) -> SetOptions:
-    """The options in the language that a login asks for.
+    """The options in the language that a login requests.
 
     Raises:
         LoginRefusedError: 4019 when there is none, or none here, and the client insists.
@@ -126,7 +126,7 @@ class Session:
         """Run a request and write its whole answer.
 
         Returns:
-            Whether the connection may go on; False after an error of severity 20 or more.
+            Whether the connection may continue; False after an error of severity 20 or more.
         """
         may_go_on = True
         self.context.is_running = True
@@ -155,7 +155,7 @@ class Session:
         return may_go_on
 
     def _run(self, request: Request, response: Response) -> bool:
-        """Run a request; returns whether the connection may go on."""
+        """Run a request; returns whether the connection may continue."""
         may_go_on = True
         match request:
             case SqlBatch(sql):
@@ -223,10 +223,10 @@ class Session:
         return True
 
     def _failed(self, error: Exception) -> SqlError:
-        """What the client is told of an error that is not SQL's.
+        """What the client is sent for an error that is not SQL's.
 
-        An interrupted write ends SQLite's transaction, and a defect leaves one in doubt: either
-        way ours is rolled back, so that no later COMMIT can commit a part of it.
+        An interrupted write ends SQLite's transaction, and a defect leaves one in doubt. Either way
+        ours is rolled back, so that no later COMMIT can commit a part of it.
         """
         if self.context.store.trancount:
             self.context.store.rollback()

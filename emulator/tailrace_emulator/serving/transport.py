@@ -42,8 +42,8 @@ class Transport:
         closed: whether the client went away.
         killed: whether another session ended this one.
         interrupt_statement: called at an interruption, from another thread than the request's.
-        deadline: until when (time.monotonic()) the client may go on sending, however slowly; None
-            after its login.
+        deadline: until when (time.monotonic()) the client may continue sending, however slowly;
+            None after its login.
     """
 
     def __init__(self, sock: socket.socket, message_bytes_max: int) -> None:
@@ -213,8 +213,8 @@ class Transport:
     def kill(self) -> None:
         """End the connection, from another thread and without waiting for its end.
 
-        A request that runs is interrupted and its answer, which says so, goes out; whoever does
-        not read it within KILL_GRACE_S is not waited for.
+        A request that runs is interrupted and its answer, which says so, is sent. A client that
+        does not read it within KILL_GRACE_S is not waited for.
         """
         with self._lock:
             self.killed = True
@@ -274,7 +274,7 @@ class Transport:
 class InterruptionWatcher:
     """Waits on the sockets of busy connections, in one thread for the whole server.
 
-    Nearly every request is over before anything could interrupt it, so a socket is waited on only
+    Nearly every request is over before anything could interrupt it. So a socket is waited on only
     when its request is found running twice, ``_TICK_S`` apart. While no request runs the thread
     sleeps.
     """

@@ -268,8 +268,8 @@ def _rewrite_column(
 ) -> None:
     """Convert a column's values; where its collation changes, as a column of the new one.
 
-    SQLite cannot change a column's collation, so such a column is added under a passing name, and
-    the old one is dropped and its name taken over; indexes on it are built again.
+    SQLite cannot change a column's collation. So such a column is added under a passing name, the
+    old one is dropped and its name taken over. Indexes on it are built again.
     """
     name = table.sqlite_name
     expression = old.sqlite_name

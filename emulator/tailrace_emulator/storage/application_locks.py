@@ -1,7 +1,7 @@
 """Application locks (sp_getapplock): locks on names, of a transaction or of a session.
 
-They are locks of the lock manager on a table that no database has, so that they wait, time out and
-end deadlocks as others do. Those of a transaction are its own and end with it.
+They are locks of the lock manager on a table that no database has. So they wait, time out and end
+deadlocks as others do. Those of a transaction are its own and end with it.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
 """
@@ -86,7 +86,7 @@ class ApplicationLocks:
         return MODES[max(modes, key=_RANKS.index)] if modes else "NoLock"
 
     def close(self) -> None:
-        """The session ends, or begins anew."""
+        """The session ends, or begins again."""
         self._locks.release(self._session)
         self._held.clear()
 

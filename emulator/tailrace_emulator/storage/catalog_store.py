@@ -81,7 +81,7 @@ def entries(connection: apsw.Connection, database_id: int) -> list[tuple[str, st
 
 
 def table_entry(connection: apsw.Connection, table: Table) -> Table | None:
-    """The table as the catalog that the connection sees has it; None where it does not."""
+    """The table in the catalog that the connection sees; None if it is not there."""
     rows = fetch(
         connection,
         "SELECT value FROM catalog WHERE database_id = ? AND kind = 'table' AND key = ?",

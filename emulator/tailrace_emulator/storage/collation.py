@@ -3,9 +3,9 @@
 Every comparison ignores trailing spaces (SQL Server pads the shorter string). Symbols come before
 digits and digits before letters. Letters are ordered by their base letter first, then by their
 accents, then, where case counts, by case (the lower-case letter first). What the documents do not
-give, and is inferred: symbols of SQL collations are in the order of their codes; those of Windows
-collations in Windows' order, where hyphen and apostrophe count only between strings that are
-otherwise equal; letters are ordered alike in every language but for the two i of Turkish. A SQL
+give is inferred. Symbols of SQL collations are in the order of their codes, those of Windows
+collations in Windows' order. There, hyphen and apostrophe count only between strings that are
+otherwise equal. Letters are ordered alike in every language but for the two i of Turkish. A SQL
 collation has an order of its own for non-Unicode text alone: nchar and nvarchar are in Windows'.
 
 Which texts are equal is the same in both orders of a SQL collation.

@@ -1,8 +1,8 @@
 """What rows must satisfy: NOT NULL, and unique keys in which NULLs are equal.
 
 Keys are compared by their collation, trailing spaces apart. A new key is locked before it is looked
-for, so of two transactions that bring the same key into being one waits for the other, and then
-gets the error, or not if the other rolled back.
+for. So of two transactions that create the same key one waits for the other. It then gets the
+error, or not if the other rolled back.
 """
 
 from __future__ import annotations

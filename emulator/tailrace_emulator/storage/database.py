@@ -1,9 +1,9 @@
 """One database: its schema objects, options and log.
 
 Everything here is a cache of the catalog tables in SQLite, replaced object by object as DDL runs.
-While a transaction with uncommitted DDL is open, its new objects are already here; whoever uses
-one waits on its table lock (as SQL Server's schema locks make them), and a rollback puts the old
-state back.
+While a transaction with uncommitted DDL is open, its new objects are already here. A session that
+uses one waits on its table lock, as with SQL Server's schema locks. A rollback restores the old
+state.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class StorageWritePath(Protocol):
 
     @property
     def scope(self) -> WriteScope | None:
-        """The write in progress, whoever's it is."""
+        """The write in progress, of any thread."""
 
     def will_change_catalog(self) -> None:
         """Remember the schema objects as they are, once per write, for a rollback."""

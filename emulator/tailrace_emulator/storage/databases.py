@@ -39,7 +39,7 @@ _CATALOG_TABLES: Final = (
 
 
 def load_databases(engine: StorageEngine, connection: apsw.Connection) -> list[Database]:
-    """Every database of the file; the system ones are made at the first start.
+    """Every database of the file; the first start creates the system ones.
 
     Args:
         engine: the engine being opened.

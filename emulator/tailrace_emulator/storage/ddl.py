@@ -1,9 +1,10 @@
 """DDL: what changes schema objects.
 
-Each function takes a *target*: a session (its transaction rules apply: autocommit, or until the end
-of the open transaction, with which it rolls back) or the connection of an :meth:`Engine.write` in
-progress (it commits and rolls back with that). It replaces the frozen Table, persists it, bumps
-``Database.version`` and, when the table is tracked, logs a DdlChange.
+Each function takes a *target*: a session, or the connection of an :meth:`Engine.write` in progress.
+The DDL commits and rolls back with that write. For a session its transaction rules apply:
+autocommit, or until the end of the open transaction, with which it rolls back. It replaces the
+frozen Table, persists it, bumps ``Database.version`` and, when the table is tracked, logs a
+DdlChange.
 
 Here: schemas, tables, modules. Indexes, columns and constraints are in indexes.py, alter.py and
 constraint_ddl.py and imported from here; users and permissions are in principals.py.
@@ -182,7 +183,7 @@ def create_table(
 
 
 def drop_table(target: DdlTarget, database: Database, table: Table, *, command: str = "") -> None:
-    """Drop a table. What was made for a tracked one is for who reads its log record to drop.
+    """Drop a table. The reader of a tracked one's log record drops what belongs to it.
 
     Raises:
         SqlError: 3726 when a foreign key of another table references it.

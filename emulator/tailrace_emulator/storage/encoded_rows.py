@@ -1,15 +1,15 @@
 """Tables that keep values of each row a second time, as the bytes that clients get.
 
 Some tables are written once and read by everybody who follows them, mostly whole and in order.
-Encoding a row anew takes twice as long as reading it from SQLite, so who writes such a table
-encodes it (ADR 0009): two hidden columns hold the bytes of the columns that ``Table.encoded`` tells
-of, and the *layout* that they are in, a number made of those columns' types on the wire. A query
-takes the bytes where the layout is still that of the table, and has the values encoded where it is
-not, or where nothing was kept. What converts values forgets their bytes: a type that comes back
-would else bring back old values.
+Encoding a row again takes twice as long as reading it from SQLite, so the writer of such a table
+encodes it (ADR 0009). Two hidden columns hold the bytes of the columns that ``Table.encoded``
+names, and their *layout*, a number computed from those columns' types on the wire. A query takes
+the bytes if the layout is still that of the table. If it is not, or nothing was stored, the values
+are encoded. What converts values forgets their bytes: a type that comes back would else bring back
+old values.
 
-What encodes lives beside the wire and is given to the engine by the server; an engine without it
-keeps values only.
+The encoder is next to the wire, and the server gives it to the engine; an engine without it keeps
+values only.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def forget_encoded(connection: apsw.Connection, table: Table) -> None:
 
 
 def add_hidden_columns(connection: apsw.Connection, table: Table) -> None:
-    """For a table that was made before its rows were kept encoded."""
+    """For a table from before its rows were stored encoded."""
     known = {row[1] for row in fetch(connection, f'PRAGMA main.table_info("{table.sqlite_name}")')}
     for name in HIDDEN_COLUMNS:
         if name not in known:

@@ -2,8 +2,8 @@
 
 One file holds every database of the server, so a transaction over two databases is one SQLite
 transaction. Readers use their own connections and never block (WAL). Writers pass one at a time
-through a first-come lock; what they do there is short, because a session's uncommitted changes
-wait in TEMP tables (see transaction.py).
+through a first-come lock. What they do there is short, because a session's uncommitted changes wait
+in TEMP tables (see transaction.py).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Engine:
             extension: what stands on the engine; of this engine only.
 
         Raises:
-            DataDirectoryInUse: another process has it open.
+            DataDirectoryInUse: another process uses it already.
         """
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
@@ -264,7 +264,7 @@ class Engine:
     def forget_table(self, table: Table) -> None:
         """A table is dropped for good: what is kept of it by name goes, a while later.
 
-        A statement that began before may still ask for it, and is then told that it is gone.
+        A statement that began before may still look for it, and then finds that it is gone.
         """
         self.identities.reseed(table, None)
         gone = self._gone

@@ -1,9 +1,9 @@
-"""What stands on the engine: who is asked before something happens, and told that it does.
+"""What stands on the engine: it may refuse what is to happen, and learns what does.
 
 The engine knows nothing of what uses it, such as a reader of the transaction log with tables of its
-own. It asks an :class:`Extension`, one object that whoever makes the engine hands to it; without
-one, this class itself answers: nothing is refused, nothing is done. What an extension adds on a
-floor above storage (system procedures, views, functions) is a *part* of it, found by its class.
+own. It calls an :class:`Extension`, one object that is handed to it at its creation. Without one,
+this class itself answers: nothing is refused, nothing is done. What an extension adds on a floor
+above storage (system procedures, views, functions) is a *part* of it, found by its class.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CurrentRows = Callable[[list[int]], Mapping[int, Sequence[Any]]]
 
 
 class Extension:
-    """Asked and told by the engine; one per engine, used by every thread.
+    """Called by the engine; one per engine, used by every thread.
 
     Whatever is refused is refused by raising SqlError.
     """
@@ -81,7 +81,7 @@ class Extension:
     def dropping_index(
         self, connection: apsw.Connection, database: Database, table: Table, name: str
     ) -> None:
-        """An index goes, or the constraint that it stands behind."""
+        """An index goes, or the constraint that it belongs to."""
 
     def switching(
         self, connection: apsw.Connection, database: Database, table: Table, *, is_source: bool

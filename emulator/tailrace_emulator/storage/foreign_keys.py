@@ -1,7 +1,7 @@
 """Foreign keys: checked at the end of each statement, over all that it did.
 
 A child's new key locks the parent row that it found, shared, so that nobody deletes it before this
-transaction ends; deleting a parent has it locked exclusively.
+transaction ends. Deleting a parent locks the row exclusively.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class IdentityValues:
             return first
 
     def saw(self, table: Table, identity: Identity, value: int) -> None:
-        """An explicit value was inserted (IDENTITY_INSERT): go on behind it."""
+        """Continue after an explicit value that was inserted (IDENTITY_INSERT)."""
         key = (table.database_id, table.object_id)
         with self._lock:
             last = self._last.get(key)

@@ -1,4 +1,4 @@
-"""CREATE INDEX and DROP INDEX, and the indexes behind key constraints. See ddl.py for the rules."""
+"""CREATE INDEX and DROP INDEX, and the indexes of key constraints. See ddl.py for the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds what: the state under the lock manager's mutex, and who stands in whose way."""
+"""Who holds what: the state under the lock manager's mutex, and who blocks whom."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ wait for the transaction, as they do in SQL Server once locks are escalated."""
 
 @dataclass(slots=True)
 class PendingRows:
-    """What an open transaction made of a table's rows, for readers that are not to miss it.
+    """What an open transaction changed in a table's rows, for readers that must not miss it.
 
     Attributes:
         rows: new images by row id; None for a deleted row.
@@ -40,7 +40,7 @@ WRITING: Final = object()
 
 
 class LockOwner:
-    """Whoever holds locks: a session, or one use of the engine's own write path."""
+    """A holder of locks: a session, or one use of the engine's own write path."""
 
     __slots__ = (
         "acquired", "blockers", "cancelled", "doomed", "pending", "priority", "session_id",
@@ -79,7 +79,7 @@ class TableLocks:
         self.rows: dict[Hashable, LockOwner | set[LockOwner]] = {}
         """Exclusive locks (the owner) and shared ones (a set)."""
         self.updates: dict[Hashable, LockOwner] = {}
-        """Update locks: one owner at a time, beside whom others may read."""
+        """Update locks: one owner at a time, while others may read."""
         self.writers: set[LockOwner] = set()
         """Who has uncommitted changes."""
         self.readable = False
@@ -201,7 +201,7 @@ def give_back(entry: TableLocks, owner: LockOwner, table: str, what: Hashable) -
 def circle(start: Iterable[LockOwner], target: LockOwner) -> list[LockOwner]:
     """The owners of a deadlock: each waits for the next, the last for ``target``, which is first.
 
-    Empty when whoever waits, from ``start`` on, does not wait for ``target``.
+    Empty if no waiting owner, from ``start`` on, waits for ``target``.
     """
     seen: set[int] = set()
     stack: list[tuple[LockOwner, tuple[LockOwner, ...]]] = [(o, (target, o)) for o in start]

@@ -1,14 +1,14 @@
 """Locks: rows, keys, tables, and the one write path; waits, timeouts, deadlocks.
 
-A writer locks each row that it changes, and each unique key that it brings into being, until its
-transaction ends; a foreign key check takes a shared lock on the parent. What readers wait for, and
-when they lock themselves, is decided in read_locks.py. Beyond ``ESCALATION_LOCKS`` on one table the
+A writer locks each row that it changes, and each unique key that it creates, until its transaction
+ends. A foreign key check takes a shared lock on the parent. What readers wait for, and when they
+lock themselves, is decided in read_locks.py. Beyond ``ESCALATION_LOCKS`` on one table the
 transaction gets the whole table if nobody else holds anything there, as SQL Server escalates.
 
 One mutex guards everything; a waiter names whom it waits for, so a deadlock is a circle found the
-moment that it would close. Its victim (1205) is who has the lowest DEADLOCK_PRIORITY, among equals
-whoever closes it. The write lock (one SQLite
-writer at a time) is in the same graph, because a transaction with DDL holds it until its end.
+moment that it would close. Its victim (1205) is the owner with the lowest DEADLOCK_PRIORITY, among
+equals the one that closes it. The write lock (one SQLite writer at a time) is in the same graph,
+because a transaction with DDL holds it until its end.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LockManager:
             table: the table's SQLite name.
             resources: row ids (int) or (index id, key) pairs.
             mode: X to write; S to read: others may share it, nobody may write it; U to read what
-                may be written next: others may share it, one at a time may have it.
+                may be written next: others may share it, one at a time may hold it.
             escalates: whether many locks become one of the table; not of those that
                 :meth:`unlock` is to give back.
 
@@ -392,7 +392,7 @@ class LockManager:
         self._changed.wait(remaining)
 
     def _is_victim(self, owner: LockOwner, members: list[LockOwner]) -> bool:
-        """Whether ``owner``, which comes first, is the victim; if another is, it is told."""
+        """Whether ``owner``, which comes first, is the victim; another one is notified."""
         if not members:
             return False
         victim = min(members, key=lambda member: member.priority)

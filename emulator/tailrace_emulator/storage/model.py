@@ -1,8 +1,8 @@
 """The schema objects of a database: what DDL makes and what everything else reads.
 
-Frozen: DDL replaces an object in its database, so whoever holds one sees one version of it.
-A table's SQLite columns are named by column id (``c1``), so renames cost nothing and names may
-hold any character.
+Frozen: DDL replaces an object in its database, so a holder of one sees one version of it. A table's
+SQLite columns are named by column id (``c1``), so renames cost nothing and names may hold any
+character.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FilterTerm:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index or the index behind a key constraint; ``column_ids`` in key order.
+    """An index or the index of a key constraint; ``column_ids`` in key order.
 
     ``filter_definition`` is a filtered index's WHERE as the catalog shows it.
     """
@@ -129,7 +129,7 @@ class EncodedColumns:
 
     Attributes:
         first: position of the first of them.
-        end: position behind the last.
+        end: position after the last.
     """
 
     first: int
@@ -152,7 +152,7 @@ class Table:
     modify_ticks: int = 0
     is_ms_shipped: bool = False
     is_tracked: bool = False
-    """Whether the log has its changes, with full images, for whoever reads it."""
+    """Whether the log has its changes, with full images, for its readers."""
     next_column_id: int = field(default=0)
     tracked_below_column_id: int = 0
     """Of a tracked table: its columns below this id were there when it was last enabled."""
@@ -174,7 +174,7 @@ class Table:
         return tuple(index for index in self.indexes if index.is_kept)
 
     def __post_init__(self) -> None:
-        """Every statement asks for the name several times."""
+        """Every statement needs the name several times."""
         object.__setattr__(self, "sqlite_name", f"t{self.database_id}_{self.object_id}")
 
     @property

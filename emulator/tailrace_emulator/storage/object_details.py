@@ -1,6 +1,6 @@
-"""What the catalog keeps beside tables and modules: columns of views, properties, synonyms.
+"""What the catalog stores next to tables and modules: columns of views, properties, synonyms.
 
-Each is DDL like any other: it takes a target (see ddl.py), rolls back with its transaction and
+Each is DDL like any other: it takes a target (see ddl.py) and rolls back with its transaction. It
 goes with the object that it belongs to.
 """
 
@@ -58,7 +58,7 @@ def put_parameters(
 def put_statistics(
     target: DdlTarget, database: Database, object_id: int, statistics: Sequence[Statistics]
 ) -> None:
-    """Keep the statistics that users made of a table."""
+    """Store the statistics that users created on a table."""
     with ddl_scope(target, database) as connection:
         text = json.dumps([asdict(found) for found in statistics])
         put_entry(connection, database.database_id, STATISTICS, str(object_id), text)

@@ -1,12 +1,12 @@
 """A table as one session sees it: the committed rows, and its own uncommitted changes over them.
 
 Two TEMP tables per changed table: ``d_`` holds the row ids of committed rows that it deleted or
-replaced, ``i_`` the new images (inserted or updated rows) under their row ids. They are made once
-per session and emptied at the end of each transaction. ``i_`` has the table's unique indexes, so
-two new rows with one key meet there.
+replaced, ``i_`` the new images (inserted or updated rows) under their row ids. They are created
+once per session and emptied at the end of each transaction. ``i_`` has the table's unique indexes,
+so two new rows with one key meet there.
 
-The first image is held in memory until somebody wants to see it in ``i_``: most transactions insert
-one row, which then goes to the committed table at once.
+The first image is held in memory until somebody needs it in ``i_``. Most transactions insert one
+row, which then goes to the committed table at once.
 """
 
 from __future__ import annotations

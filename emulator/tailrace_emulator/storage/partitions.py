@@ -269,7 +269,7 @@ def switch(target: DdlTarget, database: Database, source: Partition, destination
 
 
 def full_name(database: Database, table: Table) -> str:
-    """``database.schema.table``, as the messages of SWITCH have it."""
+    """``database.schema.table``, as in the messages of SWITCH."""
     return f"{database.name}.{table.schema}.{table.name}"
 
 

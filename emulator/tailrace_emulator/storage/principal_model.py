@@ -23,10 +23,10 @@ class Principal:
         type: S (SQL user) or R (database role).
         members: of a role: names of users and roles.
         sid: hexadecimal; a user belongs to the login of the same sid.
-        has_login: whether it was made for a login.
+        has_login: whether it was created for a login.
         default_schema: of a user; empty means dbo.
         owner: principal id of a role's owner.
-        create_ticks: when it was made; 0 with its database.
+        create_ticks: when it was created; 0 with its database.
         modify_ticks: when it was last altered.
     """
 
@@ -56,7 +56,7 @@ class Login:
         must_change: its password must be changed before its first use.
         check_policy: whether CHECK_POLICY is ON.
         check_expiration: whether CHECK_EXPIRATION is ON.
-        create_ticks: when it was made.
+        create_ticks: when it was created.
         modify_ticks: when it was last altered.
     """
 

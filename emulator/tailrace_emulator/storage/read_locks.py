@@ -1,21 +1,21 @@
 """What a query waits for and what it locks: isolation levels and table hints.
 
-Everybody reads committed rows in a snapshot of their own, so a reader *can* always go on. SQL
-Server does not let it where it reads by locks: READ COMMITTED (unless READ_COMMITTED_SNAPSHOT is
-on) waits at a row that another open transaction changed, REPEATABLE READ keeps what it read locked,
-UPDLOCK and XLOCK claim it. So while somebody else writes to a table, or where locks are to be kept,
-the table is read through a condition that SQLite evaluates for each row that it visits:
-``may_read`` waits, locks or skips. It visits what SQL Server's scan or seek would, so a query by
-key does not wait for changes of other keys. Rows that exist only in other sessions' overlays are
-put into a TEMP table with the table's indexes and are visited the same way.
+Everybody reads committed rows in a snapshot of their own, so a reader *can* always continue. SQL
+Server does not let it if it reads by locks. READ COMMITTED (unless READ_COMMITTED_SNAPSHOT is on)
+waits at a row that another open transaction changed. REPEATABLE READ keeps what it read locked,
+UPDLOCK and XLOCK claim it. So a table that somebody else writes to, or on which locks are to be
+kept, is read through a condition. SQLite evaluates it for each row that it visits: ``may_read``
+waits, locks or skips. It visits what SQL Server's scan or seek would, so a query by key does not
+wait for changes of other keys. Rows that exist only in other sessions' overlays are put into a TEMP
+table with the table's indexes and are visited the same way.
 
-Whoever had to wait reads again, in a new snapshot: StatementRestart. Tables that nobody else is
-changing are read plainly.
+A reader that had to wait reads again, in a new snapshot: StatementRestart. Tables that nobody else
+is changing are read plainly.
 
 Inferred or coarser than SQL Server: SERIALIZABLE and HOLDLOCK lock the whole table, shared (with
-UPDLOCK so that others may still read it); locks are on rows, whatever PAGLOCK asks for; READ
-UNCOMMITTED sees committed rows only of a transaction that changed more than a few thousand rows or
-undid a part of itself.
+UPDLOCK so that others may still read it); locks are on rows, also under PAGLOCK; READ UNCOMMITTED
+sees committed rows only of a transaction that changed more than a few thousand rows or undid a part
+of itself.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class ReadLocks:
             hints: table hints in upper case.
 
         Returns:
-            The text, and whether its reading may wait: then no row may go to the client before
-            all are read, because a StatementRestart asks for the query to be run again.
+            The text, and whether its reading may wait. If so, no row may go to the client before
+            all are read, because after a StatementRestart the query is run again.
 
         Raises:
             StatementRestart: it had to wait.

@@ -1,8 +1,8 @@
-"""Rows that the server itself deletes from its own tables, in steps that commit by themselves.
+"""Rows that the server itself deletes from its own tables, in steps that commit alone.
 
-A step keeps to the row locks, as any DELETE does: it waits for whoever has changed one of its rows,
-and deletes what is still to be deleted then. Waiting happens outside of the write path, which the
-others need to end their transactions.
+A step keeps to the row locks, as any DELETE does. It waits for a transaction that has changed one
+of its rows, and deletes what is still to be deleted then. Waiting happens outside of the write
+path, which the others need to end their transactions.
 """
 
 from __future__ import annotations

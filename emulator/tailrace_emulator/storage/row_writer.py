@@ -1,16 +1,16 @@
 """INSERT, UPDATE, DELETE and TRUNCATE of rows into a session's overlay, with locks, checks and log.
 
-Key updates, as SQL Server logs them (KB 238254; for change tables: operations 1 and 2 with one
-``__$seqval``): where a statement sets a column of a unique or clustered key, each row is logged as
-a DELETE and an INSERT that share one seqval, also where the value stays. In a statement over
-several rows they are deferred: all rows are deleted before the first is inserted, so ``UPDATE t SET
-id = id + 1`` never meets itself. The
-command ids count on through both phases; sorted by (command id, seqval, operation), deletes come
-first, and inserts have later command ids with seqvals that lie below those of other deletes.
+Key updates are as SQL Server logs them (KB 238254; for change tables: operations 1 and 2 with one
+``__$seqval``). If a statement sets a column of a unique or clustered key, each row is logged as a
+DELETE and an INSERT, also if the value stays. The two share one seqval. In a statement over several
+rows they are deferred: all rows are deleted before the first is inserted. So ``UPDATE t SET id = id
++ 1`` never meets itself. The command ids count on through both phases. Sorted by (command id,
+seqval, operation), deletes come first. Inserts have later command ids with seqvals that are below
+those of other deletes.
 
-Inferred, not documented: that the command id counts row operations and not statements; that rows
-whose key a cascade leaves alone are logged as updates, before the inserts; that an update which
-sets no key and leaves every column as it was is not logged at all.
+Inferred, not documented: the command id counts row operations and not statements. Rows whose key a
+cascade leaves alone are logged as updates, before the inserts. An update that sets no key and
+leaves every column as it was is not logged at all.
 """
 
 from __future__ import annotations

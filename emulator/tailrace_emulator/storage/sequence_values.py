@@ -1,7 +1,7 @@
 """The values that sequences give out.
 
 Values are given out from memory, no transaction takes them back. Before a value beyond the reserve
-is given out, the reserve is written down (CACHE values ahead), so that no value comes twice after a
+is given out, a new reserve is written down (CACHE values ahead). So no value comes twice after a
 crash: the rest of the reserve is lost then, as in SQL Server.
 """
 
@@ -45,7 +45,7 @@ class SequenceDatabase(Protocol):
 
     @property
     def engine(self) -> _Engine:
-        """Begins write transactions, and tells when they commit."""
+        """Begins write transactions, and reports their commits."""
 
     @property
     def state(self) -> CatalogState:

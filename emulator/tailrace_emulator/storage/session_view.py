@@ -1,8 +1,9 @@
 """What one session sees: committed rows in its snapshot, its own changes over them, and the newest.
 
-A statement reads in one snapshot. Checks that must not be fooled by it (unique keys, parents,
-whether a row is still what the statement read) ask :meth:`SessionView.current`: the session's own
-connection while nobody committed changes of that table since the snapshot, else a second one.
+A statement reads in one snapshot. Some checks must not be fooled by it: unique keys, parents,
+whether a row is still what the statement read. They read through :meth:`SessionView.current`. It is
+the session's own connection while nobody committed changes of that table since the snapshot, else a
+second one.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 class StatementRestart(SqlError):
     """What the statement read was changed by somebody else before it could lock it: run it again.
 
-    SQL Server would have waited at the row and gone on with its new version; here the statement's
-    reading is done, so it is repeated. Whoever runs statements catches this and repeats; a client
+    SQL Server would have waited at the row and continued with its new version; here the statement's
+    reading is done, so it is repeated. The runner of statements catches this and repeats; a client
     that sees it sees a deadlock error (1205), which it may retry too.
     """
 

@@ -40,7 +40,7 @@ class Transactions(Protocol):
 
 
 class SnapshotIsolation:
-    """What SNAPSHOT isolation asks of one session's statements."""
+    """What SNAPSHOT isolation requires of one session's statements."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

@@ -1,7 +1,7 @@
 """Rows on their way: a list that may be walked many times and spills when it is long.
 
-A statement's rows are gathered before the first of them is written, so that its SELECT never meets
-its own changes (the Halloween problem), and a million of them must not sit in memory.
+A statement's rows are gathered before the first of them is written. So its SELECT never meets its
+own changes (the Halloween problem). A million of them must not be in memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A session's transactions and statements over the store.
 
-Uncommitted changes are kept beside the data in the session's own TEMP tables (overlay.py), so that
-several write transactions are open at once, nobody sees uncommitted rows, and log order is commit
-order. What reading waits for and locks: read_locks.py.
+Uncommitted changes are next to the data in the session's own TEMP tables (overlay.py). So several
+write transactions are open at once, nobody sees uncommitted rows, and log order is commit order.
+What reading waits for and locks: read_locks.py.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class StoreSession(TransactionControl):
 
         Args:
             rows: full rows in the order of ``table.columns``; NULL for computed columns that are
-                not persisted; GENERATED asks for an identity value. rowversion columns are always
+                not persisted; GENERATED requests an identity value. rowversion columns are always
                 filled here.
 
         Returns:
@@ -102,7 +102,7 @@ class StoreSession(TransactionControl):
 
         Raises:
             SqlError: 515, 2627, 2601, 547, 1222, 1205; 3951, 3952, 3961 under SNAPSHOT.
-                StatementRestart: see :meth:`statement`.
+            StatementRestart: it has to run again, see :meth:`statement`.
         """
         with self._within_statement():
             if self.isolation == SNAPSHOT:
@@ -123,8 +123,8 @@ class StoreSession(TransactionControl):
         Args:
             changes: (row id, full new row). Of several for one row the first counts, as UPDATE ..
                 FROM takes one of the matches.
-            assigned: positions of the columns that the statement sets: a key among them makes each
-                row a DELETE and an INSERT of the log, also where its value stays.
+            assigned: positions of the columns that the statement sets. With a key among them each
+                row is a DELETE and an INSERT in the log, also if its value stays.
 
         Returns:
             How many rows.

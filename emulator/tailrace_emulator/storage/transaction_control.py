@@ -55,7 +55,7 @@ class TransactionControl:
         self.work = Work(engine, self.connection, self.owner)
         """What is not committed yet."""
         self.snapshots = SnapshotIsolation(self)
-        """What SNAPSHOT isolation asks of its statements."""
+        """What SNAPSHOT isolation requires of its statements."""
         self.depth = 0
         """How many statements are running, one within the other."""
         self._keep_locks = False
@@ -207,8 +207,8 @@ class TransactionControl:
         """Atomicity of one statement: ``with store.statement(): ...``.
 
         An exception undoes the statement's changes; outside a transaction its end commits. Reads
-        on :attr:`connection` share one snapshot. A :class:`StatementRestart` that passes asks for
-        the statement to be run again, reading included: :meth:`run` does that.
+        on :attr:`connection` share one snapshot. After a :class:`StatementRestart` the statement is
+        to be run again, reading included: :meth:`run` does that.
 
         Args:
             kind: INSERT, UPDATE, DELETE or MERGE for messages; empty: the operation's own name.

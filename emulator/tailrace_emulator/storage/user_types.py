@@ -1,6 +1,6 @@
 """User-defined types: other names for system types, and table types.
 
-They have a namespace of their own beside the objects', and ids from 257 on in sys.types.
+They have a namespace of their own next to the objects', and ids from 257 on in sys.types.
 
 https://learn.microsoft.com/sql/t-sql/statements/create-type-transact-sql
 """

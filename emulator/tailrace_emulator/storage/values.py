@@ -17,7 +17,7 @@ from tailrace_emulator.values.types import (
 from tailrace_emulator.values.variants import unpacked
 
 GENERATED: Final = ...
-"""Given for a column, asks storage to fill it: IDENTITY and rowversion columns only."""
+"""Given for a column, makes storage fill it: IDENTITY and rowversion columns only."""
 
 GivenValue = StorageValue | EllipsisType
 """A storage value, or GENERATED."""

@@ -2,13 +2,13 @@
 
 Three levels of undo, each with the mechanism that fits:
 
-- a statement: a SQLite SAVEPOINT round it (all of its effects are in TEMP tables), which also gives
+- a statement: a SQLite SAVEPOINT round it (all of its effects are in TEMP tables). It also gives
   the statement one snapshot of the committed data;
-- SAVE TRANSACTION: an undo list of overlay rows, kept only while a savepoint exists (a SQLite
-  savepoint would hold the read snapshot for the rest of the transaction);
+- SAVE TRANSACTION: an undo list of overlay rows, kept only while a savepoint exists. (A SQLite
+  savepoint would hold the read snapshot for the rest of the transaction.)
 - the transaction: emptying the overlays.
 
-DDL inside a transaction makes it *exclusive*: it holds the write path and an open SQLite write
+DDL inside a transaction makes it *exclusive*. It holds the write path and an open SQLite write
 transaction until its end, so that SQLite rolls the DDL back. Other sessions read on; those that
 want to commit, or use a table whose definition is not committed, wait.
 """
@@ -285,8 +285,8 @@ class Work:
         """Take the write path until the transaction ends.
 
         Args:
-            open_statements: names of the SQLite savepoints of the statements that are running:
-                they are closed (a DDL statement has changed nothing yet) and opened again inside.
+            open_statements: names of the SQLite savepoints of the statements that are running. They
+                are closed (a DDL statement has changed nothing yet) and opened again inside.
         """
         if self.view.scope is not None:
             return

@@ -136,7 +136,7 @@ class WritePath:
 
     @property
     def scope(self) -> WriteScope | None:
-        """The write in progress, whoever's it is."""
+        """The write in progress, of any thread."""
         return self._scope
 
     def joins_write(self) -> bool:

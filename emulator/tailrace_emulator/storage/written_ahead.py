@@ -1,11 +1,11 @@
 """Rows that are in a system table already but not yet there for anybody to see.
 
-What fills system tables may do so in small pieces, each a short write transaction of its own, so
-that commits of others pass in between; still all of a cycle must appear at once. Therefore
-the first row id that is not to be seen is noted per table before the first piece, every reader
-leaves out the rows from there on, and the transaction that publishes the cycle removes the notes.
-Notes are part of the data: whatever ends a cycle early, a kill -9 too, leaves rows that nobody sees
-and that the next cycle removes.
+System tables may be filled in small pieces, each a short write transaction of its own, so that
+commits of others pass in between. Still all of a cycle must appear at once. Therefore the first row
+id that is not to be seen is noted per table before the first piece. Every reader leaves out the
+rows from there on, and the transaction that publishes the cycle removes the notes. Notes are part
+of the data. Whatever ends a cycle early, a kill -9 too, leaves rows that nobody sees. The next
+cycle removes them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LARGEST_RID: Final = 2**63 - 1
 def visible_source(table: Table) -> str:
     """SQLite text for FROM with the rows that may be seen.
 
-    The plus sign keeps the row id from being used as an index: any other way through the table
-    that the query asks for is better.
+    The plus sign keeps the row id from being used as an index. Any other way through the table that
+    the query offers is better.
     """
     return (
         f'(SELECT * FROM main."{table.sqlite_name}" WHERE +rid < coalesce((SELECT first_rid FROM'

@@ -1,8 +1,8 @@
 """Becomes the command it is given, after asking the kernel to kill it when its parent dies.
 
 Run as a script by process.py: `python -I -S die_with_parent.py PARENT_PID COMMAND...`. It is a
-process of its own because the request must be made between fork and exec, and code that runs there
-in a copy of a multi-threaded process may deadlock. It imports nothing of ours.
+process of its own because the request must come between fork and exec. Code that runs there in a
+copy of a multi-threaded process may deadlock. It imports nothing of ours.
 """
 
 import ctypes

@@ -27,7 +27,7 @@ AgentMode = Literal["auto", "manual", "stopped"]
 
 
 class EmulatorProcess(Service):
-    """One embedded server; a restart goes on with the same databases and the same password."""
+    """One embedded server; a restart continues with the same databases and the same password."""
 
     name = "embedded SQL Server"
     log_name = "emulator.log"

@@ -54,7 +54,7 @@ class ChildProcess:
             command: the program and its arguments.
             log: the file for its output.
             output: a file for its standard output alone, emptied at each start.
-            keep: let it live on after us; whoever says so must stop it otherwise.
+            keep: let it live on after us; the caller must then stop it otherwise.
         """
         self.name = name
         self.log = log
@@ -98,7 +98,7 @@ class ChildProcess:
         """Waits until the process answers.
 
         Args:
-            is_ready: asks it; must return within a few seconds.
+            is_ready: queries it; must return within a few seconds.
             limit_s: how long to wait at most, in seconds.
 
         Raises:
@@ -125,7 +125,7 @@ class ChildProcess:
             return None
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
-        """Asks it to end (SIGTERM), kills it after the limit. Does nothing when it has ended."""
+        """Requests its end (SIGTERM), kills it after the limit. Does nothing when it has ended."""
         if self._process is None:
             return
         if self.is_running:
@@ -209,7 +209,7 @@ _spawner: threading.Thread | None = None
 def _spawn(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """Starts a process from a thread that lives as long as we do.
 
-    The kernel's parent-death signal is tied to the *thread* that forked: a child started from a
+    The kernel's parent-death signal is tied to the *thread* that forked. A child started from a
     short-lived worker thread would be killed when that worker ends.
     """
     global _spawner  # noqa: PLW0603  # one thread a process is the point

@@ -20,7 +20,7 @@ class Service:
 
         Args:
             data_dir: holds its data, its settings and its output; created when missing. A server
-                that ran there before goes on with what it had.
+                that ran there before continues with what it had.
             port: the port for clients; a free one when None.
             keep: let it live on after this process.
         """
@@ -47,7 +47,7 @@ class Service:
         return self._process.pid if self._process else None
 
     def answers(self) -> bool:
-        """Whether it answers a request of its protocol now; asks for a few seconds at most."""
+        """Whether it answers a request of its protocol now; tries for a few seconds at most."""
         raise NotImplementedError
 
     def log_tail(self) -> str:
@@ -55,7 +55,7 @@ class Service:
         return tail_of(self.log)
 
     def stop(self) -> None:
-        """Stops it in order: clients are told, files are closed."""
+        """Stops it in order: clients are notified, files are closed."""
         if self._process:
             self._process.stop()
 

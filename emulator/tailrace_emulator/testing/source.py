@@ -28,6 +28,7 @@ class CdcSource(ABC):
     """A SQL Server that a test may make databases in.
 
     Attributes:
+        host: the address that it listens on.
         user: a login that may create databases.
         polling_interval_s: seconds between two scans of the capture jobs that ``enable_cdc`` makes;
             SQL Server's own default of 5 is the floor of every wait for a change.

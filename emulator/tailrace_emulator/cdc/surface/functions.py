@@ -35,7 +35,7 @@ _MASK = varbinary(128)
 
 
 def _reading(context: SessionContext, database: Database | None = None) -> apsw.Connection:
-    """What the functions read with, in the view that SNAPSHOT isolation asks for.
+    """What the functions read with, in the view that SNAPSHOT isolation requires.
 
     Raises:
         SqlError: 3951 or 3952 if that isolation is not possible.

@@ -1,9 +1,9 @@
 """The four procedures of schema cdc that fill cdc.lsn_time_mapping.
 
 SQL Server's capture process writes the mapping through them. Ours writes it in the transaction of
-its scan cycle (cdc/lsn_time_mapping.py) and leaves the same rows; these are for whoever
-calls them as a user with the right to. Names are documented; parameters, their types and what is
-written were read in the public scripts of databases that have change data capture.
+its scan cycle (cdc/lsn_time_mapping.py) and leaves the same rows. These are for users who call them
+and have the right to. Names are documented; parameters, their types and what is written were read
+in the public scripts of databases that have change data capture.
 """
 
 from __future__ import annotations

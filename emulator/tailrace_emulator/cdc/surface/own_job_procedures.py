@@ -1,7 +1,7 @@
 """msdb.dbo.sp_add_job and its like: jobs of one's own, of T-SQL steps.
 
-Parameters that would change what a job does and are not here are refused by name; those that SQL
-Server's own scripts give with their defaults are taken.
+Parameters that would change what a job does and are not here are refused by name. Those that SQL
+Server's own scripts give with their defaults are accepted.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sql-server-agent-stored-procedures-transact-sql
 """

@@ -1,7 +1,7 @@
 """CDC's procedures take part in their caller's transaction, as SQL Server's do.
 
-They change tables and metadata, so they run as DDL of the calling session: what they did is undone
-with its transaction, and what it has not committed they see.
+They change tables and metadata, so they run as DDL of the calling session. Their effects are undone
+with its transaction, and they see what it has not committed.
 """
 
 from __future__ import annotations

@@ -170,7 +170,8 @@ def grant_publisher(connection: pyodbc.Connection, login: str) -> None:
     """Let the publisher read the tables, the change tables, and the capture job's progress."""
     if connection.execute("SELECT DATABASE_PRINCIPAL_ID(?)", login).fetchval() is None:
         connection.execute(f"CREATE USER [{login}] FOR LOGIN [{login}]")
-    for permission in ("SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo", "VIEW DATABASE STATE"):
+    of_tables = [f"SELECT ON dbo.{table}" for table in TABLES]
+    for permission in ("SELECT ON SCHEMA::cdc", *of_tables, "VIEW DATABASE STATE"):
         connection.execute(f"GRANT {permission} TO [{login}]")
 
 

@@ -185,7 +185,7 @@ def _account(source: SourceConfig, login: str | None, password_file: Path | None
         return source
     password = None
     if password_file is None:
-        password = click.prompt(f"Password of {login}", hide_input=True)
+        password = _hidden_prompt(f"Password of {login}")
     return account_of(source, login, password, password_file)
 
 
@@ -212,3 +212,16 @@ def _show_or_run(plan: Plan, account: SourceConfig, *, run: bool) -> None:
         click.echo(f"-- What only doctor needs was not run: {shown(refusal)}")
     count = sum(refusal is None or each.database is None for each in plan.statements)
     click.echo(f"-- {count} statements were run. Check them with tailrace doctor.")
+
+
+def _hidden_prompt(text: str) -> str:
+    """Prompt on the terminal; without one, `getpass` would show what is typed."""
+    import warnings
+    from getpass import GetPassWarning
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)
+            return str(click.prompt(text, hide_input=True))
+    except GetPassWarning:
+        fail("There is no terminal to prompt for the password. Fix: add --password-file")

@@ -38,7 +38,10 @@ def explain_key_or_moment(
     look = None if lake is None else LakeLook.at(lake)
     kafka = config.kafka
     with open_registry(config.registry) as registry:
-        tail = EventTail(kafka.bootstrap, config.topics, registry, kafka.librdkafka_options())
+        options = kafka.librdkafka_options()
+        tail = EventTail(
+            kafka.bootstrap, config.topics, registry, options, timeout_s=kafka.start_timeout_s
+        )
         if isinstance(asked, Moment):
             found = explain_commit(config, tail, table, asked, changes_max)
         else:

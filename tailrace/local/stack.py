@@ -45,8 +45,10 @@ def start(data_dir: Path) -> int:
         f"SQL Server       {server['host']},{server['port']}  login sa, password in"
         f" {server['password_file']}\n"
         f"Configuration    {config}\n\n"
-        "Create a database with change data capture, set publisher.source.database there:\n"
+        "Create a database and its tables, set publisher.source.database in the configuration,"
+        " then capture and publish a table (docs/tutorial.md has each step):\n"
         f'  tailrace sql --data-dir {data_dir} "CREATE DATABASE Shop"\n'
+        f"  tailrace enable --config {config} dbo.orders --run\n"
         f"  tailrace publish --config {config}\n"
         f"  tailrace sink --config {config}\n"
         f"  tailrace down --data-dir {data_dir}"

@@ -36,6 +36,7 @@ class EventTail:
     Attributes:
         bootstrap: comma-separated host:port of some brokers.
         extra: further librdkafka options of the connection.
+        timeout_s: the longest wait for an answer about the progress topic.
         removed: events that retention has taken, of ranges that were asked for.
         closed_lsn: the newest closed LSN that was read; None before the first.
     """
@@ -44,6 +45,7 @@ class EventTail:
     names: TopicNames
     registry: SchemaRegistry
     extra: Mapping[str, str] | None = None
+    timeout_s: float = 10
     removed: int = 0
     closed_lsn: str | None = None
     _lows: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -84,9 +86,10 @@ class EventTail:
             reader.close()
 
     def _records(self, *, follow: bool, stopped: Callable[[], bool]) -> Iterator[Progress]:
+        where, extra, timeout_s = (self.bootstrap, self.names), self.extra, self.timeout_s
         if follow:
-            return records_from_now(self.bootstrap, self.names, stopped, extra=self.extra)
-        return records_until_now(self.bootstrap, self.names, extra=self.extra)
+            return records_from_now(*where, stopped, extra=extra, timeout_s=timeout_s)
+        return records_until_now(*where, extra=extra, timeout_s=timeout_s)
 
     def _of_transaction(
         self, reader: Consumer, decoder: RecordDecoder, ranges: Sequence[PartitionProgress]

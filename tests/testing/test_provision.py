@@ -76,6 +76,14 @@ def test_database_login_and_workload_are_made_once_and_go_on_after_a_restart(
         customers = connection.execute("SELECT COUNT(*) FROM dbo.customers").fetchval()
         instances = connection.execute("SELECT COUNT(*) FROM cdc.change_tables").fetchval()
     assert (customers, instances) == (50, 2)
+    with closing(server.connect("Shop")) as connection:
+        granted = connection.execute(
+            "SELECT class_desc, OBJECT_NAME(major_id) FROM sys.database_permissions WHERE"
+            " permission_name = N'SELECT' AND grantee_principal_id = DATABASE_PRINCIPAL_ID(?)",
+            "tailrace",
+        ).fetchall()
+    assert {name for kind, name in granted if kind == "OBJECT_OR_COLUMN"} == {"customers", "orders"}
+    assert [kind for kind, _ in granted].count("SCHEMA") == 1  # cdc
 
 
 def test_a_wrong_password_says_what_a_volume_keeps(provisioning):

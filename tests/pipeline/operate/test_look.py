@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -245,6 +246,20 @@ def test_a_row_is_followed_from_the_source_to_its_events(shop: Pipe, tmp_path: P
         told = invoke(shop, tmp_path, "explain", "dbo.lines", key).output
         assert 'source now: a=1, b="x"' in told
         assert "none that the change tables still hold" in told
+
+
+def test_a_row_of_which_the_brokers_say_nothing_is_not_explained(pipe: Pipe, tmp_path: Path):
+    pipe.source.execute("CREATE TABLE dbo.orders (id int PRIMARY KEY)")
+    pipe.source.enable("orders")
+    pipe.source.execute("INSERT dbo.orders VALUES (1)")
+    pipe.source.scan()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        brokers = f"127.0.0.1:{silent.getsockname()[1]}"
+        kafka = {"bootstrap": brokers, "start_timeout_s": 1}
+        answer = invoke(pipe, tmp_path, "explain", "dbo.orders", "1", kafka=kafka)
+    assert (answer.exit_code, answer.output.count("\n")) == (1, 1), answer.output
+    assert f"Kafka at {brokers} does not answer" in answer.output
+    assert "KafkaError" not in answer.output
 
 
 def test_a_commit_is_followed_by_its_lsn_and_by_its_time(shop: Pipe, tmp_path: Path):

@@ -36,8 +36,8 @@ def unseen_tables(config: PublisherConfig, hidden: list[str]) -> str:
         return ""
     return (
         f"; or login {config.source.account} cannot see the source tables of the capture instances"
-        f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
-        f" [{config.source.account}]"
+        f" {', '.join(hidden)}: GRANT SELECT ON each of these tables TO"
+        f" [{config.source.account}] (tailrace grants prints the statements)"
     )
 
 

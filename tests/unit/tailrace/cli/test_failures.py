@@ -111,6 +111,21 @@ def test_a_full_disk_is_one_sentence(command: str, full_disk: Path):
     assert "then" in (full_disk / "stack.json").read_text()
 
 
+def test_without_a_terminal_no_password_is_typed_in_the_open(tmp_path: Path):
+    command = [sys.executable, "-m", "tailrace", "enable", "dbo.orders", "--login", "sa"]
+    command += ["--config", config(tmp_path, "127.0.0.1:1")]
+    answer = subprocess.run(
+        command,
+        input="secret\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    said = "There is no terminal to prompt for the password. Fix: add --password-file\n"
+    assert (answer.returncode, answer.stdout + answer.stderr) == (1, said)
+
+
 def test_a_closed_terminal_leaves_no_trace():
     code = (
         "import click; from tailrace.cli.root import cli, main;"

@@ -3,10 +3,11 @@
 One scan cycle is one session. Consecutive sessions that found nothing share one row: the first
 makes it with empty_scan_count 1, each further one increments it. Documented: up to 32 sessions,
 session 0 aggregates all of them, everything is reset when the server starts. Inferred: the shared
-row of empty sessions carries the start and end time of the *newest* of them. The newest session may
-have begun after an instant and found fewer than maxtrans transactions. Then the log was drained at
-that instant, even on a quiet database. Inferred, too: the end_lsn of a session that found nothing
-is where the log ended. Documented is that it is NULL only while a session is active.
+row of empty sessions carries the start and end time of the *newest* of them. So a newest session
+that started after an instant and found fewer than maxtrans transactions proves a drained log. The
+log was drained at that instant, even on a quiet database. Inferred, too: the end_lsn of a session
+that found nothing is where the log ended. Documented is that it is NULL only while a session is
+active.
 
 https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
 """

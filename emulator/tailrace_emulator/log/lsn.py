@@ -114,7 +114,7 @@ class LsnAllocator:
 
         Args:
             connection: in whose write transaction the bound is raised above all that was taken.
-            behind: how many records it comes behind whose positions are taken with it.
+            behind: how many records before it have their positions taken with it.
         """
         with self._lock:
             last = self._next + behind

@@ -1,8 +1,8 @@
 """INSERT, UPDATE, DELETE and TRUNCATE of rows into a session's overlay, with locks, checks and log.
 
 Key updates are as SQL Server logs them (KB 238254; for change tables: operations 1 and 2 with one
-``__$seqval``). If a statement sets a column of a unique or clustered key, each row is logged as a
-DELETE and an INSERT, also if the value stays. The two share one seqval. In a statement over several
+``__$seqval``). A statement may set a column of a unique or clustered key, also to the same value.
+Then each row is logged as a DELETE and an INSERT that share one seqval. In a statement over several
 rows they are deferred: all rows are deleted before the first is inserted. So ``UPDATE t SET id = id
 + 1`` never meets itself. The command ids count on through both phases. Sorted by (command id,
 seqval, operation), deletes come first. Inserts have later command ids with seqvals that are below

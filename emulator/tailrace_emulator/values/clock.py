@@ -16,7 +16,7 @@ TICKS_PER_SECOND: Final = 10_000_000
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """Returns the time."""
 
     def now_ticks(self) -> int:
         """UTC now, in 100 ns since 0001-01-01."""
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class MovableClock:
-    """Another clock, moved forward by what was asked for; it goes on at that clock's pace."""
+    """Another clock, moved forward as requested; it continues at that clock's pace."""
 
     def __init__(self, base: Clock) -> None:
         self._base = base
@@ -51,7 +51,7 @@ class MovableClock:
 
 
 class ManualClock:
-    """A clock that moves only when told, for tests and for replays."""
+    """A clock that moves only on request, for tests and for replays."""
 
     def __init__(self, ticks: int = UNIX_EPOCH_TICKS) -> None:
         self._ticks = ticks

@@ -96,7 +96,7 @@ _SQL_LOCALES: Final = {
     "AltDiction2": 0x408, "Estonian": 0x425, "Latvian": 0x426, "Lithuanian": 0x427,
     "Danish": 0x406, "SwedishPhone": 0x41D, "SwedishStd": 0x41D, "Icelandic": 0x40F,
 }  # fmt: skip
-"""Locales that the name of a SQL collation tells; the others go by their code page."""
+"""Locales that the name of a SQL collation contains; the others go by their code page."""
 
 _PAGE_LOCALES: Final = {1250: 0x409, 1251: 0x419, 1253: 0x408, 1254: 0x41F, 1255: 0x40D,
                         1256: 0x401, 1257: 0x425}  # fmt: skip
@@ -187,7 +187,7 @@ class Collation:
 
     @property
     def description(self) -> str:
-        """As sys.fn_helpcollations tells it."""
+        """As sys.fn_helpcollations describes it."""
         shown = self.name.removeprefix("SQL_")
         found = _STYLE.fullmatch(shown)
         designator = (found["designator"] if found else shown).replace("_", "-")

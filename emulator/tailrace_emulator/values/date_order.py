@@ -1,13 +1,14 @@
 """SET DATEFORMAT: in which order a session's texts name day, month and year.
 
 Conversions are values that all sessions share, so the order belongs to the thread that runs a
-session's request: it is put there when a request begins and whenever the option changes.
+session's request. It is put there when a request begins and whenever the option changes.
 
 https://learn.microsoft.com/sql/t-sql/statements/set-dateformat-transact-sql
 
 Documented: the orders, and that ydm is not for date, datetime2 and datetimeoffset. Inferred, from
-what users measured: a year of four digits is the year wherever it stands; the newer types read it
-first under every order, in the middle only under myd and dym, and last only under mdy, dmy and ymd.
+what users measured: a year of four digits is the year wherever it stands. The newer types read it
+first under every order. They read it in the middle only under myd and dym, and last only under mdy,
+dmy and ymd.
 """
 
 from __future__ import annotations

@@ -11,5 +11,5 @@ import apsw
 def fetch(
     connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()
 ) -> list[tuple[Any, ...]]:
-    """All rows of a query. Typed Any: only whoever wrote the query knows its columns' types."""
+    """All rows of a query. Typed Any: only the query's author knows its columns' types."""
     return connection.execute(sql, tuple(bindings)).fetchall()

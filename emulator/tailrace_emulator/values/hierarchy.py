@@ -1,9 +1,9 @@
 """hierarchyid: paths such as ``/1/2.1/`` as bits whose order is that of the paths, and back.
 
-A path is a sequence of labels, each an integer in a pattern of bits that its range decides: the
-letters x are the integer's distance from the begin of the range, the T is 1 where a slash follows
-and 0 where a dot does (the integer before a dot is one more than it is shown as). The bits fill
-bytes from the left; zeros fill the last one.
+A path is a sequence of labels, each an integer in a pattern of bits that its range decides. The
+letters x are the integer's distance from the begin of the range. The T is 1 if a slash follows and
+0 if a dot does. The integer before a dot is one more than it is shown as. The bits fill bytes from
+the left; zeros fill the last one.
 
 https://learn.microsoft.com/openspecs/sql_standards/ms-ssclrt, OrdPath; checked against values of
 SQL Server's that are published: ``/1/`` is 0x58, ``/1/1/`` 0x5AC0, ``/98/`` 0xE02540.

@@ -75,7 +75,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """An error that ended its statement but not the batch (the stream goes on after it)."""
+    """An error that ended its statement but not the batch (the stream continues after it)."""
 
     number: int
     text: str
@@ -161,7 +161,7 @@ class TableRows:
 class Parameter(NamedTuple):
     """A parameter as a client sent it: ``name`` with its @, or empty when positional.
 
-    ``position`` is where among the values for a text it came; ``is_default`` asks for the
+    ``position`` is where among the values for a text it came; ``is_default`` requests the
     procedure's own default, whatever value came with it.
     """
 

@@ -3,9 +3,9 @@
 Only points: whether other shapes are valid, which their bytes say, is a computation of SQL
 Server's own.
 
-https://learn.microsoft.com/openspecs/sql_standards/ms-ssclrt, GEOMETRY: SRID (4 bytes), version 1,
-properties (1 has Z, 2 has M, 4 is valid, 8 is a single point), then the coordinates as doubles;
-those of geography with the latitude first.
+https://learn.microsoft.com/openspecs/sql_standards/ms-ssclrt, GEOMETRY. The value is SRID (4
+bytes), version 1, properties (1 has Z, 2 has M, 4 is valid, 8 is a single point). Then come the
+coordinates as doubles; those of geography with the latitude first.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from tailrace_emulator.wire.types.times import time_bytes
 from tailrace_emulator.wire.types.variants import VARIANT_BYTES
 
 TIMESTAMP_USER_TYPE: Final = 80
-"""UserType by which a client tells rowversion from binary(8)."""
+"""UserType by which a client distinguishes rowversion from binary(8)."""
 
 _BYTES_MAX: Final = 8000
 _PLAIN: Final = {

@@ -1,7 +1,7 @@
 """Time zones under the names that Windows, and so SQL Server, gives them.
 
-The rules come from the IANA database of the machine (or the package tzdata); here is which of its
-zones stands for a Windows name, as Unicode's CLDR has it, for the zones that people use most.
+The rules come from the IANA database of the machine (or the package tzdata). Here is which of its
+zones a Windows name means, by Unicode's CLDR, for the zones that people use most.
 
 https://learn.microsoft.com/sql/t-sql/queries/at-time-zone-transact-sql
 """

@@ -1,13 +1,13 @@
 """Turns at the interpreter: short requests run one after the other instead of through each other.
 
 Python runs one thread at a time, and a thread that calls SQLite lets others in. With several busy
-connections every such call then ends in a wait for the interpreter: eight writers of single rows
+connections every such call then ends in a wait for the interpreter. Eight writers of single rows
 took twice the processor time of one (measured). So a request takes a turn before it runs, and the
 others wait for it in the operating system.
 
 A turn is advice, never a lock that anything relies on. A request that is going to wait (for a lock,
-in WAITFOR, for a client that reads slowly) gives its turn back, and one that has lasted for longer
-than a short request takes has lost it: the next one takes a new turn beside it. So nothing can come
+in WAITFOR, for a client that reads slowly) gives its turn back. One that has lasted for longer than
+a short request takes has lost it: the next one takes a new turn alongside it. So nothing can come
 to a stop by it.
 
 One for the process, as the interpreter is.
@@ -22,11 +22,11 @@ from typing import Final
 SHORT_S: Final = 0.02
 """A request that has run for so long is not waited for; a scan of some hundred changes is over."""
 WAIT_MAX_S: Final = 0.2
-"""The longest wait behind short requests, however many there are."""
+"""The longest wait for short requests, however many there are."""
 
 
 class _Turn:
-    """The turn at a time: who has it, and since when (time.monotonic())."""
+    """The turn at a time: its holder, and since when (time.monotonic())."""
 
     __slots__ = ("holder", "lock", "since")
 
@@ -47,7 +47,7 @@ class Turns:
         """Wait for a turn, briefly.
 
         Returns:
-            Whether this thread has it; it may run either way.
+            Whether this thread got the turn; it may run either way.
         """
         turn = self._turn
         if not turn.lock.acquire(blocking=False):
@@ -60,7 +60,7 @@ class Turns:
         return True
 
     def give(self) -> None:
-        """Give the turn back, if this thread has it."""
+        """Give the turn back, if this thread holds it."""
         turn = self._turn
         if turn.holder == threading.get_ident():
             turn.holder = 0

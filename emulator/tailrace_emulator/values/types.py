@@ -1,7 +1,7 @@
 """SQL Server types and the values that the engine keeps for them.
 
 One value representation runs through storage, log, T-SQL evaluation and the wire: the *storage
-value*, a plain SQLite value whose SQLite order is SQL Server's order.
+value*. It is a plain SQLite value whose SQLite order is SQL Server's order.
 
 ======================================  ==================================================
 SQL Server type                         storage value

@@ -1,7 +1,7 @@
 """The rows of a bulk load, as a client sends them after INSERT BULK. MS-TDS 2.2.6.1.
 
-The message is what an answer is made of: COLMETADATA, ROW or NBCROW tokens and DONE. A text,
-ntext or image value has a text pointer and a timestamp before its length, which mean nothing here.
+The message has the parts of an answer: COLMETADATA, ROW or NBCROW tokens and DONE. A text, ntext or
+image value has a text pointer and a timestamp before its length, which mean nothing here.
 
 Before the name of such a column comes its table's. MS-TDS counts its parts first (NumParts); some
 clients (tedious) send one text without a count, and SQL Server takes both. What makes columns with

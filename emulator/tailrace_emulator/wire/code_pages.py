@@ -1,6 +1,6 @@
 """The code pages of char and varchar, and which of them a collation on the wire means.
 
-Every byte of a single-byte code page has a character, as in Windows: bytes that a code page leaves
+Every byte of a single-byte code page has a character, as in Windows. Bytes that a code page leaves
 open are control characters below 0xA0 and private ones above. A character that a code page lacks
 becomes its best fit (best_fit.py), or '?', once for each of its UTF-16 units.
 

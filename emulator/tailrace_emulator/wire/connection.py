@@ -1,8 +1,8 @@
 """One connection's protocol, without I/O: bytes in, messages out.
 
-The states and what may come in each are the table below. TLS is none of this class's business
-except that, between PRELOGIN and LOGIN7, its handshake travels inside PRELOGIN packets
-(``TlsHandshake``); afterwards the caller feeds decrypted bytes.
+The states and what may come in each are the table below. TLS is none of this class's business, with
+one exception. Between PRELOGIN and LOGIN7, its handshake travels inside PRELOGIN packets
+(``TlsHandshake``). Afterwards the caller feeds decrypted bytes.
 
 Use: ``receive_data`` what the peer sent, then ``next_message`` until it gives ``NEED_DATA``. As a
 server, call ``response_finished`` after the last packet of an answer.
@@ -104,8 +104,8 @@ class ServerConnection:
 
         Raises:
             RemoteProtocolError: the client broke the protocol; nothing but closing is left.
-            UnsupportedTypeError: a request holds a type that is not spoken here; answer with an
-                error and go on (the state is EXECUTING as for any request).
+            UnsupportedTypeError: a request holds a type that is not spoken here. Answer with an
+                error and continue (the state is EXECUTING as for any request).
         """
         message = self._reader.next_message()
         while message is not None and message.given_up and self.state is not State.READY:
@@ -150,7 +150,7 @@ class ServerConnection:
         self._reader.message_bytes_max = self.message_bytes_max
 
     def response_finished(self) -> None:
-        """The answer to the last request is out."""
+        """The answer to the last request is sent."""
         if self.state is not State.EXECUTING:
             raise LocalProtocolError(f"no request is open in state {self.state.name}")
         self.state = State.READY

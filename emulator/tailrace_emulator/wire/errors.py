@@ -32,7 +32,7 @@ class WrongLengthError(RemoteProtocolError):
 class UnsupportedTypeError(RemoteProtocolError):
     """A well-formed message names a type that is not spoken here.
 
-    The message's frame is intact, so the connection can answer with an error and go on.
+    The message's frame is intact, so the connection can answer with an error and continue.
 
     Attributes:
         type_name: the type's name in MS-TDS.

@@ -1,4 +1,4 @@
-"""What a logged-in client asks: SQL batch, RPC, transaction manager request, attention.
+"""What a logged-in client sends: SQL batch, RPC, transaction manager request, attention.
 
 Each has ``encode`` and ``decode`` of the message's payload. MS-TDS 2.2.6.
 """
@@ -129,7 +129,7 @@ _UDT: Final = int(DataType.UDT)
 class RpcParameter(NamedTuple):
     """A parameter: ``name`` with its @, or empty when it goes by position.
 
-    ``status`` is made of ParameterStatus bits; an int, as calls come by the thousand.
+    ``status`` consists of ParameterStatus bits; an int, as calls come by the thousand.
     """
 
     name: str

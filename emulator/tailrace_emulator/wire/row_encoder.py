@@ -1,12 +1,12 @@
 """Rows to ROW tokens, a chunk of rows at a time, with a plan made once per column set.
 
-A row-by-row encoder spends its time in Python byte code. Here a chunk is turned into columns; each
-column says its fixed part (length prefix, number) as arguments of a ``struct`` format, and
-neighbouring fixed parts are fused into one ``Struct.pack`` per row, driven by ``map`` without byte
-code. A column whose value is the same throughout the chunk (NULL, a commit LSN, an update mask)
-is encoded once and becomes a constant of that pack; one that is NULL here and there is encoded
-value by value between two packs. The steps depend only on which columns are which, so they are
-kept per such pattern.
+A row-by-row encoder spends its time in Python byte code. Here a chunk is turned into columns. Each
+column says its fixed part (length prefix, number) as arguments of a ``struct`` format. Neighbouring
+fixed parts are fused into one ``Struct.pack`` per row, driven by ``map`` without byte code. A
+column whose value is the same throughout the chunk (NULL, a commit LSN, an update mask) is encoded
+once. It becomes a constant of that pack. One that is NULL here and there is encoded value by value
+between two packs. The steps depend only on which columns are which, so they are kept per such
+pattern.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class TableValue:
     wrong_length: tuple[int, int] | None = None
 
     def encode(self) -> bytes:
-        """TYPE_INFO and value, as a parameter has them after its status."""
+        """TYPE_INFO and value, as in a parameter after its status."""
         parts = [bytes((DataType.TVP,)), *map(b_varchar, self.type_name)]
         if self.columns is None:
             parts += [_NO_COLUMNS.to_bytes(2, "little"), bytes((_END, _END))]

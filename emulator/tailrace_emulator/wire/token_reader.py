@@ -120,7 +120,7 @@ def column_metadata(
     """COLMETADATA after its token.
 
     Args:
-        reader: stands behind the token.
+        reader: positioned right after the token.
         take_table: takes the table's name of a text, ntext or image column.
     """
     count = reader.u16()

@@ -1,6 +1,6 @@
-"""The tokens of which a server's answer is made. MS-TDS 2.2.7.
+"""The tokens of a server's answer. MS-TDS 2.2.7.
 
-Each is a dataclass with ``encode``. ROW tokens are made in bulk by row_encoder.py.
+Each is a dataclass with ``encode``. ROW tokens come in bulk from row_encoder.py.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """DONE, DONEPROC or DONEINPROC by ``kind``; ``status`` is made of DoneStatus bits."""
+    """DONE, DONEPROC or DONEINPROC by ``kind``; ``status`` consists of DoneStatus bits."""
 
     kind: TokenType = TokenType.DONE
     status: int = 0

@@ -1,6 +1,6 @@
 """Rows with a value whose length its type cannot have: they are taken all the same, to be refused.
 
-What such a row belongs to goes on after it, so one value more or less must not lose the place.
+The message continues after such a row, so one value more or less must not lose the place.
 """
 
 from __future__ import annotations

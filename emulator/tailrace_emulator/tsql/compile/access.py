@@ -1,11 +1,11 @@
 """Permission checks of statements as they are compiled, and ownership chains.
 
-Inside a view, procedure, function or trigger, what belongs to the module's owner is not checked:
-whoever may use the module may use it through the module. Dynamic text has no such chain, nor has
+Inside a view, procedure, function or trigger, what belongs to the module's owner is not checked.
+Anyone who may use the module may use it through the module. Dynamic text has no such chain, nor has
 another database.
 
 Plans are cached for an identity and the databases' versions, and every change of permissions is a
-new version: what was checked when a plan was compiled holds as long as the plan does.
+new version. So what was checked when a plan was compiled holds as long as the plan does.
 
 https://learn.microsoft.com/sql/relational-databases/security/tutorial-ownership-chains-and-context-switching
 """
@@ -40,7 +40,7 @@ Check = Callable[[], None]
 
 
 def chain_of(database: Database, module: Module) -> Chain:
-    """The ownership chain that a module's text begins or goes on with."""
+    """The ownership chain that a module's text begins or continues with."""
     return database.database_id, of_object(database, module).owner
 
 
@@ -112,7 +112,7 @@ class StatementAccess:
         """Begin.
 
         Args:
-            depend_on: told of the databases whose next DDL ends what was checked.
+            depend_on: called with the databases whose next DDL ends what was checked.
             chain: the ownership chain of the text.
         """
         self._context = context
@@ -245,7 +245,7 @@ class StatementAccess:
 
     @contextlib.contextmanager
     def within(self, views: Views, permission: str = "") -> Iterator[None]:
-        """Go on in the ownership chain of the innermost of views within each other.
+        """Continue in the ownership chain of the innermost of views within each other.
 
         Args:
             views: in order, the outermost first.

@@ -76,7 +76,7 @@ def arithmetic(operator: str, left: Value, right: Value, semantics: Semantics) -
 
 
 def _binary_as_integer(left: Value, right: Value) -> tuple[Value, Value]:
-    """A binary operand beside an integer is one too: ``COLUMNS_UPDATED() & 4``."""
+    """A binary operand next to an integer is one too: ``COLUMNS_UPDATED() & 4``."""
     families = family(left.type), family(right.type)
     if families == (Family.BINARY, Family.INTEGER) and right.type.name != "bit":
         return converted(left, right.type, explicit=True), right

@@ -319,7 +319,7 @@ class ChangeCompiler:
         scope: Scope,
         columns: Sequence[str],
     ) -> tuple[Target, str, Scope, BoundSource, Through | None]:
-        """The table behind a query, joined to it by row id."""
+        """The table that a query reads, joined to it by row id."""
         self.compiler.sources.exposes_rows = True
         text = self.compiler.sources.source(source, scope)
         self.compiler.sources.exposes_rows = False

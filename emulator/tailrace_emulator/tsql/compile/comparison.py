@@ -40,7 +40,7 @@ def is_bare(node: Expression) -> bool:
 
 
 def compares_to_null(node: object) -> bool:
-    """Whether ``= NULL`` or its like stands in an expression."""
+    """Whether ``= NULL`` or its like occurs in an expression."""
     if isinstance(node, tuple):
         return any(compares_to_null(item) for item in node)
     if not isinstance(node, Expression):
@@ -62,8 +62,8 @@ def compared_to_null(
 
     Args:
         operator: one of those in ``EQUALITY``.
-        left_bare: whether the left side is a variable or NULL as written: only such a side, and
-            only when it is NULL, is compared otherwise than under ANSI_NULLS ON.
+        left_bare: whether the left side is a variable or NULL as written. Only such a side, and
+            only if it is NULL, is compared otherwise than under ANSI_NULLS ON.
         right_bare: the same of the right side.
     """
     texts = comparable(left, right, equality=True)
@@ -116,7 +116,7 @@ def comparable(left: Value, right: Value, *, equality: bool = False) -> tuple[st
 def _shared_collation(left: Value, right: Value, equality: bool) -> str:
     """The collation of a comparison: an explicit or column one beats the database's.
 
-    Text beside Unicode text is compared as that. For equality, which is the same in either order,
+    Text next to Unicode text is compared as that. For equality, which is the same in either order,
     it is that of the one column, in which SQLite may find an index.
     """
     first, second = (v.type.collation or DEFAULT_COLLATION for v in (left, right))

@@ -43,7 +43,7 @@ class Expressions(Protocol):
 
 
 class Queries(Protocol):
-    """What sources take from the compiler of the query that they stand in."""
+    """What sources take from the compiler of their query."""
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
         """Text and columns of a subquery in FROM."""
@@ -56,13 +56,13 @@ class Queries(Protocol):
 
 
 class Sources(Protocol):
-    """Compiles what stands in FROM."""
+    """Compiles the sources in FROM."""
 
     compilation: Compilation
 
     @property
     def expressions(self) -> Expressions:
-        """Compiles what stands in ON and in arguments."""
+        """Compiles expressions in ON and in arguments."""
 
     @property
     def queries(self) -> Queries:

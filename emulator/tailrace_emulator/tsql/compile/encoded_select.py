@@ -2,8 +2,8 @@
 
 Only the select list of a finished plan changes: the run of those columns becomes one value. All the
 rest (joins, conditions, order, TOP, parameters) is as compiled. The rows may also come through a
-function over such a table, and may be joined with other tables, as long as it is no outer join that
-can leave its side empty.
+function over such a table. They may be joined with other tables, as long as it is no outer join
+that can leave its side empty.
 """
 
 from __future__ import annotations

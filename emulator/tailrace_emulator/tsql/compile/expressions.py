@@ -1,6 +1,6 @@
 """Expressions and conditions to SQLite text.
 
-Values are storage values throughout, so SQLite compares, groups and sorts them natively; whatever
+Values are storage values throughout, so SQLite compares, groups and sorts them natively. Whatever
 SQL Server does differently (overflow, division by zero, decimals wider than 64 bits) goes through a
 function of functions/.
 """
@@ -100,7 +100,7 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Surroundings(Protocol):
-    """What expressions take from the compiler of the query that they stand in."""
+    """What expressions take from the compiler of their query."""
 
     def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
         """Text and columns of a subquery."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.frames import Frame
 
 _GENERIC_LENGTHS: Final = {"varchar": 8000, "nvarchar": 4000, "varbinary": 8000}
-"""Not of char, nchar and binary: values beside longer ones are padded to their length."""
+"""Not of char, nchar and binary: values next to longer ones are padded to their length."""
 
 
 @lru_cache(maxsize=1024)

@@ -19,11 +19,11 @@ _NEEDING: Final = (
     "indexed views and/or indexes on computed columns and/or filtered indexes and/or query"
     " notifications and/or XML data type methods and/or spatial index operations"
 )
-"""What asks for the options, as 1934 names it."""
+"""What requires the options, as 1934 names it."""
 
 
 def require_options(semantics: Semantics, command: str) -> None:
-    """Refuses a command under other settings than the ones that SQL Server asks for.
+    """Refuses a command under other settings than the ones that SQL Server requires.
 
     Args:
         command: as the message names it: INSERT, CREATE INDEX and so on.

@@ -214,7 +214,7 @@ class InsertCompiler:
         return plan
 
     def _through(self, node: Insert, view: TableName) -> Insert:
-        """The INSERT into the table behind a view."""
+        """The INSERT into the table that a view shows."""
         scope = Scope()
         self.compiler.sources.exposes_rows = True
         self.compilation.access.reads = False

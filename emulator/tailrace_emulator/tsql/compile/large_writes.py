@@ -1,8 +1,8 @@
 """``UPDATE .. SET column.WRITE(expression, @Offset, @Length)``.
 
-Documented: varchar(max), nvarchar(max), varbinary(max); offset NULL appends, a NULL expression cuts
-the value off at the offset, a length that goes beyond the end goes to the end; a NULL column has
-nothing to write into. What is added counts for max text repl size, not what was there.
+Documented: varchar(max), nvarchar(max), varbinary(max). Offset NULL appends, and a NULL expression
+cuts the value off at the offset. A length that goes beyond the end goes to the end. A NULL column
+has nothing to write into. What is added counts for max text repl size, not what was there.
 
 https://learn.microsoft.com/sql/t-sql/queries/update-transact-sql
 """

@@ -1,13 +1,13 @@
 """Arithmetic under ANSI_WARNINGS OFF with ARITHABORT OFF: NULL and a message instead of an error.
 
-The functions that compiled text calls have lenient twins (``lenient_x`` of ``x``), which the
-connection of a session learns when it first compiles so; finished text is made to call them.
+The functions that compiled text calls have lenient twins (``lenient_x`` of ``x``). The connection
+of a session learns them when it first compiles so, and finished text is changed to call them.
 Everyone else pays nothing for it.
 
 https://learn.microsoft.com/sql/t-sql/statements/set-arithabort-transact-sql
 
-Inferred: what cannot be read as a number (245, 248, 8114) is an error still, as a domain error of
-dates is (517); users found so. A message comes once per statement, overflow first.
+Inferred: what cannot be read as a number (245, 248, 8114) is still an error. So is a domain error
+of dates (517); users found so. A message comes once per statement, overflow first.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def register_lenient(connection: apsw.Connection, note: Note) -> None:
     """Makes the twins known to a connection.
 
     Args:
-        note: told of each message.
+        note: called with each message.
     """
     for function in SQLITE_FUNCTIONS:
         connection.create_scalar_function(

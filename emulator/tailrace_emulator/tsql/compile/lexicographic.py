@@ -1,9 +1,9 @@
 """Keyset conditions: ``x > a OR (x = a AND (y > b OR ..))`` as one comparison of row values.
 
-SQL Server has no row values, so every client that pages through a table by a composite key sends
+SQL Server has no row values. So every client that pages through a table by a composite key sends
 this shape (nested, or as a flat OR of ANDs). SQLite seeks an index for ``(x, y) > (a, b)``, and
-scans for the other. With question marks, the a of ``x > ?`` and of ``x = ?`` are two parameters:
-the row comparison is right only while they are equal, which each execution checks (``Plan.twins``).
+scans for the other. With question marks, the a of ``x > ?`` and of ``x = ?`` are two parameters.
+The row comparison is right only while they are equal, which each execution checks (``Plan.twins``).
 """
 
 from __future__ import annotations

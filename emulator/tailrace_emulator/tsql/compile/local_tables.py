@@ -217,7 +217,7 @@ class LocalTable:
         """Removes a column; False when there is none of that name.
 
         Raises:
-            SqlError: 5074 an index has it.
+            SqlError: 5074 if an index uses it.
         """
         column = self.table.column(name)
         if column is None:
@@ -309,7 +309,7 @@ class LocalTable:
             raise self._duplicate(str(error), row) from error
 
     def _duplicate(self, message: str, row: Sequence[StorageValue]) -> SqlError:
-        """2601 or 2627, of the index that SQLite's message tells by its columns or its name."""
+        """2601 or 2627, of the index that SQLite's message names by its columns or its name."""
         positions = {c.column_id: n for n, c in enumerate(self.table.columns)}
         told = set(re.findall(rf"{self.sqlite_name}\.(c\d+)", message))
         index = next(

@@ -137,7 +137,7 @@ def _qualifiers(node: Any) -> Iterator[Name]:
 def _other_source(
     compilation: Compilation, holder: RowExecution, source: BoundSource, texts: list[str]
 ) -> BoundSource:
-    """A source whose columns are read from what the statement's query yielded beside its rows."""
+    """A source whose columns come from what the statement's query yielded next to its rows."""
     columns = []
     for column in source.columns:
         value = column.value()

@@ -71,7 +71,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class TableHole:
-    """A stored table, or what the session's transaction made of it.
+    """A stored table, or its state in the session's transaction.
 
     Attributes:
         hints: its table hints, upper-cased; storage/read_locks.py knows what they mean.
@@ -130,7 +130,7 @@ def limited(execution: Execution, rows: Iterable[Made]) -> Iterable[Made]:
 def found_rows(execution: Execution, plan: Plan) -> Iterator[tuple[Any, ...]]:
     """The rows of a plan as they are found: a statement may change more than memory should hold.
 
-    Whoever takes them has made its TEMP tables before the first: SQLite drops none while it reads.
+    The caller creates its TEMP tables before it takes the first: SQLite drops none while it reads.
     """
     text, bindings = plan.prepare(execution)
     cursor = execution.workspace.connection.cursor()

@@ -1,4 +1,4 @@
-"""SELECT to SQLite: a query names its columns v0, v1, ...; names and types go beside the text."""
+"""SELECT to SQLite: a query names its columns v0, v1, ...; names and types are next to the text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class QueryCompiler:
 
     Attributes:
         expressions: compiles its expressions and conditions.
-        sources: compiles what stands in FROM.
+        sources: compiles the sources in FROM.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """``SELECT @s = @s + x FROM t``, ``UPDATE t SET @s = c = @s + x``: rows see what others assigned.
 
-The rows are put in order first (a materialised CTE); then one pass over them reads and sets the
+The rows are put in order first (a materialised CTE). Then one pass over them reads and sets the
 variables through functions, in the order of the select list.
 """
 

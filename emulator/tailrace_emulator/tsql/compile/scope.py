@@ -108,8 +108,8 @@ class Clause(Enum):
 class Scope:
     """The sources of one query, and the scope around it.
 
-    ``grouped`` is set while the select list, HAVING or ORDER BY of an aggregate query is compiled:
-    the texts of its GROUP BY expressions, outside of which a column may not stand.
+    ``grouped`` is set while the select list, HAVING or ORDER BY of an aggregate query is compiled.
+    It has the texts of the GROUP BY expressions, outside of which no column may occur.
     """
 
     parent: Scope | None = None

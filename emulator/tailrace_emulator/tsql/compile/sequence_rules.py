@@ -29,12 +29,12 @@ def not_in_subqueries(line: int) -> SqlError:
 
 
 def refuse_next_values(query: Query) -> None:
-    """Of a query in which NEXT VALUE FOR stands somewhere: it must stand in its select list.
+    """Of a query that uses NEXT VALUE FOR: it must be in the query's select list.
 
     Raises:
-        SqlError: 11719 in a query inside, 11720 in another clause, 11721 with DISTINCT or a set
-            operation, 11723 with ORDER BY and without OVER, 11725 in an aggregate, 11739 with TOP
-            or OFFSET, 11741 in CASE and its like.
+        SqlError: 11719 in a query inside, 11720 in another clause, 11725 in an aggregate, 11741 in
+            CASE and its like; 11721 with DISTINCT or a set operation, 11723 with ORDER BY and
+            without OVER. The error is 11739 with TOP or OFFSET.
     """
     for node in next_values((query.common_tables,)):
         raise not_in_subqueries(node.line)

@@ -27,7 +27,7 @@ _SOURCE_COLUMN: Final = re.compile(r"\bs\d+\.")
 
 @dataclass(frozen=True, slots=True)
 class ViewHole:
-    """A system view: its rows, made anew by each execution."""
+    """A system view: its rows, built again by each execution."""
 
     view: SystemView
     database: Database

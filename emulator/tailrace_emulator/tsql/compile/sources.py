@@ -75,10 +75,10 @@ class SourceCompiler:
     """Compiles the sources of FROM.
 
     Attributes:
-        expressions: compiles what stands in ON and in arguments.
+        expressions: compiles expressions in ON and in arguments.
         queries: the compiler of the query.
         changed: the table or view in FROM that the statement changes: reading it needs no
-            permission by itself.
+            permission of its own.
         exposes_rows: whether sources show row ids, because a change goes through a query that is
             compiled now.
     """

@@ -1,7 +1,7 @@
 """Changing rows through a view, common table expression or subquery.
 
-Such a query shows, as hidden columns, the row ids of the tables that it reads, and each of its
-columns knows the table's column that it is. The change itself joins the table by row id.
+Such a query shows, as hidden columns, the row ids of the tables that it reads. Each of its columns
+knows the table's column that it is. The change itself joins the table by row id.
 
 https://learn.microsoft.com/sql/t-sql/statements/create-view-transact-sql, "Updatable views"
 """
@@ -40,7 +40,7 @@ def is_updatable(select: Select) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """The table behind a query that a statement changes.
+    """The table below a query that a statement changes.
 
     Attributes:
         target: the table, as the query names it.
@@ -125,7 +125,7 @@ def renamed(through: Through, assignments: Sequence[Assignment]) -> tuple[Assign
 def inserted_through(
     node: Insert, name: Name, source: BoundSource
 ) -> tuple[Through, tuple[str, ...]]:
-    """The table behind a view, and its columns that an INSERT into the view means.
+    """The table below a view, and its columns that an INSERT into the view means.
 
     Raises:
         SqlError: the same as :func:`behind`.

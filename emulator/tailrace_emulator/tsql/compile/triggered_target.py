@@ -1,8 +1,8 @@
 """A table with triggers: what a statement writes to it is remembered for them.
 
-The rows that inserted and deleted show are those before and after the whole statement, so they are
-read here and kept until its end; the trigger runner takes them then. An INSTEAD OF
-trigger gets them without anything being written.
+The rows that inserted and deleted show are those before and after the whole statement. So they are
+read here and kept until its end; the trigger runner takes them then. An INSTEAD OF trigger gets
+them without anything being written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Result types: what SQL Server says an expression is.
 
-A client trusts these to the digit (a wrong precision is a wrong column at the client), so they
+A client trusts these to the digit: a wrong precision is a wrong column at the client. So they
 follow "Data type precedence", "Precision, scale, and length" and the pages of the functions.
 """
 

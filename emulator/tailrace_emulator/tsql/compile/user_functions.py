@@ -1,8 +1,8 @@
 """Calls of users' functions, compiled.
 
-A scalar function becomes a call of SQLite's ``t_own``; an inline one its own query, with the
-arguments in place of its parameters; one that fills a table variable runs before the statement
-where its arguments are constants and variables, and for each row of its caller otherwise.
+A scalar function becomes a call of SQLite's ``t_own``. An inline one becomes its own query, with
+the arguments in place of its parameters. One that fills a table variable runs before the statement
+if its arguments are constants and variables. Otherwise it runs for each row of its caller.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def find_function(
 
 
 def table_function_of(compilation: Compilation, node: FunctionTable) -> UserFunction | None:
-    """The user's table-valued function that stands in FROM, or None."""
+    """The user's table-valued function that FROM calls, or None."""
     return find_function(compilation, node.name, node.line, _TABLE_TYPES)
 
 

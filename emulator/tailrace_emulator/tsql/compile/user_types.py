@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What a table variable of a table type is made of."""
+    """The parts of a table variable of a table type."""
 
     user_type: UserType
     columns: tuple[ColumnDefinition, ...]
@@ -46,7 +46,7 @@ def resolved(database: Database, declared: SqlType, ordinal: int = 1, line: int 
     """What a declared type is: a system type, or the NamedType of a table type.
 
     Raises:
-        SqlError: 2715, there is no such type; ``ordinal`` is the place of what has it.
+        SqlError: 2715, there is no such type; ``ordinal`` is the place of its user.
     """
     if not isinstance(declared, NamedType):
         return declared

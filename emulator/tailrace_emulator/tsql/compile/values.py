@@ -69,7 +69,7 @@ class Value:
         origin: the column of a table that it is; only while a change goes through a query.
         form: ``json`` when its text is JSON that is not escaped where JSON is built of it.
         explicit: whether its collation was given by COLLATE, and beats a column's.
-        learn: told the type that its surroundings give an undeclared parameter.
+        learn: called with the type that its surroundings give an undeclared parameter.
     """
 
     sql: str
@@ -101,8 +101,8 @@ class Value:
 NULL_VALUE: Final = Value("NULL", INT, nullable=True, constant=Constant(None), literal=True)
 
 _UNSAFE: Final = frozenset("\0\x01?")
-"""Characters that cannot stand in a text literal: SQLite ends it at NUL, and plans are scanned for
-the other two, which mark holes and parameters."""
+"""Characters that cannot be in a text literal: SQLite ends it at NUL, and plans are scanned for the
+other two, which mark holes and parameters."""
 
 
 def literal_sql(value: StorageValue) -> str:
@@ -171,7 +171,7 @@ def converted(value: Value, target: SqlType, *, explicit: bool = False) -> Value
 
 
 def _native(value: Value, target: SqlType) -> Value | None:
-    """A conversion that SQLite can do by itself: int to a narrow decimal that must hold it."""
+    """A conversion that SQLite can do alone: int to a narrow decimal that must hold it."""
     if (
         value.constant is None
         and family(value.type) is Family.INTEGER

@@ -50,7 +50,7 @@ class ViewCheck:
 
 
 def view_check(compilation: Compilation, target: Target) -> ViewCheck | None:
-    """The checks of a change whose query was compiled; None when no view asks for any."""
+    """The checks of a change whose query was compiled; None when no view requires any."""
     if not compilation.checked_views:
         return None
     check = ViewCheck()

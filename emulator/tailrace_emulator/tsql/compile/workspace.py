@@ -166,7 +166,7 @@ class Workspace:
     def trim(self) -> None:
         """Between requests: forgets functions of the session when there are too many.
 
-        They are of objects that may be gone long ago. Plans that call them are compiled anew.
+        They are of objects that may be gone long ago. Plans that call them are compiled again.
         """
         excess = len(self._own) - _OWN_MAX
         if excess <= 0:

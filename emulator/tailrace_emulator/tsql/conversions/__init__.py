@@ -1,7 +1,7 @@
 """Conversions between types, as functions from storage value to storage value.
 
-:func:`converter` is what CAST does; :func:`assigner` is what storing into a column does (text that
-does not fit is an error there, error 2628, and silently cut everywhere else). None means that the
+:func:`converter` is what CAST does; :func:`assigner` is what storing into a column does. Text that
+does not fit is an error there, error 2628, and silently cut everywhere else. None means that the
 value needs no change. Functions never see NULL: callers pass it through.
 """
 
@@ -101,7 +101,7 @@ def _are_strangers(source: SqlType, target: SqlType) -> bool:
 
 
 def _check_variant(source: SqlType, target: SqlType, *, explicit: bool) -> None:
-    """What goes into a sql_variant by itself, and out of it only when asked."""
+    """What goes into a sql_variant implicitly, and out of it only explicitly."""
     if target == source:
         return
     if target.name == "sql_variant":

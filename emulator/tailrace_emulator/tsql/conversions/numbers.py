@@ -1,8 +1,8 @@
 """Conversions to integers, exact decimals and floats.
 
-Rounding follows the documentation of CAST: a decimal loses its fraction towards int (money rounds),
-rounds half away from zero towards a smaller scale; a float is cut towards int and rounded towards
-decimal.
+Rounding follows the documentation of CAST: a decimal loses its fraction towards int (money rounds).
+It rounds half away from zero towards a smaller scale. A float is cut towards int and rounded
+towards decimal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Conversions as text, so that compiled text can carry them.
 
-Compiled text calls ``cv(x, '<rule>')``, and the rule is all that is needed to make the conversion
-again: nothing is registered, so nothing has to be forgotten, and a text that was compiled once
-stays true in every session, however long it is kept.
+Compiled text calls ``cv(x, '<rule>')``, and the rule is all that is needed to build the conversion
+again. Nothing is registered, so nothing has to be forgotten. A text that was compiled once stays
+true in every session, however long it is kept.
 """
 
 from __future__ import annotations

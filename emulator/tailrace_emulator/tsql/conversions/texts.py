@@ -132,7 +132,7 @@ def fitted(source: SqlType, target: SqlType) -> Text | None:
 
 
 def _filled(value: str, length: int, page: CodePage | None) -> str:
-    """Text with the blanks that a fixed length asks for."""
+    """Text with the blanks that a fixed length requires."""
     size = units(value) if page is None else page.size(value)
     return value + " " * (length - size)
 

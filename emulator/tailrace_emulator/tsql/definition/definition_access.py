@@ -105,8 +105,8 @@ _KINDS: Final = {"VIEW": "view", "PROCEDURE": "procedure", "FUNCTION": "function
 def authorize_statement(context: SessionContext, statement: Statement) -> None:
     """Check that the session may run a statement that defines or alters something.
 
-    What reads and changes rows, and what changes logins, users and permissions, checks by itself.
-    A kind of statement that is not known here is for those who may alter the database.
+    What reads and changes rows, and what changes logins, users and permissions, makes its own
+    checks. A kind of statement that is not known here is for those who may alter the database.
 
     Raises:
         SqlError: 262, 1088, 2760, 3701, 5011, 15151; 15517 and 50900 for EXECUTE AS; 916.

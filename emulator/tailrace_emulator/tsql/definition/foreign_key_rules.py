@@ -158,7 +158,7 @@ class _Actions:
         return found
 
     def reached(self, table_id: int, event: str) -> Iterator[int]:
-        """Every table that an event changes, once for each path; a cycle goes on for ever."""
+        """Every table that an event changes, once for each path; a cycle never ends."""
         for child, key in self.children.get(table_id, ()):
             action = key.on_delete if event == "DELETE" else key.on_update
             if action == NO_ACTION:

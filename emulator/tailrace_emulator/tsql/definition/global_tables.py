@@ -3,8 +3,8 @@
 https://learn.microsoft.com/sql/t-sql/statements/create-table-transact-sql
 
 Locks, transactions and visibility are those of any other table. One that another transaction still
-holds when its session ends is out of sight at once, and is dropped when a later session ends or
-makes a table of its name.
+holds when its session ends is out of sight at once. It is dropped when a later session ends or
+creates a table of its name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def drop_temporary_modules(engine: Engine, object_ids: Iterable[int]) -> None:
 
 
 def make_room(context: SessionContext, name: str) -> None:
-    """Before a ##table is made: what an ended session left under that name goes.
+    """Before a ##table is created: what an ended session left under that name goes.
 
     Raises:
         SqlError: 1222 or 1205 while another transaction holds it.

@@ -35,8 +35,8 @@ def index_filter(
     """The definition as sys.indexes shows it, and its terms; both empty without a filter.
 
     Raises:
-        SqlError: 10735 when it is more than a conjunction of simple comparisons, 1911 for an
-            unknown column, 10609 for a computed one, 10620 for a clustered index.
+        SqlError: 10735 when it is more than a conjunction of simple comparisons. An unknown column
+            gives 1911, a computed one 10609, a clustered index 10620.
     """
     where = node.where
     if where is None:

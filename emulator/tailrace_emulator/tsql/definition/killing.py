@@ -26,7 +26,7 @@ def kill_session(context: SessionContext, node: Kill) -> None:
 
     Raises:
         SqlError: 6101 not a session id, 6102 without ALTER ANY CONNECTION, 6104 its own session,
-            6106 no such session, 6107 a session of the server, 6115 in a transaction, 6120 a
+            6106 no such session. Also 6107 a session of the server, 6115 in a transaction, 6120 a
             session that is not being rolled back.
     """
     number = node.session_id

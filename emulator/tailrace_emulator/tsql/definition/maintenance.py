@@ -162,7 +162,7 @@ class MaintenanceRunner:
         """DBCC.
 
         Raises:
-            SqlError: 50900 for a login that is not sysadmin: what each command asks for is not
+            SqlError: 50900 for a login that is not sysadmin: what each command requires is not
                 known here.
         """
         if not self.context.security.is_sysadmin:
@@ -172,6 +172,6 @@ class MaintenanceRunner:
 
 
 def statistics_on(database: Database, table: Table, column: Column) -> list[str]:
-    """The names of the statistics that users made of a column."""
+    """The names of the statistics that users created on a column."""
     made = database.state.statistics.get(table.object_id, ())
     return [each.name for each in made if column.column_id in each.column_ids]

@@ -39,7 +39,7 @@ _EXCLUSIVE: Final = {
     "ANSI_NULL_DFLT_ON": "ansi_null_dflt_off",
     "ANSI_NULL_DFLT_OFF": "ansi_null_dflt_on",
 }
-"""What goes OFF when they go ON."""
+"""What turns OFF when they turn ON."""
 _WITHOUT_EFFECT: Final = frozenset({"FORCEPLAN", "NO_BROWSETABLE", "REMOTE_PROC_TRANSACTIONS"})
 """They concern how queries are planned, and other servers."""
 
@@ -49,13 +49,13 @@ _ANSI_DEFAULTS: Final = (
     "ansi_nulls", "ansi_null_dflt_on", "ansi_padding", "ansi_warnings", "cursor_close_on_commit",
     "implicit_transactions",
 )  # fmt: skip
-"""What ANSI_DEFAULTS sets, beside QUOTED_IDENTIFIER."""
+"""What ANSI_DEFAULTS sets, in addition to QUOTED_IDENTIFIER."""
 
 _DEADLOCK_PRIORITIES: Final = {"LOW": -5, "NORMAL": 0, "HIGH": 5}
 
 
 def set_option(context: SessionContext, option: str, value: str) -> Iterator[Event]:
-    """SET option value; yields what it tells the client.
+    """SET option value; yields what it sends the client.
 
     Args:
         option: its name, in upper case.
@@ -95,7 +95,7 @@ def options_of(options: SetOptions, module: Module) -> SetOptions:
 
 
 def put_options(context: SessionContext, options: SetOptions) -> None:
-    """Makes a set of options the session's, and tells its transactions what concerns them."""
+    """Make a set of options the session's, and give its transactions what concerns them."""
     context.options = options
     context.read_dates()
     store = context.store

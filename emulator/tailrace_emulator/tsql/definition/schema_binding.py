@@ -1,8 +1,8 @@
 """WITH SCHEMABINDING: the references of views and functions, and what they keep from going.
 
 A view or an inline function is bound by the columns that its query uses. The statements of other
-functions are not compiled when they are created: they are bound by the columns of their tables
-whose names stand somewhere in them.
+functions are not compiled when they are created. They are bound by the columns of their tables
+whose names occur in them.
 """
 
 from __future__ import annotations

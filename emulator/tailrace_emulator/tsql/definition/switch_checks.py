@@ -21,7 +21,7 @@ def refuse_different_tables(database: Database, source: Table, target: Table) ->
 
     Raises:
         SqlError: 4955 one table, 4967 referenced by a foreign key, 4943 number of columns, 4942
-            their names, 4944 their types, 4985 their nullability, 4913 and 4947 indexes.
+            their names. Also 4944 their types, 4985 their nullability, 4913 and 4947 indexes.
     """
     names = full_name(database, source), full_name(database, target)
     if source.object_id == target.object_id:

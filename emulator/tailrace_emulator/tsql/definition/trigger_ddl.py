@@ -30,8 +30,8 @@ def create_trigger(context: SessionContext, node: CreateModule) -> None:
     """CREATE, ALTER and CREATE OR ALTER TRIGGER.
 
     Raises:
-        SqlError: 167 a temporary table, 8197 no such table, 2714 name taken, 208 nothing to alter,
-            2110 and 2103 of another table, 2111 a second INSTEAD OF trigger, 2113 against a
+        SqlError: 167 a temporary table, 8197 no such table, 2714 name taken, 208 nothing to alter.
+            Also 2110 and 2103 of another table, 2111 a second INSTEAD OF trigger, 2113 against a
             cascade.
     """
     if node.table[-1].startswith("#"):

@@ -1,9 +1,9 @@
 """Runs triggers: inside the statement that fires them, once for each of its events.
 
-A trigger's statements belong to the transaction of the statement that fired it, after that
-statement's own changes and before its end: what they change is logged behind them, under one commit
+A trigger's statements belong to the transaction of the statement that fired it. They run after that
+statement's own changes and before its end, and are logged after these changes, under one commit
 LSN. SET XACT_ABORT is ON in a trigger, so an error that it does not handle ends the batch and rolls
-the transaction back. A trigger may end the transaction itself; it then runs on, each of its
+the transaction back. A trigger may end the transaction itself. It then runs on, each of its
 statements for itself, and the batch ends after it with error 3609.
 
 https://learn.microsoft.com/sql/t-sql/statements/create-trigger-transact-sql
@@ -99,7 +99,7 @@ class TriggerRunner:
             cascades: what foreign keys changed in other tables because of it.
             count: @@ROWCOUNT as the triggers find it.
             frame: whose statement it is.
-            events: gets what the triggers tell the client.
+            events: gets what the triggers send the client.
 
         Raises:
             SqlError: 3609, 3616, 217, and what ends a trigger.
@@ -187,7 +187,7 @@ class TriggerRunner:
             self.workspace.triggers.pop()
 
     def _drain(self, running: Iterator[Event], events: list[Event]) -> None:
-        """Runs a trigger's statements; what they tell waits for the end of the statement."""
+        """Runs a trigger's statements; their results wait for the end of the statement."""
         events.extend(running)
 
 

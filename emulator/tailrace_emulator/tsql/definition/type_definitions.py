@@ -54,7 +54,7 @@ def create_type(context: SessionContext, node: CreateType, compilation: Compilat
 
 
 def _place(context: SessionContext, name: Name, line: int) -> ObjectName:
-    """Where a type is made: types are made in the current database only."""
+    """Where a type is created: in the current database only."""
     if len(name) > 2:
         raise messages.error(117, "type", messages.dotted(name), 1, line=line)
     return resolve_name(context, name, line)

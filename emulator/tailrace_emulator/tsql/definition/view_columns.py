@@ -26,9 +26,9 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
 
     Raises:
         SqlError: what the query does not compile for; 1033 ORDER BY without TOP, 8158 and 8159 for
-            a wrong number of names, 4511 for a column without one, 4506 for a name given twice,
-            4508 a temporary table, 4510 WITH CHECK OPTION of a view through which nothing can be
-            changed.
+            a wrong number of names, 4511 for a column without one. Also 4506 for a name given
+            twice, 4508 a temporary table, 4510 WITH CHECK OPTION of a view through which nothing
+            can be changed.
     """
     query = known(node.query, "query of a view")
     body = query.body

@@ -61,7 +61,7 @@ WINDOW_NAMES: Final = AGGREGATE_NAMES | frozenset(
 
 
 def contains_aggregate(node: Expression) -> bool:
-    """Whether an aggregate of the same query stands in the expression (not in a subquery)."""
+    """Whether an aggregate of the same query occurs in the expression (not in a subquery)."""
     if isinstance(node, Call):
         if node.over is None and len(node.name) == 1 and node.name[0].upper() in AGGREGATE_NAMES:
             return True
@@ -76,7 +76,7 @@ def contains_aggregate(node: Expression) -> bool:
 
 
 def contains_window(node: Expression) -> bool:
-    """Whether a function with OVER of the same query stands in the expression."""
+    """Whether a function with OVER of the same query occurs in the expression."""
     if isinstance(node, Call):
         return node.over is not None or any(contains_window(a) for a in node.arguments)
     return any(contains_window(child) for child in _children(node))
@@ -162,9 +162,9 @@ def _warning(
 ) -> tuple[Value, Callable[[Value], Value]]:
     """The argument of an aggregate, and what is to be done with its result, to notice NULL (8153).
 
-    A column's NULLs are counted beside the aggregate, which SQLite does by itself; an expression is
-    evaluated once, and a function called where it is NULL. MIN and MAX of a whole table's column
-    are left alone, so that they are found in an index.
+    A column's NULLs are counted next to the aggregate, which SQLite does alone. An expression is
+    evaluated once, and a function called if it is NULL. MIN and MAX of a whole table's column are
+    left alone, so that they are found in an index.
     """
     options = compiler.compilation.semantics
     if not (options.ansi_warnings and argument.nullable and node.warns):

@@ -1,4 +1,4 @@
-"""The clock functions, and moments made of parts."""
+"""The clock functions, and moments composed of parts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _now_offset(execution: Execution) -> str:
 
 
 def _clock(name: str, key: str, function: Any, sql_type: SqlType) -> None:
-    """Registers a function that tells the time, the same within a statement."""
+    """Registers a function that returns the time, the same within a statement."""
 
     @builtin(name, 0)
     def build(compiler: Expressions, _: list[Value]) -> Value:

@@ -25,7 +25,7 @@ class JsonSpec:
     Attributes:
         root: name of what stands around everything, or None.
         nulls: whether INCLUDE_NULL_VALUES is given.
-        wrapped: whether the rows stand in brackets.
+        wrapped: whether the rows are in brackets.
         paths: of each column, the names of the objects around it and its own.
         quoted: of each column, whether its text is written as a string.
     """

@@ -203,7 +203,7 @@ def _inserted(text: str, parent: JsonNode, piece: str, *, filled: bool) -> str:
 def _appended(
     text: str, root: JsonNode, path: JsonPath, node: JsonNode | None, value: str | None
 ) -> str:
-    """``append $.path``: one more element of an array, which is made when it is not there."""
+    """``append $.path``: one more element of an array, which is created when it is not there."""
     if node is not None and node.kind is JsonKind.ARRAY:
         return _inserted(text, node, value or "null", filled=bool(node.items))
     if path.strict:

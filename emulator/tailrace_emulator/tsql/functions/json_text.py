@@ -1,7 +1,7 @@
 """JSON as SQL Server keeps it: text whose parts are found, not rebuilt.
 
-JSON_QUERY yields a part of its argument as it was written and JSON_VALUE the digits of a number as
-they were written, so a document is a tree of places in its text.
+JSON_QUERY yields a part of its argument as it was written, and JSON_VALUE the digits of a number.
+So a document is a tree of places in its text.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _null_through(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def convert_by_rule(*arguments: Any) -> Any:
-    """``cv(x, rule)``: x converted, as tsql/conversions/rules.py has it."""
+    """``cv(x, rule)``: x converted, by the rule of tsql/conversions/rules.py."""
     value, rule = arguments
     return None if value is None else conversion_of(rule)(value)
 

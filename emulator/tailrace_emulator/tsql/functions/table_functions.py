@@ -1,7 +1,7 @@
 """Built-in table-valued functions: STRING_SPLIT, GENERATE_SERIES, OPENJSON.
 
-Each compiles to a SQLite function that yields a JSON array of rows, so that its arguments may come
-from the tables to its left (APPLY): SQLite's json_each reads it row by row.
+Each compiles to a SQLite function that yields a JSON array of rows, which SQLite's json_each reads
+row by row. So its arguments may come from the tables to its left (APPLY).
 """
 
 from __future__ import annotations

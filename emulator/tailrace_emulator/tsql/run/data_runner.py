@@ -78,7 +78,7 @@ class Running:
     target: Target | None = None
     runs: int = 0
     events: list[Event] = field(default_factory=list)
-    """What triggers tell the client."""
+    """What triggers send the client."""
 
 
 class DataRunner:
@@ -134,7 +134,7 @@ class DataRunner:
         running: Running,
         frame: Frame,
     ) -> Iterator[Event]:
-        """Runs a writing statement and its triggers atomically, then tells what they did."""
+        """Runs a writing statement and its triggers atomically, then reports what they did."""
 
         def body_with_output() -> int:
             running.events.clear()
@@ -219,7 +219,7 @@ class DataRunner:
         """``INSERT .. EXEC``: the rows of every result set go into the table.
 
         Args:
-            execute: runs what stands behind EXEC; it belongs to the statement.
+            execute: runs what follows EXEC; it belongs to the statement.
 
         Raises:
             SqlError: 8164 inside another one, 213, and what INSERT raises.
@@ -279,7 +279,7 @@ class DataRunner:
     def _executed(
         self, plan: InsertPlan, execute: Callable[[], Iterator[Event]], told: list[Event]
     ) -> list[list[Any]]:
-        """The rows of every result set, as given values; everything else is told to the client."""
+        """The rows of every result set, as given values; everything else is sent to the client."""
         rows: list[list[Any]] = []
         types: list[Any] = []
         self.workspace.in_insert_exec = True

@@ -1,7 +1,7 @@
 """What an error of a definition ends.
 
-Most errors of a DDL statement (such as CREATE TABLE) terminate the transaction outside of TRY and
-make it uncommittable inside, says the documentation of TRY...CATCH.
+The documentation of TRY...CATCH says what most errors of a DDL statement (such as CREATE TABLE) do.
+They terminate the transaction outside of TRY and make it uncommittable inside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """sp_describe_undeclared_parameters and sp_describe_first_result_set: what drivers ask of a text.
 
-A driver asks the first before it binds NULLs and arrays of parameters, the second when its user
-wants to know the columns before the execution. "tds" columns are the wire's own type and length.
+A driver calls the first before it binds NULLs and arrays of parameters. It calls the second when
+its user wants to know the columns before the execution. "tds" columns are the wire's own type and
+length.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-describe-undeclared-parameters-transact-sql
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-describe-first-result-set-transact-sql

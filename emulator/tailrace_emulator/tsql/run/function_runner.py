@@ -1,8 +1,8 @@
 """Runs users' functions while the statement that calls them runs.
 
-A scalar function is called by SQLite for each row, in the middle of its caller's statement, on the
-same connection; it can only read, and write to its own table variables, so there is nothing of it
-to undo.
+SQLite calls a scalar function for each row, in the middle of its caller's statement, on the same
+connection. The function can only read, and write to its own table variables, so there is nothing of
+it to undo.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs statements: control flow, variables, transactions, errors.
 
 Every statement is a generator of events. Errors end the statement, the batch or the transaction
-(``SqlError.aborts``); inside TRY they end the TRY block, and those that would have ended the
+(``SqlError.aborts``). Inside TRY they end the TRY block. Those that would have ended the
 transaction leave it open but doomed, as in SQL Server.
 """
 

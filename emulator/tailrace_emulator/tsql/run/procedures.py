@@ -103,7 +103,7 @@ class ProcedureRunner:
             frame.values[node.result.casefold()] = convert(status, INT, target)
 
     def _in_procedure(self, frame: Frame) -> bool:
-        """Whether the call stands in a procedure or dynamic text, whose status is its own."""
+        """Whether the call is in a procedure or dynamic text, whose status is its own."""
         return frame.depth > 0
 
     def _given(self, argument: Argument, frame: Frame) -> Given:
@@ -332,7 +332,7 @@ class ProcedureRunner:
     def counted(self, running: Iterator[Event], frame: Frame) -> Iterator[Event]:
         """A procedure or dynamic text, which is to leave as many transactions as it found.
 
-        An error of its compilation ends it, and its caller goes on.
+        An error of its compilation ends it, and its caller continues.
 
         Raises:
             SqlError: 266 where a TRY is around; it is reported otherwise.
@@ -376,7 +376,7 @@ RAISED_NUMBERS: Final = range(13_000, 50_000)
 
 
 def is_reported_by_procedures(error: SqlError) -> bool:
-    """Whether a system procedure sends an error by itself and goes on to RETURN (1)."""
+    """Whether a system procedure sends an error itself and continues to RETURN (1)."""
     return (
         error.number in RAISED_NUMBERS and error.aborts == Aborts.STATEMENT and error.severity < 20
     )

@@ -1,6 +1,6 @@
-"""sp_refreshview and sp_refreshsqlmodule: what the catalog says of a module is read anew.
+"""sp_refreshview and sp_refreshsqlmodule: what the catalog says of a module is read again.
 
-A view keeps the columns that it had when it was created; after a change of what it reads, these
+A view keeps the columns that it had when it was created. After a change of what it reads, these
 procedures let the catalog show those that it has now.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-refreshview-transact-sql

@@ -1,4 +1,4 @@
-"""Statements that leave what they stand in, on their way out."""
+"""Statements that leave the block around them, on their way out."""
 
 from __future__ import annotations
 

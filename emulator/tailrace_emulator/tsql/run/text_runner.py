@@ -1,7 +1,7 @@
 """Runs READTEXT, WRITETEXT and UPDATETEXT.
 
-Documented: a pointer is asked of TEXTPTR; offsets and lengths are bytes of text and image and
-characters of ntext; size 0 reads 4 KB; WRITETEXT and UPDATETEXT fire no triggers; what is added at
+Documented: TEXTPTR returns a pointer. Offsets and lengths are bytes of text and image and
+characters of ntext; size 0 reads 4 KB. WRITETEXT and UPDATETEXT fire no triggers. What is added at
 once to a column of a tracked table is limited by max text repl size, and the change is captured.
 Message 7137 says that a tracked column refuses them: the reference document, which speaks of a
 limit on them, decides here (inferred). Coarser: bytes of text are its characters, also in code

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Transactions:
-    """The store's transactions, told to the client, with the session's local tables in them."""
+    """The store's transactions, reported to the client, with the session's local tables in them."""
 
     def __init__(
         self, context: SessionContext, workspace: Workspace, close_cursors: Callable[[], None]

@@ -1,7 +1,7 @@
 """Types of parameters that a text uses without declaring them (sp_describe_undeclared_parameters).
 
 Compiling a text with its parameters as typeless NULLs lets every rule of typing adapt them; where
-one does, it tells which type it took.
+one does, it reports which type it took.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def undeclared_parameters(
 ) -> list[tuple[str, SqlType]]:
     """(name, type) in order of appearance, without those that are ``declared``.
 
-    A parameter that nothing types is nvarchar(4000). The last answer is kept: the ODBC driver asks
-    again for every NULL among a statement's values, which may be hundreds.
+    A parameter that nothing types is nvarchar(4000). The last answer is kept: the ODBC driver
+    queries again for every NULL among a statement's values, which may be hundreds.
     """
     question = (sql, tuple(declared), context.database, context.security.identity)
     last = workspace.undeclared
@@ -97,7 +97,7 @@ def _infer(
     sql: str,
     declared: Sequence[tuple[str, SqlType]],
 ) -> list[tuple[str, SqlType]]:
-    """The answer, made anew."""
+    """The answer, built again."""
     statements = parse_batch(sql, quoted_identifier=context.options.quoted_identifier).statements
     names = _variables(statements)
     inference = _Inference(context, workspace, Frame())
@@ -118,7 +118,7 @@ def _infer(
 
 
 def _compile(inference: _Inference, statement: Statement) -> None:
-    """Compiles a statement for what it tells."""
+    """Compiles a statement for what it reports."""
     if isinstance(statement, Insert):
         if statement.execute is None:
             InsertCompiler(inference, statement).compile()

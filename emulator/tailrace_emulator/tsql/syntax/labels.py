@@ -1,7 +1,7 @@
 """Labels and GOTO.
 
-A jump goes to a label of the same block or of one around it, from wherever it stands in there; SQL
-Server also allows jumps into blocks, which are refused by name.
+A jump goes to a label of the same block or of one around it, from any place in there; SQL Server
+also allows jumps into blocks, which are refused by name.
 
 https://learn.microsoft.com/sql/t-sql/language-elements/goto-transact-sql
 """

@@ -52,7 +52,7 @@ class ConsoleCommand(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kill(Statement):
-    """KILL session_id; ``status_only`` asks how far its rollback is."""
+    """KILL session_id; ``status_only`` requests how far its rollback is."""
 
     session_id: int
     status_only: bool = False

@@ -22,7 +22,7 @@ class Node:
 
 
 class Expression(Node):
-    """A scalar or a condition: the compiler tells them apart."""
+    """A scalar or a condition: the compiler distinguishes them."""
 
     __slots__ = ()
 
@@ -244,7 +244,7 @@ class Over(Node):
 class Call(Expression):
     """A function call. ``name`` keeps its spelling (a missing function is named in an error).
 
-    ``warns`` is whether an aggregate tells that it leaves NULL out.
+    ``warns`` is whether an aggregate reports that it leaves NULL out.
     """
 
     name: Name
@@ -393,7 +393,7 @@ class Join(Source):
 
 
 class Body(Node):
-    """What a query is made of below its ORDER BY."""
+    """The parts of a query below its ORDER BY."""
 
     __slots__ = ()
 
@@ -453,7 +453,7 @@ class ForClause(Node):
         element: name of a row's element; None is the default, empty is none.
         root: name of what stands around everything, or None.
         nulls: whether INCLUDE_NULL_VALUES or XSINIL is given.
-        wrapped: whether JSON stands in brackets.
+        wrapped: whether JSON is in brackets.
         elements: whether XML has elements rather than attributes for columns.
         typed: the result is of type xml.
     """

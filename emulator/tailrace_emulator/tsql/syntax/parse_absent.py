@@ -1,7 +1,7 @@
 """Statements of features that the server does not have: refused by name.
 
-Those that begin with CREATE, ALTER or DROP are refused where these are read; words of full-text
-search and of other data sources where a syntax error would be told (parse_base.py).
+Those that begin with CREATE, ALTER or DROP are refused where these are read. Words of full-text
+search and of other data sources are refused where a syntax error would be raised (parse_base.py).
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def create_table(cursor: TokenCursor) -> Statement:
 def table_elements(
     cursor: TokenCursor, name: Name
 ) -> tuple[tuple[ColumnDefinition, ...], tuple[ConstraintDefinition, ...], tuple[CreateIndex, ...]]:
-    """What stands in the parentheses of a table."""
+    """The elements in the parentheses of a table."""
     cursor.expect("(")
     columns: list[ColumnDefinition] = []
     constraints: list[ConstraintDefinition] = []
@@ -219,7 +219,7 @@ def _expression_text(cursor: TokenCursor) -> str:
 
 
 def table_constraint(cursor: TokenCursor) -> ConstraintDefinition:
-    """A constraint that stands by itself."""
+    """A constraint that stands alone."""
     name = cursor.identifier() if cursor.accept("CONSTRAINT") else None
     return _constraint(cursor, name, ())
 

@@ -31,7 +31,7 @@ class TextCache(Generic[Meaning]):
         self._lock = threading.Lock()
 
     def get(self, text: str, key: Hashable, make: Callable[[], Meaning]) -> Meaning:
-        """What ``make`` made of the text, now or before.
+        """The result of ``make`` for the text, now or before.
 
         Args:
             text: the text, which may be part of ``key``.

@@ -1,8 +1,8 @@
 """T-SQL text to tokens, with the line of each: what the parser and the error messages stand on.
 
-Written here, rather than taken from a general SQL library, because error 102 has to name the token
-near which the grammar broke, unknown names have to keep their spelling, and END, FETCH or GO must
-stay plain words until the grammar knows what they are.
+Written here, rather than taken from a general SQL library, for three reasons. Error 102 has to name
+the token near which the grammar broke. Unknown names have to keep their spelling. END, FETCH or GO
+must stay plain words until the grammar knows what they are.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """TYPE_INFO and what a type family must offer.
 
-The values are those that the whole embedded server keeps (plain ints, floats, str and bytes; see
-each family): decimals are scaled integers, times are counts of 100 ns, NULL is None.
+The values are those that the whole embedded server keeps: plain ints, floats, str and bytes (see
+each family). Decimals are scaled integers, times are counts of 100 ns, NULL is None.
 
-A family encodes in two ways that must agree. ``encoder`` takes one value. ``columns`` takes a whole
-column without NULLs and says it as arguments of one ``struct`` format, so that a row's fixed parts
-become a single ``Struct.pack`` (row_encoder.py).
+A family encodes in two ways that must agree. ``encoder`` takes one value. Its other way,
+``columns``, takes a whole column without NULLs as arguments of one ``struct`` format. So a row's
+fixed parts become a single ``Struct.pack`` (row_encoder.py).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TypeInfo:
         scale: digits after the point, of decimals and times.
         collation: five bytes, of character types.
         type_name: of CLR types: database, schema and name, which may be empty.
-        assembly_name: of CLR types as results tell them: the class that they are.
+        assembly_name: of CLR types as results name them: the class that they are.
     """
 
     token: DataType

@@ -1,7 +1,8 @@
 """DECIMALN, NUMERICN and MONEYN.
 
-Values are integers scaled by 10**scale: an int up to 18 digits, beyond that 16 bytes, big-endian
-``scaled + 10**38`` (bytes whose order is the numbers' order). money has 19 digits, smallmoney 10.
+Values are integers scaled by 10**scale: an int up to 18 digits, beyond that 16 bytes. These are
+big-endian ``scaled + 10**38``, bytes whose order is the numbers' order. The type money has 19
+digits, smallmoney 10.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NULLTYPE: a parameter without a type, always NULL. go-mssqldb sends it; results never have it."""
+"""NULLTYPE: a parameter without a type, always NULL. go-mssqldb sends it; results never use it."""
 
 from __future__ import annotations
 

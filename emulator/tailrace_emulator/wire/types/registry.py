@@ -91,7 +91,7 @@ _INFO_BYTES: Final[dict[int, int]] = {
     DataType.NVARCHAR: 8,
     DataType.NCHAR: 8,
 }
-"""Size of TYPE_INFO, token included, where the token tells it."""
+"""Size of TYPE_INFO, token included, where the token determines it."""
 
 _INFO_SIZES: Final = tuple([_INFO_BYTES.get(token, 0) for token in range(256)])
 

@@ -1,11 +1,11 @@
 """DATEN, TIMEN, DATETIME2N, DATETIMEOFFSETN and DATETIMEN.
 
-Values: date is days since 0001-01-01; time is 100 ns since midnight; datetime2, datetime and
-smalldatetime are 100 ns since 0001-01-01; datetimeoffset is 23 digits, UTC ticks (19) and offset in
-minutes + 1024 (4).
+A date is days since 0001-01-01, a time 100 ns since midnight. Values of datetime2, datetime and
+smalldatetime are 100 ns since 0001-01-01. A datetimeoffset is 23 digits, UTC ticks (19) and offset
+in minutes + 1024 (4).
 
 datetime counts 1/300 s on the wire. A tick value is rounded to the nearest of them, and one of them
-comes back as the nearest tick, so that .003333 s and .003 s are the same datetime.
+comes back as the nearest tick. So .003333 s and .003 s are the same datetime.
 """
 
 from __future__ import annotations

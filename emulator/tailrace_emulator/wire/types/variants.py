@@ -1,7 +1,7 @@
 """SSVARIANT: a value that brings its own type. MS-TDS 2.2.5.5.3.
 
-Its storage value is a str whose characters are the bytes that travel: base type, the length of its
-properties, the properties, the value without a length of its own.
+Its storage value is a str whose characters are the bytes that travel. They are base type, the
+length of its properties, the properties, the value without a length of its own.
 """
 
 from __future__ import annotations

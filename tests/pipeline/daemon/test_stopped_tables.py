@@ -261,7 +261,8 @@ def test_a_topic_that_may_not_be_written_stops_its_table_alone(pipe: Pipe, is_ru
 
 
 @pytest.mark.slow("three publishers start and end")
-def test_a_topic_that_is_gone_stops_its_table_alone(pipe: Pipe):
+def test_a_topic_that_is_gone_stops_its_table_alone(pipe: Pipe, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tailrace_publisher.deliver.topics.UNKNOWN_TOPIC_S", 0.5)
     source = pipe.source
     two_tables(pipe)
     admin = AdminClient({"bootstrap.servers": pipe.topics.bootstrap})

@@ -86,7 +86,10 @@ def test_a_signal_waits_for_the_publisher_and_is_taken_once(shop: Pipe):
 
 
 @pytest.mark.parametrize("is_noticed", [False, True], ids=["unnoticed", "stopped for it"])
-def test_a_topic_that_was_deleted_is_made_anew(shop: Pipe, is_noticed: bool):
+def test_a_topic_that_was_deleted_is_made_anew(
+    shop: Pipe, is_noticed: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tailrace_publisher.deliver.topics.UNKNOWN_TOPIC_S", 0.5)
     topic = shop.topics.names.data(TableName(shop.source.name, "dbo", "orders"))
     admin = AdminClient({"bootstrap.servers": shop.topics.bootstrap})
 

@@ -32,7 +32,7 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
-from tests.pipeline.source.test_blocks import VALUES
+from tests.pipeline.source.both_ways import VALUES
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 ROWS: Final = 900

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -18,7 +17,6 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -27,8 +25,6 @@ from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port
 from tailrace_service.status import DaemonStatus
 from tailrace_sink.daemon.application import serve
-from tailrace_sink.daemon.streaming import ProgressStream
-from tailrace_sink.errors import LakeTaken
 from tailrace_sink.watch.metrics import SinkMetrics
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
@@ -313,20 +309,6 @@ def test_a_micro_batch_that_begins_during_the_stop_does_not_hold_it_up(
     assert lake.cut() == source.cut()
 
 
-def test_a_second_sink_is_noticed(source: Source, lake: Lake):
-    a, b = fill(source)
-    first = lake.sink()
-    try:
-        first.open()
-        lake.catch_up()
-        change(source, a, b)
-        stream = ProgressStream(lake.spark, first.config, source.registry.schema_by_id, first)
-        with pytest.raises(LakeTaken, match="stop one of the two"):
-            stream.catch_up(threading.Event())
-    finally:
-        first.close()
-
-
 def test_it_waits_for_the_publisher_to_make_the_topics(
     lake: Lake, spark: SparkSession, kafka: str, registry: str
 ):
@@ -341,22 +323,3 @@ def test_it_waits_for_the_publisher_to_make_the_topics(
             late.close()
         served.wait_for_batch()
     assert lake.rows("t") == [{"id": 1}]
-
-
-@pytest.mark.parametrize("local_changes_max", [0, 5_000])
-def test_records_of_somebody_else_in_a_topic_are_noticed(
-    source: Source, lake: Lake, kafka: str, local_changes_max: int
-):
-    a, _ = fill(source)
-    foreign = Producer({"bootstrap.servers": kafka})
-    for partition in range(2):
-        foreign.produce(a.topic, b"not ours", partition=partition)
-    foreign.flush(30)
-    source.commit(*(lambda t, n=n: t.insert(a, id=n, value=n) for n in range(10, 18)))
-    source.publish()
-
-    lake.catch_up(local_changes_max=local_changes_max)
-
-    commit = lake.commits()[-1]
-    assert "where the publisher counted" in json.loads(commit["stopped"])[a.topic]
-    assert set(commit["tables"]) == {"shop/dbo/b"}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.daemon.application import serve
 from tailrace_sink.errors import ApplyFailed
 from tests.envelopes.source import Source
-from tests.envelopes.tables import SourceTable, column
+from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -196,23 +196,3 @@ def test_a_smaller_bound_does_not_split_a_batch_that_was_begun(shop: Shop, modul
     assert module_lake.catch_up(**OPTIONS, changes_per_batch=1) == 1
     assert module_lake.commits()[-1]["through_lsn"] == shop.source.through
     shop.check(module_lake)
-
-
-def test_the_only_table_stops_and_comes_back(source: Source, lake: Lake):
-    """Its cut has no table until the new snapshot is over."""
-    table: SourceTable = source.table("t", column(1, "id", "int", key=1))
-    source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(10)))
-    source.publish()
-    lake.catch_up()
-    source.topics.delete(table.topic)
-    source.topics.create_again(table.topic)
-    source.commit(lambda t: t.insert(table, id=10))
-    source.publish()
-    lake.catch_up()
-    assert "created again" in lake.commits()[-1]["stopped"]
-
-    source.publish(snapshotting=[table])
-    source.snapshot(table, list(table.rows.values()))
-    source.publish()
-    lake.catch_up()
-    assert lake.cut() == source.cut()

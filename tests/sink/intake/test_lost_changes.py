@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.position.change_position import ChangePosition
@@ -131,6 +132,18 @@ def test_other_changes_than_the_ledger_counts_stop_their_table_alone(
         assert "changes, but others than the publisher counted" in stopped[table.topic]
     assert before == (lake.rows("comp"), lake.rows("alt"), lake.rows("log")), "nothing is written"
     assert len(lake.rows("counted")) == 12
+
+
+@shared
+def test_records_of_somebody_else_in_a_topic_are_noticed(source: Source, lake: Lake) -> Story:
+    keeps, loses = two_tables(source, "own", "foreign")
+    foreign = Producer({"bootstrap.servers": lake.options["kafka"]["bootstrap"]})
+    for partition in range(2):
+        foreign.produce(loses.topic, b"not ours", partition=partition)
+    foreign.flush(30)
+    source.commit(*(lambda t, n=n: t.insert(loses, id=n) for n in range(10, 18)))
+    yield
+    stopped_alone(lake, keeps, loses, "where the publisher counted")
 
 
 def test_both_ways_of_counting_find_the_same(source: Source, spark: SparkSession):

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.delta.file_log import table_metadata
+from tailrace_sink.reading.history import history
 from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, PENDING_PROPERTY
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
@@ -19,7 +20,7 @@ from tests.sink.stories import Stories, Story
 
 KEY = column(1, "id", "int", key=1)
 PLAIN = {"appendOnly", "invariants"}
-shared = Stories(default={"changelog": {"include": [r"dbo\.keyed"]}})
+shared = Stories(default={"changelog": {"include": [r"dbo\.(keyed|logged)"]}})
 
 
 def features(lake: Lake, table: str) -> set[str]:
@@ -235,6 +236,32 @@ def test_an_empty_source_table_has_its_columns_when_its_snapshot_is_over(
     insert(source, keyed, id=1, at=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - no zone
     yield
     assert lake.by_key(keyed) == keyed.rows
+
+
+@shared
+def test_a_companion_and_a_keyless_table_have_every_change(source: Source, lake: Lake) -> Story:
+    """Also one that is like another; test_append_once breaks their batches off."""
+    keyed = source.table("logged", KEY, column(2, "v", "int"))
+    lines = source.table("lines", column(1, "line", "varchar(20)"))
+    source.commit(
+        lambda t: t.insert(keyed, id=1, v=1),
+        lambda t: t.insert(lines, line="one"),
+        lambda t: t.update(keyed, (1,), v=2),
+    )
+    source.commit(lambda t: t.delete(keyed, (1,)), lambda t: t.insert(lines, line="one"))
+    yield
+    found = [(row["line"], row["_cdc_op"]) for row in lake.raw("lines")]
+    assert found == [("one", "c"), ("one", "c")]
+    changes = lake.spark.read.format("delta").load(lake.location("logged.changes"))
+    ordered = [(row["_cdc_op"], row["v"]) for row in changes.orderBy("_cdc_position").collect()]
+    assert ordered == [("c", 1), ("u", 2), ("d", 2)]
+    assert lake.raw("logged") == []
+    paths = {f"shop/dbo/{name}" for name in ("logged", "logged.changes", "lines")}
+    assert paths <= set(lake.commits()[-1]["tables"])
+
+    intervals = history(changes, ["id"]).orderBy("_cdc_position").collect()
+    assert [row["v"] for row in intervals] == [1, 2]
+    assert intervals[0]["_cdc_valid_to_lsn"] == intervals[1]["_cdc_valid_from_lsn"]
 
 
 @pytest.mark.slow("four tables in two batches of a sink that stays open")

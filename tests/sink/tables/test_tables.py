@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_sink.reading.history import history
 from tailrace_sink.rows.decode import POSITION_SQL
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
@@ -113,47 +112,6 @@ def test_soft_deletes_keep_the_row_and_say_so(source: Source, lake: Lake):
 
     found = {(row["id"], row["v"], row["_cdc_op"]) for row in lake.raw("t")}
     assert found == {(1, 1, "d"), (2, 20, "c"), (3, 3, "c"), (4, 4, "d")}
-
-
-@pytest.mark.slow("a batch breaks off and is repeated; intervals are read")
-def test_changes_and_keyless_tables_are_appended_once(source: Source, lake: Lake):
-    keyed = source.table("keyed", column(1, "id", "int", key=1), column(2, "v", "int"))
-    log = source.table("log", column(1, "line", "varchar(20)"))
-    options: dict[str, Any] = {"changelog": {"include": [r"dbo\.keyed"]}, "merge_pool": 1}
-    source.commit(
-        lambda t: t.insert(keyed, id=1, v=1),
-        lambda t: t.insert(log, line="one"),
-        lambda t: t.update(keyed, (1,), v=2),
-    )
-    source.commit(lambda t: t.delete(keyed, (1,)), lambda t: t.insert(log, line="one"))
-    source.publish()
-    calls: list[str] = []
-
-    def interrupt_at_the_end(step: str, path: str) -> None:
-        if step == "merged":
-            calls.append(path)
-        if len(calls) == 2:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        lake.catch_up(interrupt_at_the_end, **options)
-    lake.catch_up(**options)
-
-    lines = [(row["line"], row["_cdc_op"]) for row in lake.raw("log")]
-    assert sorted(lines) == [("one", "c"), ("one", "c")]
-    changes = lake.spark.read.format("delta").load(lake.location("keyed.changes"))
-    ordered = [(row["_cdc_op"], row["v"]) for row in changes.orderBy("_cdc_position").collect()]
-    assert ordered == [("c", 1), ("u", 2), ("d", 2)]
-    assert lake.raw("keyed") == []
-    assert set(lake.commits()[-1]["tables"]) == {
-        "shop/dbo/keyed",
-        "shop/dbo/keyed.changes",
-        "shop/dbo/log",
-    }
-
-    intervals = history(changes, ["id"]).orderBy("_cdc_position").collect()
-    assert [row["v"] for row in intervals] == [1, 2]
-    assert intervals[0]["_cdc_valid_to_lsn"] == intervals[1]["_cdc_valid_from_lsn"]
 
 
 def test_positions_order_as_the_contract_says(spark: SparkSession):

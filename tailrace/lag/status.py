@@ -95,8 +95,15 @@ def show(settings: Settings, *, as_json: bool) -> None:
             )
             console.print(Text(shown(told)))
     if topics is not None and topics.closed_commit_ms is not None:
-        age = max(0.0, time.time() - topics.closed_commit_ms / 1000)
-        console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
+        age_s = max(0.0, time.time() - topics.closed_commit_ms / 1000)
+        console.print(_completeness(lags, age_s))
+
+
+def _completeness(lags: Iterable[TableLag], age_s: float) -> str:
+    """How far the topics are; an idle database does not lag, however old its last commit is."""
+    if all(lag.topic_lag_s == 0 for lag in lags if lag.in_cut):
+        return "The topics have every captured change of the tables in the cut."
+    return f"The topics are known to be complete up to {age_s:.0f} s ago."
 
 
 def _stage(reached: str, lag: float | None, out: str | None) -> tuple[str, str]:

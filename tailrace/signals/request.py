@@ -14,9 +14,9 @@ from tailrace.reading.progress import last_published
 from tailrace.reading.table_names import splits
 from tailrace.reading.terminal import shown
 from tailrace.reading.topics import existing_data_topics
-from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
+from tailrace.signals.outcome import outcome_of
+from tailrace_publisher.checkpoint.reader import existing_topics
 from tailrace_publisher.daemon.adapters.production import production_ports
-from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.orders.request_snapshot import send_signal
 from tailrace_publisher.errors import (
     CheckpointUnavailable,
@@ -24,7 +24,7 @@ from tailrace_publisher.errors import (
     KafkaUnavailable,
     PublisherError,
 )
-from tailrace_publisher.runtime import DatabaseTopics, kafka_access
+from tailrace_publisher.runtime import kafka_access
 from tailrace_schemas.records.signals import Signal, SnapshotSignal
 from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart, value_subject
 from tailrace_service.registry.access import open_registry
@@ -78,7 +78,7 @@ def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: 
     offset = send(config, signal.to_bytes())
     click.echo(f"Requested {what}.")
     if wait_s:
-        refusals = _outcome(config, offset, wait_s)
+        refusals = _wait_for_outcome(config, offset, wait_s)
         if refusals:
             raise SignalNotTaken(f"The publisher refused the request: {'; '.join(refusals)}")
         click.echo("The publisher has taken the request. Follow it with tailrace status.")
@@ -162,43 +162,18 @@ def send(config: PublisherConfig, signal: bytes) -> int:
         raise SignalNotTaken(str(error)) from error
 
 
-def _outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
+def _wait_for_outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
     """Wait until each shard has taken the signal, or it is not theirs; why it was refused."""
     deadline = time.monotonic() + wait_s
-    refusals: dict[str, None] = {}
     try:
-        with open_topics(config) as shards:
-            waiting = shards
-            while True:
-                answers = [(topics, _answer(config, topics, offset)) for topics in waiting]
-                refusals.update(dict.fromkeys(refusal for _, refusal in answers if refusal))
-                waiting = [topics for topics, refusal in answers if refusal is None]
-                if not waiting:
-                    return list(refusals)
+        with outcome_of(config, offset) as outcome:
+            while (refusals := outcome.look()) is None:
                 if time.monotonic() > deadline:
                     raise SignalNotTaken(
                         f"no publisher took the request within {wait_s:g} s. A publisher takes it"
                         " when it runs: the signal is stored for seven days"
                     )
                 _PAUSE.wait(_PAUSE_S)
+            return refusals
     except (PublisherError, RegistryError) as error:
         raise SignalNotTaken(f"requested, but the checkpoint cannot be read: {error}") from error
-
-
-def outcome(config: PublisherConfig, offset: int) -> list[str] | None:
-    """Why shards refused a signal; empty: all have accepted it; None: one has not come to it.
-
-    Raises:
-        PublisherError, RegistryError: a checkpoint cannot be read.
-    """
-    with open_topics(config) as shards:
-        answers = [_answer(config, topics, offset) for topics in shards]
-    return None if None in answers else [answer for answer in answers if answer]
-
-
-def _answer(config: PublisherConfig, topics: DatabaseTopics, offset: int) -> str | None:
-    """Why a shard refused a signal; empty where it took it, None where it has not come to it."""
-    own = read_checkpoints(topics, config.kafka.start_timeout_s).database
-    if own is None or (own.signals_offset or 0) <= offset:
-        return None
-    return own.refused_signals.get(str(offset), "")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
 
-from tailrace.signals.request import outcome, send
+from tailrace.signals.outcome import outcome_of
+from tailrace.signals.request import send
 from tailrace_publisher.errors import PublisherError
 from tailrace_service.registry.client import RegistryError
 
@@ -62,22 +63,23 @@ class Requests:
     def _follow(self, requested: Requested) -> None:
         """Wait for the outcome of one."""
         deadline = time.monotonic() + _LIMIT_S
-        why = "no publisher has taken it"
-        while not self._stop.is_set():
-            try:
-                refusals = outcome(self._config, requested.offset)
-            except (PublisherError, RegistryError, KafkaException) as error:
-                refusals, why = None, f"its outcome cannot be read: {error}"
-            if refusals is not None:
-                refused = "; ".join(refusals)
-                requested.kind = "bad" if refused else "good"
-                requested.outcome = f"refused: {refused}" if refused else "accepted"
-                return
-            if time.monotonic() > deadline:
-                requested.kind = "warn"
-                requested.outcome = f"{why}; a publisher that starts within seven days takes it"
-                return
-            self._stop.wait(_PAUSE_S)
+        with outcome_of(self._config, requested.offset) as outcome:
+            while not self._stop.is_set():
+                refusals, why = None, "no publisher has taken it"
+                try:
+                    refusals = outcome.look()
+                except (PublisherError, RegistryError, KafkaException) as error:
+                    why = f"its outcome cannot be read: {error}"
+                if refusals is not None:
+                    refused = "; ".join(refusals)
+                    requested.kind = "bad" if refused else "good"
+                    requested.outcome = f"refused: {refused}" if refused else "accepted"
+                    return
+                if time.monotonic() > deadline:
+                    requested.kind = "warn"
+                    requested.outcome = f"{why}; a publisher that starts within seven days takes it"
+                    return
+                self._stop.wait(_PAUSE_S)
 
     def newest_first(self) -> tuple[Requested, ...]:
         """Those that are remembered."""

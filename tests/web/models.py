@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
@@ -12,7 +13,8 @@ from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.records.signals import PauseSignal
 from tailrace_service.status import DaemonStatus, Failure, TableStatus
 
-NOW_MS = 1_795_000_000_000
+NOW_MS = time.time_ns() // 1_000_000
+"""When the tests began: the page then shows times that fit its clock."""
 LSN = "0000002a:00000150:0003"
 NAMES = ("orders", "items", "customers", "docs", "payments", "audit_log")
 WATCHED = ("publisher", "sink")

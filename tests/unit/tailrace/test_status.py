@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from tailrace.cli.root import cli
 from tailrace.lag.stages import Stage, lag_s
-from tailrace.lag.status import _lags
+from tailrace.lag.status import TableLag, _completeness, _lags
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.position.lsn import Lsn
 
@@ -26,6 +26,14 @@ def test_lag_is_the_time_from_what_is_out_to_the_newest_change(
     newest_lsn, newest_ms, stage, expected
 ):
     assert lag_s(newest_lsn, newest_ms, stage) == expected
+
+
+def test_an_idle_database_is_complete_however_old_its_last_commit_is():
+    idle = TableLag("dbo.a", "b", "b", 0.0, None, None)
+    stopped = TableLag("dbo.b", "c", "b", 9.0, None, None, in_cut=False)
+    late = TableLag("dbo.c", "c", "b", 4.0, None, None)
+    assert _completeness([idle, stopped], 240.0).startswith("The topics have every captured change")
+    assert _completeness([idle, late], 240.0).endswith("complete up to 240 s ago.")
 
 
 def test_a_part_that_does_not_answer_is_named_with_its_option(tmp_path):

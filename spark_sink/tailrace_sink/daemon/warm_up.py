@@ -29,10 +29,10 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeColumn,
     LakeTable,
-    create_statement,
     literal,
     quote,
 )
+from tailrace_sink.tables.new_table import create_statement
 
 _TABLE: Final = LakeTable(
     TableName("_tailrace", "_tailrace", "upsert_check"),

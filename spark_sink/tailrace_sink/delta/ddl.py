@@ -22,11 +22,18 @@ from tailrace_sink.delta.file_log import TableMetadata, table_bytes, table_metad
 from tailrace_sink.delta.table_properties import new_table_properties, set_properties
 from tailrace_sink.errors import ApplyFailed, LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.options.config import DeleteMode, Profile, SinkConfig
-from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, known_identities
+from tailrace_sink.options.table_options import SchemaMode
+from tailrace_sink.tables.column_identity import (
+    COLUMNS_PROPERTY,
+    DROPPED_PROPERTY,
+    known_identities,
+    parse_dropped,
+)
 from tailrace_sink.tables.lake_table import (
     CHANGES_COLUMNS,
     DELETES_PROPERTY,
     DELETES_UNKNOWN,
+    MODE_PROPERTY,
     NO_ZONE,
     OWNER_PROPERTY,
     SCHEMA_LSN_PROPERTY,
@@ -34,12 +41,17 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeColumn,
     LakeTable,
-    columns_ddl,
-    create_statement,
-    new_table,
     table_path,
 )
+from tailrace_sink.tables.new_table import columns_ddl, create_statement, new_table
 from tailrace_sink.tables.schema_changes import evolve, require_plain
+from tailrace_sink.tables.schema_record import (
+    SCHEMA_RECORD_PROPERTY,
+    Change,
+    record_of,
+    record_text,
+    replaced,
+)
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -51,6 +63,19 @@ class LakeTables:
         self._config = config
         self._fence = fence
         self._known: dict[str, LakeTable] = {}
+        self._batch = 0
+
+    def begin_batch(self, batch: int) -> None:
+        """Record the changes of columns from now on under a batch."""
+        self._batch = batch
+
+    def schema_changes(self) -> list[Change]:
+        """Return the changes of columns that the tables' records have of the batch."""
+        return [
+            {"table": path, "mode": table.mode or str(SchemaMode.EVOLVE), **change}
+            for path, table in sorted(self._known.items())
+            for change in record_of(table.schema_record, self._batch)
+        ]
 
     def follow(
         self,
@@ -96,7 +121,7 @@ class LakeTables:
         ordered = sorted(versions, key=lambda version: version.schema_lsn)
         table = ordered[0].table
         location = f"{self._config.lake}/{table_path(table)}"
-        made = self._replace(spark, ordered[0], location)
+        made = self._replace(spark, ordered[0], location, reason)
         _log.warning("lake_table_replaced", table=str(table), reason=reason)
         return self._carry_out(spark, *self._evolve(made, ordered, location))
 
@@ -116,7 +141,13 @@ class LakeTables:
     ) -> tuple[LakeTable, list[str]]:
         """Return the table after its changes, and their statements, with those for deletes."""
         stays_plain = self._config.profile is Profile.COMPATIBLE
-        followed, statements = evolve(table, versions, location, stays_plain=stays_plain)
+        mode = self._config.schema_mode_of(table.table)
+        followed, statements = evolve(
+            table, versions, location, stays_plain=stays_plain, mode=mode, batch=self._batch
+        )
+        if mode != (table.mode or SchemaMode.EVOLVE):
+            statements.append(set_properties(location, {MODE_PROPERTY: str(mode)}))
+            followed = replace(followed, mode=str(mode))
         deletes = str(self._config.delete_mode)
         if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.kind.appends:
             # Set before the first row of a deleted key stays: a created key may exist from then on.
@@ -158,10 +189,11 @@ class LakeTables:
         table = self._new(version, kind)
         name = f"{table.table.schema}.{table.table.table}"
         config = self._config
+        mode = {MODE_PROPERTY: table.mode} if table.mode else {}
         statement = create_statement(
             table,
             location,
-            {**new_table_properties(config), OWNER_PROPERTY: self._fence.owner},
+            {**new_table_properties(config), OWNER_PROPERTY: self._fence.owner, **mode},
             partition_by=config.partition_by.get(name, ()),
             cluster_by=config.cluster_by.get(name, ()),
         )
@@ -179,15 +211,19 @@ class LakeTables:
             require_plain(table)
         features = frozenset({Feature.COLUMN_MAPPING} if table.needs_mapping else ())
         deletes = str(self._config.delete_mode)
+        mode = self._config.schema_mode_of(version.table)
         return replace(
             table,
+            mode="" if mode is SchemaMode.EVOLVE else str(mode),
             features=features,
             recorded=table.identities,
             deletes=deletes,
             is_new=True,
         )
 
-    def _replace(self, spark: SparkSession, version: TableSchema, location: str) -> LakeTable:
+    def _replace(
+        self, spark: SparkSession, version: TableSchema, location: str, reason: str
+    ) -> LakeTable:
         """Overwrite a table by an empty one of these columns; earlier versions stay.
 
         CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
@@ -210,9 +246,12 @@ class LakeTables:
             writer = writer.clusterBy(*cluster_by)
         self._fence.write(spark, location, partial(writer.save, location))
         # The old table's properties are void. The first statement of _evolve sets the others.
-        statement = set_properties(location, {DELETES_PROPERTY: table.deletes})
-        self._fence.alter(spark, location, statement)
-        return replace(table, features=features | table.features, schema_lsn="", recorded="")
+        record = record_text(self._batch, "", [replaced(reason)])
+        properties = {DELETES_PROPERTY: table.deletes, DROPPED_PROPERTY: ""}
+        properties |= {SCHEMA_RECORD_PROPERTY: record, MODE_PROPERTY: table.mode}
+        self._fence.alter(spark, location, set_properties(location, properties))
+        features |= table.features
+        return replace(table, features=features, schema_lsn="", recorded="", schema_record=record)
 
     def _read(
         self, spark: SparkSession, table: TableName, location: str, kind: Kind
@@ -241,6 +280,9 @@ def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> Lake
         features=_features(metadata),
         foreign=foreign,
         recorded=properties.get(COLUMNS_PROPERTY, ""),
+        dropped=parse_dropped(properties.get(DROPPED_PROPERTY)),
+        mode=properties.get(MODE_PROPERTY, ""),
+        schema_record=properties.get(SCHEMA_RECORD_PROPERTY, ""),
         deletes=properties.get(DELETES_PROPERTY, ""),
         is_new=metadata.version == 0,
     )

@@ -35,6 +35,7 @@ from tailrace_sink.errors.lake import (
     LakeTableChanged,
     LakeTableUnreadable,
     LakeTaken,
+    SchemaChangeRefused,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.errors.progress import (
@@ -63,6 +64,7 @@ __all__ = [
     "LsnWentBackwards",
     "ProgressGap",
     "ProgressTruncated",
+    "SchemaChangeRefused",
     "SchemaUnknown",
     "SinkError",
     "TableError",

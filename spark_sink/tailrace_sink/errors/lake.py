@@ -37,6 +37,30 @@ class UnsupportedSchemaChange(TableError):
         super().__init__(f"{where}: {problem}. Fix: {fix}")
 
 
+class SchemaChangeRefused(TableError):
+    """A change of the source table's columns that ``sink.schema_mode: fail`` does not allow.
+
+    A new snapshot helps only after the option has changed.
+
+    Attributes:
+        column: empty if the key changed.
+        change: what happened to the column, as a part of a sentence.
+    """
+
+    def __init__(self, table: str, column: str, change: str, schema_lsn: str) -> None:
+        self.table = table
+        self.column = column
+        self.change = change
+        name = table.split(".", 1)[-1]
+        where = f"table {table}{f', column {column}' if column else ''}"
+        super().__init__(
+            f"{where}: {change} with schema version {schema_lsn}, and its schema mode is fail"
+            " (sink.schema_mode, sink.schema_modes). Fix: set sink.schema_modes for this table to"
+            f" evolve, restart the sink, and take a new snapshot: tailrace snapshot '{name}'. Later"
+            " you may set it back"
+        )
+
+
 class LakeTableChanged(TableError):
     """Somebody else altered a lake table so that the sink cannot write to it.
 

@@ -43,6 +43,7 @@ from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.spark.jvm_errors import lacks_file, translated
 from tailrace_sink.spark.session import TunedSession
 from tailrace_sink.tables.lake_table import Kind, table_path
+from tailrace_sink.tables.schema_record import Change
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
 
@@ -56,10 +57,12 @@ class Applied:
     Attributes:
         versions: path below the lake to the version of each table that was written.
         stopped: topic to the error of each table that the lake cannot follow.
+        schema_changes: changes of the tables' columns, for the commit row.
     """
 
     versions: dict[str, int]
     stopped: dict[str, SinkError]
+    schema_changes: list[Change]
 
 
 class BatchApplier:
@@ -128,6 +131,7 @@ class BatchApplier:
             SinkError: of the first table that failed, after all others have ended.
             RegistryError: a schema could not be looked up.
         """
+        self._fold.begin_batch(plan.point.batch)
         sources, stopped = self._batches.of(plan.topics)
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
         stopped |= {
@@ -153,7 +157,7 @@ class BatchApplier:
         versions: dict[str, int] = {}
         for future in _failed_last(others):
             versions |= future.result()
-        return Applied(versions, stopped)
+        return Applied(versions, stopped, self._fold.schema_changes())
 
     def _with_start(self, source: TableBatch, before: SinkState) -> TableBatch:
         """Add the cut that the table's ``.changes`` starts with, if it starts."""

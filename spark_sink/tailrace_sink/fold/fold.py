@@ -203,7 +203,7 @@ class Fold:
         for topic in self.state.stopped.keys() - state.stopped.keys():
             self._tell_goes_on(topic)
         try:
-            self._commits.append(state, plan.count)
+            self._commits.append(state, plan.count, applied.schema_changes)
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
         before, self.state = self.state, state

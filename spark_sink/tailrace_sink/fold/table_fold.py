@@ -31,6 +31,7 @@ from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.mirror_statements import empty_statement
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
 from tailrace_sink.tables.lake_table import Kind, LakeTable
+from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.hooks import Hook
 from tailrace_sink.watch.metrics import SinkMetrics
 
@@ -51,6 +52,14 @@ class TableFold:
         """Read the lake's tables from scratch, for the sink that owns the log."""
         self._fence = fence
         self._tables = LakeTables(self._config, fence)
+
+    def begin_batch(self, batch: int) -> None:
+        """Record the changes of columns from now on under a batch."""
+        self._tables.begin_batch(batch)
+
+    def schema_changes(self) -> list[Change]:
+        """Return the changes of columns in the batch."""
+        return self._tables.schema_changes()
 
     def apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Apply one table's part of a batch.

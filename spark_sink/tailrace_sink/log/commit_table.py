@@ -11,7 +11,7 @@ It is a plain Delta table (no deletion vectors, no column mapping), which every 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -29,6 +29,7 @@ from tailrace_sink.delta.file_log import (
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import held_json, held_of, offsets_of, shards_json, shards_of
 from tailrace_sink.tables.lake_table import literal, properties_ddl, quote
+from tailrace_sink.tables.schema_record import Change
 
 COMPACT_EVERY: Final = 100
 """Commit rows between compactions: each row is a file, and listing thousands takes seconds."""
@@ -55,6 +56,11 @@ _COLUMNS: Final = (
     ("progress", "STRING", "JSON: shard, place in the progress topic, closed LSN"),
     ("held", "STRING", "JSON: topics of unfinished snapshots with the offsets that wait"),
     ("stopped", "STRING", "JSON: topics of tables that the lake cannot follow, and why"),
+    (
+        "schema_changes",
+        "STRING",
+        "JSON: changes of columns in this cut, with table and schema mode",
+    ),
     ("server", "STRING", "Logical name of the source server"),
     ("database", "STRING", "The source database"),
 )
@@ -95,7 +101,7 @@ class CommitTable:
         found = newest_commit(self._spark, self._path)
         return SinkState() if found is None else state_of(found)
 
-    def append(self, state: SinkState, rows: int) -> None:
+    def append(self, state: SinkState, rows: int, schema_changes: Sequence[Change] = ()) -> None:
         """Write the row of a batch."""
         # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
         tables = literal(json.dumps(dict(state.versions)))
@@ -111,6 +117,7 @@ class CommitTable:
             "progress": literal(json.dumps(shards_json(state.shards))),
             "held": literal(json.dumps(held_json(state.held))),
             "stopped": literal(json.dumps(dict(state.stopped))),
+            "schema_changes": literal(json.dumps(list(schema_changes), ensure_ascii=False)),
             "server": literal(state.server),
             "database": literal(state.database),
         }

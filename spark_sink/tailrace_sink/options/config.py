@@ -13,7 +13,6 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.options.sections import TableSelection, problems
 from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
@@ -21,6 +20,7 @@ from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.kafka_options import KafkaConfig
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
+from tailrace_sink.options.table_options import TableOptions
 
 
 class DeleteMode(StrEnum):
@@ -50,11 +50,7 @@ def dead_letters_path(lake: str) -> str:
     return f"{lake}/_tailrace/dead_letters"
 
 
-def _no_tables() -> TableSelection:
-    return TableSelection(include=[])
-
-
-class SinkConfig(EndpointOptions):
+class SinkConfig(TableOptions):
     """All options of one sink: one prefix, one lake, one Spark application."""
 
     kafka: KafkaConfig
@@ -75,12 +71,6 @@ class SinkConfig(EndpointOptions):
     )
     tables: TableSelection = Field(
         default_factory=TableSelection, description="Which tables the lake gets; default all."
-    )
-    changelog: TableSelection = Field(
-        default_factory=_no_tables,
-        description="Tables that also get an append-only <table>.changes with every change; default"
-        " none. Costs one more append per batch and table. If the lake has the table already, it"
-        " starts with the rows that the table holds.",
     )
     delete_mode: DeleteMode = Field(
         default=DeleteMode.HARD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 
@@ -10,30 +11,34 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.events.column_types import lake_type
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.framing import FRAME_BYTES
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.topics.escaped_names import avro_name
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import SinkError
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.config import BadRecords
+from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.log_tail import milliseconds
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.rows.bad_records import REASON, Screen
-from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema, writer_schema
+from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema, fields_of, writer_schema
+from tailrace_sink.tables.column_identity import source_id
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     COMMIT_TIME,
     LSN,
     OPERATION,
     POSITION,
+    Kind,
+    LakeTable,
     literal,
     quote,
 )
+from tailrace_sink.tables.new_table import new_table
+from tailrace_sink.tables.schema_changes import evolve
 
 Point = str | datetime
 """A source LSN as text, or a source commit time (UTC without a zone). A time means the newest cut
@@ -64,10 +69,11 @@ def changes(
 
     Returns:
         ``before`` and ``after`` are structs of the columns of the newest schema version among the
-        changes. ``before`` is NULL for a create, ``after`` for a delete. ``_cdc_op`` is c, u or d:
-        snapshot rows are no changes. ``_cdc_changed`` has the columns in the update mask.
-        ``_cdc_position`` orders the changes. ``_cdc_lsn`` and ``_cdc_commit_time`` are those of the
-        commit. The result does not change while the sink runs.
+        changes. Values of an earlier type that does not fit are in a further field
+        ``<column>_old_1``. ``before`` is NULL for a create, ``after`` for a delete. ``_cdc_op`` is
+        c, u or d: snapshot rows are no changes. ``_cdc_changed`` has the columns in the update
+        mask. ``_cdc_position`` orders the changes. ``_cdc_lsn`` and ``_cdc_commit_time`` are those
+        of the commit. The result does not change while the sink runs.
 
     Raises:
         ChangesUnknown: the log has no such table (lists near names), starts after ``after``, has no
@@ -115,8 +121,8 @@ def changes(
         f"topic = {literal(names.progress)} AND batch > {since} AND batch <= {through}"
     )
     _check_counts(table, topic, progress, judged, found, schemas, first or "")
-    newest = max((writer.version for writer in own), key=lambda version: version.schema_lsn)
-    decoded = reduce(DataFrame.unionByName, (_decoded(values, of, newest) for of in own))
+    columns = _columns([writer.version for writer in own])
+    decoded = reduce(DataFrame.unionByName, (_decoded(values, of, columns) for of in own))
     decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(end)}")
     return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
 
@@ -210,13 +216,23 @@ def _check_counts(
     )
 
 
-def _decoded(values: DataFrame, writer: WriterSchema, newest: TableSchema) -> DataFrame:
+def _columns(versions: list[TableSchema]) -> LakeTable:
+    """Return the columns of the newest version, and those with values of an earlier type."""
+    ordered = sorted(versions, key=lambda version: version.schema_lsn)
+    first = new_table(ordered[0], Kind.CHANGES)
+    table, _ = evolve(first, ordered, "a reader's view", mode=SchemaMode.LENIENT)
+    wanted = {column.column_id for column in ordered[-1].columns}
+    held = tuple(c for c in table.columns if source_id(c.column_id) in wanted)
+    return replace(table, columns=held)
+
+
+def _decoded(values: DataFrame, writer: WriterSchema, columns: LakeTable) -> DataFrame:
     of_it = values.where(f"substring(value, 1, {FRAME_BYTES}) = {writer.header}")
     body = F.expr(f"substring(value, {FRAME_BYTES + 1})")
     event = of_it.select(from_avro(body, writer.avro, {"mode": "FAILFAST"}).alias("event"))
     return event.selectExpr(
-        _image("before", writer.version, newest),
-        _image("after", writer.version, newest),
+        _image("before", writer.version, columns),
+        _image("after", writer.version, columns),
         f"event.op AS {OPERATION}",
         f"event.source.commit_lsn AS {LSN}",
         f"timestamp_millis(event.source.ts_ms) AS {COMMIT_TIME}",
@@ -225,12 +241,11 @@ def _decoded(values: DataFrame, writer: WriterSchema, newest: TableSchema) -> Da
     )
 
 
-def _image(side: str, version: TableSchema, newest: TableSchema) -> str:
-    fields = {column.column_id: avro_name(column.name) for column in version.columns}
+def _image(side: str, version: TableSchema, columns: LakeTable) -> str:
+    fields = fields_of(columns, version)
     parts = []
-    for column in newest.columns:
+    for column in columns.columns:
         field = fields.get(column.column_id)
         value = "NULL" if field is None else f"event.{side}.{quote(field)}"
-        type_ = lake_type(column.type, lossless=column.lossless)
-        parts.append(f"{literal(column.name)}, CAST({value} AS {type_})")
+        parts.append(f"{literal(column.name)}, CAST({value} AS {column.type})")
     return f"CASE WHEN event.{side} IS NOT NULL THEN named_struct({', '.join(parts)}) END AS {side}"

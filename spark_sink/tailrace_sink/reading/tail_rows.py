@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.rows.decode import change_rows, within_cut
 from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
 from tailrace_sink.rows.mirror_statements import snapshot_position
@@ -26,9 +27,9 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeTable,
     literal,
-    new_table,
     quote,
 )
+from tailrace_sink.tables.new_table import new_table
 from tailrace_sink.tables.schema_changes import evolve
 
 _BASE: Final = "_tailrace_base"
@@ -69,7 +70,9 @@ def with_tail(
     versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
     appends = kind.appends
     known = new_table(versions[0], kind) if base is None else base.table
-    table, _ = evolve(replace(known, recorded=known.identities), versions, "a reader's view")
+    mode = SchemaMode(known.mode or SchemaMode.EVOLVE)
+    known = replace(known, recorded=known.identities)
+    table, _ = evolve(known, versions, "a reader's view", mode=mode)
     whole_from = None if appends else tail.topic_range.whole_from
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
     changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
@@ -135,13 +138,18 @@ def _without(values: DataFrame, from_offsets: Mapping[int, int] | None) -> DataF
 
 def _aligned(base: BaseTable, table: LakeTable) -> DataFrame:
     """Convert the base to the columns after the tail's schema versions."""
-    known = {column.column_id: column.name for column in base.table.columns}
+    known = {}
+    for column in base.table.columns:
+        is_retired = column.column_id < 0
+        holder = column if is_retired else table.holder(column.column_id, column.type)
+        if holder is not None:
+            known[holder.column_id] = column.name
     columns = [
         f"CAST({quote(known[column.column_id]) if column.column_id in known else 'NULL'}"
         f" AS {column.type}) AS {quote(column.name)}"
         for column in table.columns
     ]
-    mirrored = {name.lower() for name in known.values()}
+    mirrored = {column.name.lower() for column in base.table.columns}
     rest = [quote(name) for name in base.rows.columns if name.lower() not in mirrored]
     return base.rows.selectExpr(*columns, *rest)
 

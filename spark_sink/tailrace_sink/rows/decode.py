@@ -149,7 +149,7 @@ def _rows_only(avro: str) -> str:
 
 def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
     """SQL expressions over image, source and op for the columns of the lake table."""
-    fields = {column.column_id: avro_name(column.name) for column in version.columns}
+    fields = fields_of(table, version)
     rows = []
     for column in table.columns:
         field = fields.get(column.column_id)
@@ -170,13 +170,24 @@ def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
     ]
 
 
+def fields_of(table: LakeTable, version: TableSchema) -> dict[int, str]:
+    """Map the id of each lake column to the field of a version's images that it holds."""
+    fields = {}
+    for column in version.columns:
+        holder = table.holder_of(column)
+        if holder is not None:
+            fields[holder.column_id] = avro_name(column.name)
+    return fields
+
+
 def _by_lake_name(table: LakeTable, version: TableSchema) -> str:
     """``source.unavailable`` with the lake's names, which differ after a rename."""
-    lake_names = {column.column_id: column.name for column in table.columns}
+    large = [column for column in version.columns if column.type.is_large]
+    holders = [(column.name, table.holder_of(column)) for column in large]
     renamed = [
-        (column.name, lake_names[column.column_id])
-        for column in version.columns
-        if column.type.is_large and lake_names.get(column.column_id, column.name) != column.name
+        (name, holder.name)
+        for name, holder in holders
+        if holder is not None and holder.name != name
     ]
     if not renamed:
         return "source.unavailable"

@@ -18,6 +18,9 @@ from typing import Final, NamedTuple
 
 COLUMNS_PROPERTY: Final = "tailrace.columns"
 PENDING_PROPERTY: Final = "tailrace.columns.pending"
+DROPPED_PROPERTY: Final = "tailrace.columns.dropped"
+"""Property with the ids of columns that the source no longer has."""
+_RETIRED_OF: Final = 1000
 _COMMENT: Final = re.compile(r"^(?P<type>[^;]*); column_id=(?P<id>\d+)(?:; key=(?P<key>\d+))?$")
 
 
@@ -32,6 +35,20 @@ class Identity(NamedTuple):
     column_id: int
     sql_type: str
     key_ordinal: int = 0
+
+
+def retired_id(column_id: int, number: int) -> int:
+    """Return the id of a column that stays with values of an earlier type of its source column.
+
+    Args:
+        number: 1 for the first such column of a source column.
+    """
+    return -(column_id * _RETIRED_OF + number)
+
+
+def source_id(column_id: int) -> int:
+    """Return the id of the source column, also of a retired column."""
+    return column_id if column_id >= 0 else -column_id // _RETIRED_OF
 
 
 def identities_text(identities: Iterable[tuple[str, Identity]]) -> str:
@@ -79,7 +96,24 @@ def known_identities(
             if of_comment is not None:
                 settled[name] = of_comment
     ids = frozenset(identity.column_id for identity in settled.values())
-    return {**settled, **parse_identities(properties.get(PENDING_PROPERTY))}, ids
+    pending = parse_identities(properties.get(PENDING_PROPERTY))
+    # A column that is being retired has another id before its successor is added.
+    retired = {identity.column_id for identity in pending.values() if identity.column_id < 0} - ids
+    return {**settled, **pending}, ids - {source_id(column_id) for column_id in retired}
+
+
+def dropped_text(column_ids: Iterable[int]) -> str:
+    """Format the value of the property with dropped columns."""
+    return ",".join(map(str, sorted(column_ids)))
+
+
+def parse_dropped(text: str | None) -> frozenset[int]:
+    """Parse the property with dropped columns.
+
+    Raises:
+        ValueError: the text is not the sink's.
+    """
+    return frozenset(map(int, text.split(","))) if text else frozenset()
 
 
 def parse_comment(comment: str | None) -> Identity | None:

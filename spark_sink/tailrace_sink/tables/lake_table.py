@@ -6,7 +6,8 @@ comment. The property ``tailrace.schemaLsn`` is the newest schema version applie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Final
@@ -14,13 +15,13 @@ from typing import Final
 from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.tables.column_identity import (
-    COLUMNS_PROPERTY,
     Identity,
     identities_text,
     parse_comment,
+    source_id,
 )
+from tailrace_sink.tables.type_widening import Widening, widening
 
 POSITION: Final = "_cdc_position"
 LSN: Final = "_cdc_lsn"
@@ -51,6 +52,8 @@ DELETES_UNKNOWN: Final = "unknown"
 """Its value after a change of the table went to the dead letters: it may have been a delete."""
 OWNER_PROPERTY: Final = "tailrace.owner"
 """Property with the sink that owns the table: the id of its log, and its epoch."""
+MODE_PROPERTY: Final = "tailrace.schemaMode"
+"""Property how the table follows the source's columns; readers apply the log's tail alike."""
 RESERVED: Final = "_cdc_"
 """Prefix of the sink's own columns."""
 NO_ZONE: Final = "TIMESTAMP_NTZ"
@@ -148,6 +151,9 @@ class LakeTable:
         deletes: whether deleted keys may have rows: hard, soft, or, if that is not known, unknown
             or empty.
         is_new: whether it has no rows.
+        dropped: ids of columns that the source no longer has.
+        mode: how it follows the source's columns: a ``SchemaMode`` as text; empty: ``evolve``.
+        schema_record: the changes of the last batch that changed its columns, as text.
     """
 
     table: TableName
@@ -159,6 +165,9 @@ class LakeTable:
     recorded: str = field(default="", compare=False)
     deletes: str = field(default="", compare=False)
     is_new: bool = field(default=False, compare=False)
+    dropped: frozenset[int] = field(default=frozenset(), compare=False)
+    mode: str = field(default="", compare=False)
+    schema_record: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -175,6 +184,21 @@ class LakeTable:
     def identities(self) -> str:
         """Value of the property with the columns' identities."""
         return identities_text((column.name, column.identity) for column in self.columns)
+
+    def holder_of(self, column: SchemaColumn) -> LakeColumn | None:
+        """Return the column that holds the values of a source column of some version."""
+        return self.holder(column.column_id, lake_type(column.type, lossless=column.lossless))
+
+    def holder(self, column_id: int, type_: str) -> LakeColumn | None:
+        """Return the column that holds a source column's values of some Spark SQL type.
+
+        A retired column holds those of an earlier type.
+        """
+        own = [c for c in self.columns if source_id(c.column_id) == column_id]
+        if len(own) < 2:
+            return own[0] if own else None
+        own.sort(key=lambda c: c.column_id if c.column_id < 0 else -math.inf)
+        return next((c for c in own if widening(c.type, type_) is Widening.HOLDS), None)
 
     @property
     def needs_mapping(self) -> bool:
@@ -213,107 +237,6 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
-    """Describe the lake table of a source table in one schema version.
-
-    Raises:
-        UnsupportedSchemaChange: Spark cannot distinguish two names, or a name is reserved.
-        UnsupportedType: a column has a type without a lake form.
-    """
-    check_names(schema)
-    return LakeTable(
-        table=schema.table,
-        kind=kind,
-        columns=tuple(lake_column(column) for column in schema.columns),
-        schema_lsn=str(schema.schema_lsn),
-    )
-
-
-def create_statement(
-    table: LakeTable,
-    location: str,
-    properties: Mapping[str, str],
-    partition_by: Sequence[str] = (),
-    cluster_by: Sequence[str] = (),
-) -> str:
-    """Build CREATE TABLE of a Delta table at a location."""
-    layout = ""
-    if partition_by:
-        layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
-    elif cluster_by:
-        layout = f" CLUSTER BY ({', '.join(map(quote, cluster_by))})"
-    listed = properties_ddl(
-        {
-            **properties,
-            **{feature.value: feature.on for feature in sorted(table.features)},
-            COLUMNS_PROPERTY: table.identities,
-            DELETES_PROPERTY: table.deletes,
-            SCHEMA_LSN_PROPERTY: table.schema_lsn,
-        }
-    )
-    return (
-        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
-        f"{layout} TBLPROPERTIES ({listed})"
-    )
-
-
 def properties_ddl(properties: Mapping[str, str]) -> str:
     """Format properties for DDL."""
     return ", ".join(f"{literal(name)} = {literal(v)}" for name, v in properties.items())
-
-
-def column_ddl(column: LakeColumn) -> str:
-    """Format a column for DDL, with the SQL Server type as comment."""
-    return f"{quote(column.name)} {column.type} COMMENT {literal(column.sql_type)}"
-
-
-def columns_ddl(table: LakeTable) -> str:
-    """Format all columns with their comments for DDL."""
-    columns = [column_ddl(column) for column in table.columns]
-    columns += [
-        f"{quote(name)} {type_} COMMENT {literal(comment)}"
-        for name, (type_, comment) in table.cdc_columns.items()
-    ]
-    return ", ".join(columns)
-
-
-def check_names(schema: TableSchema) -> None:
-    """Refuse reserved names, and names that Spark cannot distinguish.
-
-    Raises:
-        UnsupportedSchemaChange: with the first such column.
-    """
-    seen: dict[str, str] = {}
-    for column in schema.columns:
-        lowered = column.name.lower()
-        if lowered.startswith(RESERVED):
-            raise UnsupportedSchemaChange(
-                str(schema.table),
-                column.name,
-                f"names that start with {RESERVED} are reserved for the sink",
-                "leave the column out of the capture instance",
-            )
-        if lowered in seen:
-            raise UnsupportedSchemaChange(
-                str(schema.table),
-                column.name,
-                f"Spark cannot distinguish it from {seen[lowered]}",
-                "leave one of the two out of the capture instance",
-            )
-        seen[lowered] = column.name
-
-
-def lake_column(column: SchemaColumn) -> LakeColumn:
-    """Describe the lake column of a source column.
-
-    Raises:
-        UnsupportedType: it has a type without a lake form.
-    """
-    return LakeColumn(
-        name=column.name,
-        column_id=column.column_id,
-        type=lake_type(column.type, lossless=column.lossless),
-        sql_type=str(column.type),
-        key_ordinal=column.key_ordinal,
-        comment=str(column.type),
-    )

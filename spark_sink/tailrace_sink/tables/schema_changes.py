@@ -12,7 +12,17 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.errors import UnsupportedSchemaChange
-from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, PENDING_PROPERTY, identities_text
+from tailrace_sink.options.table_options import SchemaMode
+from tailrace_sink.tables.column_identity import (
+    COLUMNS_PROPERTY,
+    DROPPED_PROPERTY,
+    PENDING_PROPERTY,
+    dropped_text,
+    identities_text,
+    parse_identities,
+    retired_id,
+    source_id,
+)
 from tailrace_sink.tables.lake_table import (
     NO_ZONE,
     RESERVED,
@@ -20,12 +30,23 @@ from tailrace_sink.tables.lake_table import (
     Feature,
     LakeColumn,
     LakeTable,
-    check_names,
-    column_ddl,
-    lake_column,
     literal,
     properties_ddl,
     quote,
+)
+from tailrace_sink.tables.new_table import check_names, column_ddl, lake_column
+from tailrace_sink.tables.schema_record import (
+    SCHEMA_RECORD_PROPERTY,
+    Change,
+    column_changes,
+    ignored,
+    record_text,
+)
+from tailrace_sink.tables.schema_refusal import (
+    check_key,
+    not_plain,
+    require_unchanged,
+    way_out,
 )
 from tailrace_sink.tables.type_widening import Widening, widening
 
@@ -36,6 +57,8 @@ def evolve(
     location: str,
     *,
     stays_plain: bool = False,
+    mode: SchemaMode = SchemaMode.EVOLVE,
+    batch: int = 0,
 ) -> tuple[LakeTable, list[str]]:
     """Follow schema versions, oldest first.
 
@@ -46,31 +69,59 @@ def evolve(
     Args:
         existing: the table as it is.
         stays_plain: whether to refuse changes that need a ``Feature``.
+        mode: how the table follows; the text above is ``evolve``.
+        batch: id of the batch, for the record of the changes.
 
     Returns:
         The table afterwards, and the ALTER statements in order.
 
     Raises:
+        SchemaChangeRefused: the mode does not allow a change.
         UnsupportedSchemaChange: the lake cannot follow without losing values.
         UnsupportedType: a column has a type without a lake form.
     """
-    changes = _Changes(existing, f"ALTER TABLE delta.{quote(location)}", stays_plain)
+    changes = _Changes(existing, f"ALTER TABLE delta.{quote(location)}", stays_plain, mode)
     table = existing
     for version in sorted(versions, key=lambda version: version.schema_lsn):
-        check_names(version)
-        changes.follow(version, is_newer=str(version.schema_lsn) > table.schema_lsn)
-        table = replace(table, schema_lsn=max(table.schema_lsn, str(version.schema_lsn)))
+        lsn = str(version.schema_lsn)
+        # The table's own version counts as newer: it may have been ignored by another mode.
+        changes.follow(version, is_newer=lsn >= table.schema_lsn, is_new=lsn > table.schema_lsn)
+        table = replace(table, schema_lsn=max(table.schema_lsn, lsn))
     table = replace(
-        table, columns=tuple(changes.columns.values()), features=frozenset(changes.features)
+        table,
+        columns=tuple(changes.columns.values()),
+        features=frozenset(changes.features),
+        dropped=frozenset(changes.dropped),
     )
+    recorded = _recorded(existing, table, changes, batch)
+    if recorded:
+        changes.alter(f"SET TBLPROPERTIES ({properties_ddl(recorded)})")
+    record = recorded.get(SCHEMA_RECORD_PROPERTY, existing.schema_record)
+    return replace(table, recorded=table.identities, schema_record=record), changes.statements
+
+
+def _recorded(
+    existing: LakeTable, table: LakeTable, changes: _Changes, batch: int
+) -> dict[str, str]:
+    """Return the properties that settle the columns, in one commit with the record of changes."""
     recorded = {}
     if table.identities != existing.recorded or changes.announced:
         recorded = {COLUMNS_PROPERTY: table.identities, PENDING_PROPERTY: ""}
+    if table.dropped != existing.dropped:
+        recorded[DROPPED_PROPERTY] = dropped_text(table.dropped)
     if table.schema_lsn != existing.schema_lsn:
         recorded[SCHEMA_LSN_PROPERTY] = table.schema_lsn
-    if recorded:
-        changes.alter(f"SET TBLPROPERTIES ({properties_ddl(recorded)})")
-    return replace(table, recorded=table.identities), changes.statements
+    settled = parse_identities(existing.recorded)
+    entries = changes.notes
+    if settled:
+        after = {column.name: column.identity for column in table.columns}
+        entries = [
+            *column_changes(settled, after, table.dropped - existing.dropped),
+            *changes.notes,
+        ]
+    if entries:
+        recorded[SCHEMA_RECORD_PROPERTY] = record_text(batch, existing.schema_record, entries)
+    return recorded
 
 
 def require_plain(table: LakeTable) -> None:
@@ -81,7 +132,7 @@ def require_plain(table: LakeTable) -> None:
     """
     for column in table.columns:
         if column.needs_mapping:
-            raise _not_plain(table, column.name, "its name", Feature.COLUMN_MAPPING)
+            raise not_plain(table, column.name, "its name", Feature.COLUMN_MAPPING)
 
 
 @dataclass(slots=True)
@@ -91,23 +142,48 @@ class _Changes:
     table: LakeTable
     begin: str
     stays_plain: bool
+    mode: SchemaMode
     statements: list[str] = field(default_factory=list)
     columns: dict[int, LakeColumn] = field(init=False)
     features: set[Feature] = field(init=False)
+    dropped: set[int] = field(init=False)
+    notes: list[Change] = field(default_factory=list)
     announced: str = ""
 
     def __post_init__(self) -> None:
         self.columns = {column.column_id: column for column in self.table.columns}
         self.features = set(self.table.features)
+        self.dropped = set(self.table.dropped)
 
     def alter(self, change: str) -> None:
         self.statements.append(f"{self.begin} {change}")
 
-    def follow(self, version: TableSchema, *, is_newer: bool) -> None:
+    def follow(self, version: TableSchema, *, is_newer: bool, is_new: bool) -> None:
+        """Follow one version.
+
+        Args:
+            is_newer: whether no later version was followed.
+            is_new: whether the version was not followed before.
+        """
+        if self.mode is SchemaMode.IGNORE:
+            if is_new:
+                self.notes += _not_followed(self.columns, version)
+            version = replace(
+                version,
+                columns=tuple(c for c in version.columns if c.column_id in self.columns),
+            )
+        else:
+            check_names(version)
         wanted = {column.column_id: lake_column(column) for column in version.columns}
+        if self.mode is SchemaMode.FAIL:
+            there = replace(self.table, dropped=frozenset(self.dropped))
+            require_unchanged(there, self.columns, wanted, version, is_newer=is_newer)
         if not self.table.kind.appends:
-            _check_key(self.table, self.columns.values(), wanted.values(), version)
+            check_key(self.table, self.columns.values(), wanted.values(), version)
         if is_newer:
+            self.dropped |= {i for i in self.columns if i > 0 and i not in wanted}
+        self.dropped -= wanted.keys()
+        if is_newer and self.mode is not SchemaMode.IGNORE:
             self._rename_all(wanted)
         self._add([column for id_, column in wanted.items() if id_ not in self.columns])
         for column in wanted.values():
@@ -154,13 +230,15 @@ class _Changes:
         match widening(present.type, column.type):
             case Widening.HOLDS:
                 pass
-            case Widening.WIDENS:
+            case Widening.WIDENS if self.mode is not SchemaMode.IGNORE:
                 self._make_ready(
                     Feature.TYPE_WIDENING, present.name, f"its new type {column.sql_type}"
                 )
                 self._make_ready_for(column.type)
                 self.alter(f"ALTER COLUMN {quote(present.name)} TYPE {column.type}")
                 present = replace(present, type=column.type)
+            case _ if self._may_retire(present):
+                present = self._retire(present, column, is_newer=is_newer)
             case _:
                 raise UnsupportedSchemaChange(
                     str(self.table.table),
@@ -178,6 +256,38 @@ class _Changes:
             present = changed
         self.columns[column.column_id] = present
 
+    def _may_retire(self, column: LakeColumn) -> bool:
+        is_key = column.key_ordinal > 0 and not self.table.kind.appends
+        return self.mode is SchemaMode.LENIENT and not is_key
+
+    def _retire(self, present: LakeColumn, column: LakeColumn, *, is_newer: bool) -> LakeColumn:
+        """Keep the values of a column under another name, next to one of the other type.
+
+        Returns:
+            The column that holds the newest type.
+        """
+        known = [c for i, c in self.columns.items() if i < 0 and source_id(i) == column.column_id]
+        if not is_newer and any(widening(old.type, column.type) is Widening.HOLDS for old in known):
+            return present
+        number = len(known) + 1
+        name = f"{present.name}_old_{number}"
+        self._not_foreign(name)
+        retired = retired_id(column.column_id, number)
+        if not is_newer:
+            self._add([replace(column, column_id=retired, name=name, key_ordinal=0)])
+            return present
+        old = replace(present, column_id=retired, name=name, key_ordinal=0)
+        self._make_ready(Feature.COLUMN_MAPPING, present.name, f"its new type {column.sql_type}")
+        self._make_ready_for(column.type)
+        self._announce([old])
+        self.alter(f"RENAME COLUMN {quote(present.name)} TO {quote(name)}")
+        self.alter(f"ADD COLUMNS ({column_ddl(column)})")
+        others = [c for i, c in self.columns.items() if i != column.column_id]
+        place = list(self.columns).index(column.column_id)
+        ordered = [*others[:place], old, *others[place:], column]
+        self.columns = {c.column_id: c for c in ordered}
+        return column
+
     def _announce(self, columns: Iterable[LakeColumn]) -> None:
         named = {column.name: column.identity for column in self.columns.values()}
         named |= {column.name: column.identity for column in columns}
@@ -188,7 +298,7 @@ class _Changes:
         if feature in self.features:
             return
         if self.stays_plain:
-            raise _not_plain(self.table, column, reason, feature)
+            raise not_plain(self.table, column, reason, feature)
         self.alter(f"SET TBLPROPERTIES ({properties_ddl({feature.value: feature.on})})")
         self.features.add(feature)
 
@@ -208,38 +318,13 @@ class _Changes:
             )
 
 
-def _not_plain(
-    table: LakeTable, column: str, reason: str, feature: Feature
-) -> UnsupportedSchemaChange:
-    return UnsupportedSchemaChange(
-        str(table.table),
-        column,
-        f"{reason} needs Delta's {feature.value}, which sink.profile compatible does not allow",
-        f"use sink.profile fast, or {way_out(table)}",
-    )
-
-
-def _check_key(
-    table: LakeTable,
-    present: Iterable[LakeColumn],
-    wanted: Iterable[LakeColumn],
-    version: TableSchema,
-) -> None:
-    old = {column.column_id: column.key_ordinal for column in present if column.key_ordinal}
-    new = {column.column_id: column.key_ordinal for column in wanted if column.key_ordinal}
-    if old != new:
-        raise UnsupportedSchemaChange(
-            str(table.table),
-            "",
-            f"its key changed with schema version {version.schema_lsn}",
-            way_out(table),
-        )
-
-
-def way_out(table: LakeTable) -> str:
-    """Return the fix of a change that the lake cannot follow."""
-    name = f"{table.table.schema}.{table.table.table}"
-    snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
-    if table.kind.appends:
-        return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
-    return f"{snapshot}, which replaces the lake's table; or use tables.exclude"
+def _not_followed(columns: Mapping[int, LakeColumn], version: TableSchema) -> list[Change]:
+    """List what a table that keeps its columns does not take from a version."""
+    found = []
+    for column in version.columns:
+        known = columns.get(column.column_id)
+        if known is None:
+            found.append(ignored(column.name, str(column.type)))
+        elif known.name != column.name:
+            found.append(ignored(known.name, column.name))
+    return found

@@ -27,13 +27,8 @@ from tailrace_sink.options.config import DeleteMode
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.key_bounds import KeyBound, conditions_of
-from tailrace_sink.tables.lake_table import (
-    CDC_COLUMNS,
-    Kind,
-    LakeColumn,
-    LakeTable,
-    create_statement,
-)
+from tailrace_sink.tables.lake_table import CDC_COLUMNS, Kind, LakeColumn, LakeTable
+from tailrace_sink.tables.new_table import create_statement
 from tests.sink.lake_rows import Rows, read_delta
 
 TABLE: Final = LakeTable(

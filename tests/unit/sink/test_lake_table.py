@@ -26,12 +26,11 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeColumn,
     LakeTable,
-    create_statement,
     literal,
-    new_table,
     quote,
     table_path,
 )
+from tailrace_sink.tables.new_table import create_statement, new_table
 from tailrace_sink.tables.schema_changes import evolve, require_plain
 from tailrace_sink.tables.type_widening import Widening, widening
 

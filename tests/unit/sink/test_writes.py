@@ -20,7 +20,8 @@ from tailrace_sink.options.config import DeleteMode, SinkConfig
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.tables.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
-from tailrace_sink.tables.lake_table import Kind, LakeColumn, LakeTable, new_table
+from tailrace_sink.tables.lake_table import Kind, LakeColumn, LakeTable
+from tailrace_sink.tables.new_table import new_table
 
 CREATES, READS = OperationCounts(creates=5), OperationCounts(reads=5)
 MIXED, UPDATES = OperationCounts(creates=4, deletes=1), OperationCounts(updates=5)

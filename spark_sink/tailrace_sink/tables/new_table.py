@@ -1,0 +1,122 @@
+"""A new lake table: its columns by a schema version, and its CREATE TABLE. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tailrace_schemas.events.column_types import lake_type
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_sink.errors import UnsupportedSchemaChange
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY
+from tailrace_sink.tables.lake_table import (
+    DELETES_PROPERTY,
+    RESERVED,
+    SCHEMA_LSN_PROPERTY,
+    Kind,
+    LakeColumn,
+    LakeTable,
+    literal,
+    properties_ddl,
+    quote,
+)
+
+
+def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
+    """Describe the lake table of a source table in one schema version.
+
+    Raises:
+        UnsupportedSchemaChange: Spark cannot distinguish two names, or a name is reserved.
+        UnsupportedType: a column has a type without a lake form.
+    """
+    check_names(schema)
+    return LakeTable(
+        table=schema.table,
+        kind=kind,
+        columns=tuple(lake_column(column) for column in schema.columns),
+        schema_lsn=str(schema.schema_lsn),
+    )
+
+
+def create_statement(
+    table: LakeTable,
+    location: str,
+    properties: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+) -> str:
+    """Build CREATE TABLE of a Delta table at a location."""
+    layout = ""
+    if partition_by:
+        layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
+    elif cluster_by:
+        layout = f" CLUSTER BY ({', '.join(map(quote, cluster_by))})"
+    listed = properties_ddl(
+        {
+            **properties,
+            **{feature.value: feature.on for feature in sorted(table.features)},
+            COLUMNS_PROPERTY: table.identities,
+            DELETES_PROPERTY: table.deletes,
+            SCHEMA_LSN_PROPERTY: table.schema_lsn,
+        }
+    )
+    return (
+        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
+        f"{layout} TBLPROPERTIES ({listed})"
+    )
+
+
+def column_ddl(column: LakeColumn) -> str:
+    """Format a column for DDL, with the SQL Server type as comment."""
+    return f"{quote(column.name)} {column.type} COMMENT {literal(column.sql_type)}"
+
+
+def columns_ddl(table: LakeTable) -> str:
+    """Format all columns with their comments for DDL."""
+    columns = [column_ddl(column) for column in table.columns]
+    columns += [
+        f"{quote(name)} {type_} COMMENT {literal(comment)}"
+        for name, (type_, comment) in table.cdc_columns.items()
+    ]
+    return ", ".join(columns)
+
+
+def check_names(schema: TableSchema) -> None:
+    """Refuse reserved names, and names that Spark cannot distinguish.
+
+    Raises:
+        UnsupportedSchemaChange: with the first such column.
+    """
+    seen: dict[str, str] = {}
+    for column in schema.columns:
+        lowered = column.name.lower()
+        if lowered.startswith(RESERVED):
+            raise UnsupportedSchemaChange(
+                str(schema.table),
+                column.name,
+                f"names that start with {RESERVED} are reserved for the sink",
+                "leave the column out of the capture instance",
+            )
+        if lowered in seen:
+            raise UnsupportedSchemaChange(
+                str(schema.table),
+                column.name,
+                f"Spark cannot distinguish it from {seen[lowered]}",
+                "leave one of the two out of the capture instance",
+            )
+        seen[lowered] = column.name
+
+
+def lake_column(column: SchemaColumn) -> LakeColumn:
+    """Describe the lake column of a source column.
+
+    Raises:
+        UnsupportedType: it has a type without a lake form.
+    """
+    return LakeColumn(
+        name=column.name,
+        column_id=column.column_id,
+        type=lake_type(column.type, lossless=column.lossless),
+        sql_type=str(column.type),
+        key_ordinal=column.key_ordinal,
+        comment=str(column.type),
+    )

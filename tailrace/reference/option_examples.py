@@ -70,6 +70,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "sink.partition_by": {"dbo.orders": ["region"]},
     "sink.cluster_by": {"dbo.orders": ["customer_id"]},
     "sink.table_properties": {"delta.logRetentionDuration": "interval 30 days"},
+    "sink.kinds": {r"dbo\.orders": ["mirror", "changelog", "history"]},
     "sink.schema_modes": {r"dbo\.invoices": "fail"},
     "sink.spark": {"spark.driver.memory": "8g"},
 }

@@ -30,11 +30,12 @@ from tailrace_sink.tables.column_identity import (
     parse_dropped,
 )
 from tailrace_sink.tables.lake_table import (
-    CHANGES_COLUMNS,
+    CURRENT,
     DELETES_PROPERTY,
     DELETES_UNKNOWN,
     MODE_PROPERTY,
     NO_ZONE,
+    OWN_COLUMNS,
     OWNER_PROPERTY,
     SCHEMA_LSN_PROPERTY,
     Feature,
@@ -149,7 +150,7 @@ class LakeTables:
             statements.append(set_properties(location, {MODE_PROPERTY: str(mode)}))
             followed = replace(followed, mode=str(mode))
         deletes = str(self._config.delete_mode)
-        if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.kind.appends:
+        if deletes == DeleteMode.SOFT and table.deletes != deletes and table.kind is Kind.MIRROR:
             # Set before the first row of a deleted key stays: a created key may exist from then on.
             statements.append(set_properties(location, {DELETES_PROPERTY: deletes}))
             followed = replace(followed, deletes=deletes)
@@ -190,12 +191,13 @@ class LakeTables:
         name = f"{table.table.schema}.{table.table.table}"
         config = self._config
         mode = {MODE_PROPERTY: table.mode} if table.mode else {}
+        is_history = kind is Kind.HISTORY
         statement = create_statement(
             table,
             location,
             {**new_table_properties(config), OWNER_PROPERTY: self._fence.owner, **mode},
-            partition_by=config.partition_by.get(name, ()),
-            cluster_by=config.cluster_by.get(name, ()),
+            partition_by=[CURRENT] if is_history else config.partition_by.get(name, ()),
+            cluster_by=() if is_history else config.cluster_by.get(name, ()),
         )
         spark.sql(statement)
         # An older sink may have created the table at the same time, and written to it.
@@ -302,7 +304,7 @@ def _columns(
         LakeTableChanged: a mirrored column is gone, or the property that names them is damaged.
     """
     schema: StructType = metadata.schema
-    fields = [field for field in schema.fields if field.name not in CHANGES_COLUMNS]
+    fields = [field for field in schema.fields if field.name not in OWN_COLUMNS]
     comments = {field.name: field.metadata.get("comment") for field in fields}
     try:
         identities, must_have = known_identities(metadata.properties, comments)

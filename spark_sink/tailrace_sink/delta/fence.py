@@ -111,19 +111,39 @@ class Fence:
         """
 
         def numbered() -> None:
-            settings = {
-                f"{_TRANSACTION}.txnAppId": self._application,
-                f"{_TRANSACTION}.txnVersion": str(self._version(next(_NUMBERS))),
-            }
-            with ExitStack() as stack:
-                for name, value in settings.items():
-                    # A setting that is left would silently skip the session's next write.
-                    stack.callback(spark.conf.unset, name)
-                    spark.conf.set(name, value)
-                run()
+            _as_version(spark, self._application, self._version(next(_NUMBERS)), run)
             self.require_now(spark, location)
 
         retried(f"writing to {location}", numbered)
+
+    def write_once(
+        self,
+        spark: SparkSession,
+        location: str,
+        application: str,
+        batch: int,
+        run: Callable[[], object],
+    ) -> None:
+        """Run a statement once per batch id.
+
+        The batch id is the transaction version. A newer sink finishes this batch before any later
+        one. So Delta skips the statement of an older sink, if it came late.
+
+        Args:
+            application: scope of the version.
+
+        Raises:
+            LakeTaken: a newer sink owns the table.
+            ApplyFailed: as :meth:`require` raises it.
+            PySparkException, Py4JError: Spark failed.
+        """
+
+        def as_batch() -> None:
+            self.require_now(spark, location)
+            _as_version(spark, application, batch, run)
+            self.require_now(spark, location)
+
+        retried(f"writing to {location}", as_batch)
 
     @property
     def _application(self) -> str:
@@ -160,3 +180,19 @@ class Fence:
         self.check()
         transaction.add_version(self._application, self._version(0))
         transaction.commit_property(OWNER_PROPERTY, self.owner)
+
+
+def _as_version(
+    spark: SparkSession, application: str, version: int, run: Callable[[], object]
+) -> None:
+    """Run a write with a transaction version; Delta skips it if the table has that version."""
+    settings = {
+        f"{_TRANSACTION}.txnAppId": application,
+        f"{_TRANSACTION}.txnVersion": str(version),
+    }
+    with ExitStack() as stack:
+        for name, value in settings.items():
+            # A setting that is left would silently skip the session's next write.
+            stack.callback(spark.conf.unset, name)
+            spark.conf.set(name, value)
+        run()

@@ -97,8 +97,8 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
 
 def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
     """Deletes of the lake's rows that are missing from a whole table."""
-    there = _there(spark, config, work.table).alias("there")
-    whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
+    there = rows_there(spark, config, work.table).alias("there")
+    whole = changes_of(work, work.table, work.topic_range.whole_from).alias("whole")
     same = F.expr(" AND ".join(same_key(work.table, "there", "whole")))
     left = there.join(whole, same, "left_anti")
     return deletes_of(left, work.table, cut)
@@ -113,11 +113,12 @@ def append_all_gone(
     cut: CutPoint,
 ) -> None:
     """Append a delete of every row of a mirror whose source is empty, once per batch id."""
-    gone = deletes_of(_there(spark, config, table), table, cut)
+    gone = deletes_of(rows_there(spark, config, table), table, cut)
     append_changes(config, fence, changes_table, gone, cut.batch)
 
 
-def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
+def rows_there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
+    """Return the rows of a mirror that the source has."""
     rows = spark.read.format("delta").load(f"{config.lake}/{table.path}")
     return rows.where(f"{OPERATION} <> 'd'")
 
@@ -158,7 +159,7 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
             append_changes(config, work.fence, table, changes, cut.batch, check, examine=examine)
         except AppendRefused:
             # Without the check: the rows were counted when they were written into files.
-            merge_changes(spark, config, work, _changes(work, table), is_local=is_local)
+            merge_changes(spark, config, work, changes_of(work, table), is_local=is_local)
     elif way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
         if config.delete_mode is DeleteMode.HARD:
@@ -179,9 +180,10 @@ def _counted(
     return _within_cut(work, changes), check
 
 
-def _changes(
+def changes_of(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
 ) -> DataFrame:
+    """Decode the changes of the cut, without counting them."""
     return _within_cut(work, _decoded(work, table, from_offsets))
 
 

@@ -33,6 +33,7 @@ from tailrace_sink.errors import (
     TopicRecreated,
     UnsupportedSchemaChange,
 )
+from tailrace_sink.fold.companions import companion_kinds
 from tailrace_sink.fold.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.fold.table_fold import TableFold
 from tailrace_sink.fold.table_maintenance import Maintenance
@@ -42,7 +43,7 @@ from tailrace_sink.options.config import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.spark.jvm_errors import lacks_file, translated
 from tailrace_sink.spark.session import TunedSession
-from tailrace_sink.tables.lake_table import Kind, table_path
+from tailrace_sink.tables.lake_table import table_path
 from tailrace_sink.tables.schema_record import Change
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
@@ -137,7 +138,7 @@ class BatchApplier:
         stopped |= {
             topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_recreated
         }
-        sources = [self._with_start(of, before) for of in without(sources, stopped)]
+        sources = [self._with_starts(of, before) for of in without(sources, stopped)]
         if is_small:
             sources = self._with_values(sources)
         futures = [
@@ -159,16 +160,14 @@ class BatchApplier:
             versions |= future.result()
         return Applied(versions, stopped, self._fold.schema_changes())
 
-    def _with_start(self, source: TableBatch, before: SinkState) -> TableBatch:
-        """Add the cut that the table's ``.changes`` starts with, if it starts."""
-        paths = [table_path(source.table, kind) for kind in (Kind.MIRROR, Kind.CHANGES)]
-        is_followed, has_changelog = (path in before.versions for path in paths)
+    def _with_starts(self, source: TableBatch, before: SinkState) -> TableBatch:
+        """Add the cut that companions of the table start with, if they start."""
         is_whole = source.topic_range.is_whole  # the batch itself has every row
-        if has_changelog or is_whole or not is_followed:
+        if is_whole or table_path(source.table) not in before.versions:
             return source
-        if not self._config.changelog.selects(source.table):
-            return source
-        return replace(source, changelog_after=before.point)
+        kinds = companion_kinds(self._config, source.table)
+        new = [kind for kind in kinds if table_path(source.table, kind) not in before.versions]
+        return replace(source, starts=dict.fromkeys(new, before.point))
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
         """Add the events of each source, and their difference from the ledger."""

@@ -39,7 +39,7 @@ from tailrace_sink.plan.sink_state import BatchPlan, SinkState
 from tailrace_sink.plan.topic_ranges import as_one, as_torn
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
-from tailrace_sink.tables.lake_table import Kind, changes_path, table_path
+from tailrace_sink.tables.lake_table import companion_paths, lake_paths
 
 _HEALED_BY_THE_WHOLE: Final = (UnsupportedSchemaChange, LakeTableChanged, LakeTableUnreadable)
 """Errors that a whole snapshot fixes, because it replaces the lake's table."""
@@ -263,14 +263,14 @@ class Fold:
             stopped[topic] = str(error)
         versions = {**self.state.versions, **applied.versions}
         for path in applied.versions:
-            if changes_path(path) not in applied.versions:
-                # The changelog is switched off: it leaves the cut, and may start again later.
-                versions.pop(changes_path(path), None)
+            for companion in companion_paths(path):
+                if companion not in applied.versions:
+                    # It is switched off: it leaves the cut, and may start again later.
+                    versions.pop(companion, None)
         for topic in {*held, *stopped}:
             table = self._config.topics.table_of(topic)
-            if table is not None:
-                versions.pop(table_path(table), None)
-                versions.pop(table_path(table, Kind.CHANGES), None)
+            for path in [] if table is None else lake_paths(table):
+                versions.pop(path, None)
         return replace(plan.following, versions=versions, stopped=stopped, held=held)
 
     def _known_paths(self) -> set[str]:
@@ -280,7 +280,7 @@ class Fold:
         for topic in {*state.offsets, *state.held, *state.stopped}:
             table = self._config.topics.table_of(topic)
             if table is not None:
-                paths |= {table_path(table), table_path(table, Kind.CHANGES)}
+                paths |= set(lake_paths(table))
         return paths
 
     def _tell_stopped(self, topic: str, reason: str) -> None:

@@ -25,6 +25,7 @@ from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.decode import WriterSchema, writer_schema
+from tailrace_sink.tables.lake_table import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class TableBatch:
         missing: id of each writer schema that could not be found, to the reason.
         values: partition, offset, key and value of its events if they are few; else None.
         differs: the events' difference from the ledger; None also if they were not counted.
-        changelog_after: the cut that its ``.changes`` starts with; None if it does not start.
+        starts: the cut that each companion of its mirror starts with, if it starts.
     """
 
     table: TableName
@@ -46,7 +47,7 @@ class TableBatch:
     missing: Mapping[int, str] = field(default_factory=dict)
     values: pa.Table | None = None
     differs: SinkError | None = None
-    changelog_after: CutPoint | None = None
+    starts: Mapping[Kind, CutPoint] = field(default_factory=dict)
 
     @property
     def topic(self) -> str:

@@ -15,11 +15,14 @@ from tailrace_sink.delta.conflicts import is_conflict, is_refused
 from tailrace_sink.delta.ddl import LakeTables
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_version
+from tailrace_sink.delta.table_properties import set_properties
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.fold.apply import TableWork, append_all_gone, apply_changes
 from tailrace_sink.fold.changelog_start import start_changelog
+from tailrace_sink.fold.companions import Companions, followed_companions
 from tailrace_sink.fold.dead_letters import DeadLetters
 from tailrace_sink.fold.empty_tables import registered_version
+from tailrace_sink.fold.history_table import History
 from tailrace_sink.fold.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.fold.passing_count import NotAsCounted, is_enough
 from tailrace_sink.fold.snapshot_end import finish
@@ -30,7 +33,7 @@ from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.mirror_statements import empty_statement
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
-from tailrace_sink.tables.lake_table import Kind, LakeTable
+from tailrace_sink.tables.lake_table import WHOLE_FROM_PROPERTY, Kind, LakeTable, table_path
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.hooks import Hook
 from tailrace_sink.watch.metrics import SinkMetrics
@@ -194,12 +197,12 @@ class TableFold:
         table = self._tables.follow(session, versions, kind, may_replace=may_replace)
         if lacks_changes:
             table = self._tables.doubt_deletes(session, table)
-        changes_table = None
-        if kind is Kind.MIRROR and self._config.changelog.selects(source.table):
-            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
+        companions = Companions()
+        if kind is Kind.MIRROR:
+            companions = followed_companions(session, self._config, self._tables, versions)
         work = TableWork(
             table,
-            changes_table,
+            companions.changes,
             source.writers,
             source.other_writers,
             source.topic_range,
@@ -209,67 +212,83 @@ class TableFold:
             self._fence,
         )
         try:
-            self._carry_out(session, source, work, cut)
+            self._carry_out(session, source, work, companions.history, cut)
         except (PySparkException, Py4JError) as error:
             if not may_replace or not lacks_file(cause_classes(error)):
                 raise
             # The changes were counted, so the log has them: the missing file is the lake table's.
             table = self._tables.replaced(session, versions, "files of it are missing")
-            self._carry_out(session, source, replace(work, table=table), cut)
-        written = [table] if changes_table is None else [table, changes_table]
+            work = replace(work, table=table)
+            self._carry_out(session, source, work, companions.history, cut)
         self._hook("merged", table.path)
-        return self._versions(session, written)
+        return self._versions(session, [table, *companions.tables])
 
     def _carry_out(
-        self, session: SparkSession, source: TableBatch, work: TableWork, cut: CutPoint
+        self,
+        session: SparkSession,
+        source: TableBatch,
+        work: TableWork,
+        history_table: LakeTable | None,
+        cut: CutPoint,
     ) -> None:
-        """Start the table's companion if needed, then apply the changes."""
-        config, after = self._config, source.changelog_after
-        if work.changes_table is not None and after is not None:
-            table, companion = work.table, work.changes_table
-            start_changelog(session, config, self._fence, table, companion, after, cut.batch)
-            _log.info("changelog_started", table=str(source.table), lsn=after.lsn)
-        if source.values is None or source.values.num_rows:
-            apply_changes(session, config, work, cut)
+        """Start the table's companions if needed, then apply the changes."""
+        config = self._config
+        history = None
+        if history_table is not None:
+            history = History(config, self._fence, history_table, work.table)
+        for kind, after in source.starts.items():
+            if kind is Kind.CHANGES and work.changes_table is not None:
+                table, companion = work.table, work.changes_table
+                start_changelog(session, config, self._fence, table, companion, after, cut.batch)
+            elif history is not None:
+                history.start(session, after, cut.batch)
+            path = table_path(source.table, kind)
+            whole_from = set_properties(f"{config.lake}/{path}", {WHOLE_FROM_PROPERTY: after.lsn})
+            self._fence.alter(session, f"{config.lake}/{path}", whole_from)
+            _log.info("companion_started", table=path, whole_from_lsn=after.lsn)
+            self._hook("started", path)
+        if source.values is not None and not source.values.num_rows:
+            return
+        apply_changes(session, config, work, cut)
+        if history is not None:
+            self._hook("mirrored", work.table.path)
+            history.follow(session, work, cut)
 
     def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Delete the rows that a snapshot in parts lacks."""
-        versions = source.versions
+        versions, config, fence = source.versions, self._config, self._fence
         if not versions or Kind.of(versions[0]) is not Kind.MIRROR:
             return {}
         table = self._tables.follow(session, versions, Kind.MIRROR)
-        changes_table = None
-        if self._config.changelog.selects(source.table):
-            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
-        finish(session, self._config, self._fence, self._log, source, table, changes_table, cut)
+        companions = followed_companions(session, config, self._tables, versions)
+        finish(session, config, fence, self._log, source, table, companions.changes, cut)
+        if companions.history is not None:
+            History(config, fence, companions.history, table).close_gone(session, cut)
         self._hook("finished", table.path)
-        return self._versions(session, [table] if changes_table is None else [table, changes_table])
+        return self._versions(session, [table, *companions.tables])
 
     def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Empty the lake table of a source table without rows; create it if needed."""
         name = source.table
         version = registered_version(self._config, source.topic, name)
-        if version is None:
-            known = self._tables.known(session, name)
-            tables = [] if known is None else [known]
-        else:
-            kinds = [Kind.of(version)]
-            if kinds == [Kind.MIRROR] and self._config.changelog.selects(name):
-                kinds.append(Kind.CHANGES)
-            tables = [
-                self._tables.follow(session, [version], kind, may_replace=kind is Kind.MIRROR)
-                for kind in kinds
-            ]
-        for table in tables:
-            if table.kind is Kind.MIRROR and table.key and not table.is_new:
-                config, fence = self._config, self._fence
-                for changes_table in tables:
-                    if changes_table.kind is Kind.CHANGES:
-                        append_all_gone(session, config, fence, table, changes_table, cut)
-                statement = empty_statement(config, table, cut.lsn)
-                location = f"{config.lake}/{table.path}"
-                fence.write(session, location, partial(session.sql, statement))
-        return self._versions(session, tables)
+        table, companions = self._tables.known(session, name), Companions()
+        if version is not None:
+            kind = Kind.of(version)
+            table = self._tables.follow(session, [version], kind, may_replace=kind is Kind.MIRROR)
+            if kind is Kind.MIRROR:
+                companions = followed_companions(session, self._config, self._tables, [version])
+        if table is None:
+            return {}
+        if table.kind is Kind.MIRROR and table.key and not table.is_new:
+            config, fence = self._config, self._fence
+            if companions.changes is not None:
+                append_all_gone(session, config, fence, table, companions.changes, cut)
+            statement = empty_statement(config, table, cut.lsn)
+            location = f"{config.lake}/{table.path}"
+            fence.write(session, location, partial(session.sql, statement))
+            if companions.history is not None:
+                History(config, fence, companions.history, table).close_gone(session, cut)
+        return self._versions(session, [table, *companions.tables])
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
         """Map paths below the lake to the newest version of each table."""

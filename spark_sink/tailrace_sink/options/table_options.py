@@ -1,4 +1,4 @@
-"""Options of the sink by table: how a lake table follows the schema of its source."""
+"""Options of the sink by table: kinds of lake tables, and how they follow their source."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ class SchemaMode(StrEnum):
     IGNORE = "ignore"
 
 
+class TableKind(StrEnum):
+    """A lake table that a source table gets."""
+
+    MIRROR = "mirror"
+    CHANGELOG = "changelog"
+    HISTORY = "history"
+
+
 def _no_tables() -> TableSelection:
     return TableSelection(include=[])
 
@@ -27,11 +35,20 @@ def _no_tables() -> TableSelection:
 class TableOptions(EndpointOptions):
     """The options that choose by table."""
 
+    kinds: dict[str, list[TableKind]] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " the lake tables that these tables get: mirror, the rows as they are; changelog, an"
+        " append-only <table>.changes with every change; history, a <table>.history with the"
+        " validity intervals of every row (SCD type 2). The first matching pattern counts; without"
+        " one: mirror. mirror is in every list, as the others start with its rows. Each further one"
+        " costs one more commit per batch and table. Tables without a key have every change in"
+        " their only table. docs/readers.md says from when on a later kind is whole.",
+    )
     changelog: TableSelection = Field(
         default_factory=_no_tables,
-        description="Tables that also get an append-only <table>.changes with every change; default"
-        " none. Costs one more append per batch and table. If the lake has the table already, it"
-        " starts with the rows that the table holds.",
+        description="Deprecated, removed in the next minor release: use kinds. Tables that also get"
+        " an append-only <table>.changes.",
     )
     schema_mode: SchemaMode = Field(
         default=SchemaMode.EVOLVE,
@@ -53,6 +70,22 @@ class TableOptions(EndpointOptions):
     def _compile(cls, rules: dict[str, SchemaMode]) -> dict[str, SchemaMode]:
         check_patterns(rules)
         return rules
+
+    @field_validator("kinds")
+    @classmethod
+    def _has_mirror(cls, rules: dict[str, list[TableKind]]) -> dict[str, list[TableKind]]:
+        check_patterns(rules)
+        for pattern, kinds in rules.items():
+            if TableKind.MIRROR not in kinds:
+                raise ValueError(f"{pattern}: add mirror; the other kinds start with its rows")
+        return rules
+
+    def kinds_of(self, table: TableName) -> frozenset[TableKind]:
+        """Return the kinds of lake tables of a source table."""
+        name = f"{table.schema}.{table.table}"
+        found = (kinds for pattern, kinds in self.kinds.items() if matches([pattern], name))
+        kinds = frozenset(next(found, [TableKind.MIRROR]))
+        return kinds | {TableKind.CHANGELOG} if self.changelog.selects(table) else kinds
 
     def schema_mode_of(self, table: TableName) -> SchemaMode:
         """Return the schema mode of a table."""

@@ -27,8 +27,8 @@ from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.errors import SinkError, TableError
 from tailrace_sink.reading.log_tail import Tail
 from tailrace_sink.reading.table_by_name import table_by_name
-from tailrace_sink.reading.tail_rows import BaseTable, with_tail
-from tailrace_sink.tables.lake_table import CHANGED, CHANGES_SUFFIX, Kind, quote, table_path
+from tailrace_sink.reading.tail_rows import BaseTable, history_with_tail, with_tail
+from tailrace_sink.tables.lake_table import CHANGED, Kind, quote, source_path, table_path
 
 _REFUSES_OLD_VERSIONS: Final = (
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
@@ -68,16 +68,18 @@ class Cut:
     @property
     def tables(self) -> list[TableName]:
         """Tables in the cut, without append-only companions."""
-        paths = [path for path in self.versions if not path.endswith(CHANGES_SUFFIX)]
-        found = set(map(_table_at, paths))
+        found = {_table_at(path) for path in self.versions if path == source_path(path)}
         return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
-    def read(self, table: TableName | str, *, is_changes: bool = False) -> DataFrame:
+    def read(
+        self, table: TableName | str, *, is_changes: bool = False, is_history: bool = False
+    ) -> DataFrame:
         """Read one table of this cut.
 
         Args:
             table: ``"dbo.orders"``, in any case; or with the database first.
             is_changes: whether to read its append-only companion instead.
+            is_history: whether to read its validity intervals instead.
 
         Raises:
             CutUnknown: the table is not in this cut (lists near names), or a bad record or a schema
@@ -85,6 +87,8 @@ class Cut:
         """
         table = self._named(table)
         try:
+            if is_history:
+                return self._read(table, Kind.HISTORY)
             return self._read(table, Kind.CHANGES if is_changes else None)
         except (TableError, UnsupportedType) as error:
             raise CutUnknown(
@@ -93,7 +97,7 @@ class Cut:
             ) from error
 
     def _named(self, name: TableName | str) -> TableName:
-        known = {_table_at(path.removesuffix(CHANGES_SUFFIX)) for path in self.versions}
+        known = {_table_at(source_path(path)) for path in self.versions}
         try:
             return table_by_name(name, known | set(self.tables))
         except LookupError as error:
@@ -127,6 +131,11 @@ class Cut:
             base = BaseTable(lake_table_of(table, metadata, kind), rows)
         if self.tail is None or in_tail is None:
             raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
+        if kind is Kind.HISTORY and base is not None:
+            has_all = in_tail.topic_range.is_whole or not in_tail.writers
+            rows_after = self._read(table, None) if has_all else None
+            point = self.tail.plan.following.point
+            return history_with_tail(base, in_tail, self.tail.values(table), rows_after, point)
         return with_tail(
             base,
             in_tail,

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from typing import Final
 
-from tailrace_sink.tables.lake_table import COMMIT_TIME, LSN, OPERATION, POSITION, quote
+from pyspark.sql import DataFrame
+
+from tailrace_sink.rows.decode import UNAVAILABLE
+from tailrace_sink.rows.intervals import intervals
+from tailrace_sink.tables.lake_table import (
+    CURRENT,
+    OWN_COLUMNS,
+    VALID_FROM,
+    VALID_FROM_LSN,
+    VALID_TO,
+    VALID_TO_LSN,
+    quote,
+)
+
+_ADDED: Final = (VALID_FROM_LSN, VALID_TO_LSN, VALID_FROM, VALID_TO, CURRENT)
 
 
 def history(changes: DataFrame, key: list[str]) -> DataFrame:
@@ -16,20 +29,13 @@ def history(changes: DataFrame, key: list[str]) -> DataFrame:
         key: names of its key columns.
 
     Returns:
-        The rows with ``_cdc_valid_from_lsn``, ``_cdc_valid_to_lsn``, ``_cdc_valid_from`` and
-        ``_cdc_valid_to``; the last two are commit times, open ends are NULL. A delete ends an
-        interval and is no row itself. A row that the source lost unseen ends with the snapshot that
-        no longer found it.
+        The rows with ``_cdc_valid_from_lsn``, ``_cdc_valid_to_lsn``, ``_cdc_valid_from``,
+        ``_cdc_valid_to`` and ``_cdc_is_current``; ``_cdc_valid_from`` and ``_cdc_valid_to`` are
+        commit times, and open ends are NULL. A delete ends an interval and is no row itself. A
+        snapshot row that equals the row that was there starts no interval. A row that the source
+        lost unseen ends with the snapshot that no longer found it.
     """
-
-    def following(name: str) -> Column:
-        window = Window.partitionBy(*map(quote, key)).orderBy(F.col(POSITION).asc())
-        return F.lead(name).over(window)
-
-    return (
-        changes.withColumn("_cdc_valid_from_lsn", F.col(LSN))
-        .withColumn("_cdc_valid_to_lsn", following(LSN))
-        .withColumn("_cdc_valid_from", F.col(COMMIT_TIME))
-        .withColumn("_cdc_valid_to", following(COMMIT_TIME))
-        .where(F.col(OPERATION) != "d")
-    )
+    own = {*OWN_COLUMNS, UNAVAILABLE}
+    names = [name for name in changes.columns if name not in own]
+    found = intervals(changes, names, key)
+    return found.select(*map(quote, [*changes.columns, *_ADDED]))

@@ -16,7 +16,7 @@ from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut, CutUnknown
 from tailrace_sink.reading.log_tail import Point, TailReader, milliseconds
-from tailrace_sink.tables.lake_table import Kind, literal, table_path
+from tailrace_sink.tables.lake_table import lake_paths, literal
 
 
 class LakeReader:
@@ -86,9 +86,8 @@ class LakeReader:
         versions = dict(state.versions)
         for topic in {*following.held, *following.stopped, *tail.stopped}:
             table = tail.names.table_of(topic)
-            if table is not None:
-                versions.pop(table_path(table), None)
-                versions.pop(table_path(table, Kind.CHANGES), None)
+            for path in [] if table is None else lake_paths(table):
+                versions.pop(path, None)
         committed = following.closed_commit_ms
         return Cut(
             spark=self._spark,

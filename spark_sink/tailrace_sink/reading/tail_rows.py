@@ -17,10 +17,19 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.config import DeleteMode
 from tailrace_sink.options.table_options import SchemaMode
+from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.decode import change_rows, within_cut
+from tailrace_sink.rows.intervals import (
+    KNOWN,
+    compared_columns,
+    intervals,
+    known_rows,
+    without_gone,
+)
 from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
 from tailrace_sink.rows.mirror_statements import snapshot_position
 from tailrace_sink.tables.lake_table import (
+    CURRENT,
     LSN,
     OPERATION,
     POSITION,
@@ -70,9 +79,7 @@ def with_tail(
     versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
     appends = kind.appends
     known = new_table(versions[0], kind) if base is None else base.table
-    mode = SchemaMode(known.mode or SchemaMode.EVOLVE)
-    known = replace(known, recorded=known.identities)
-    table, _ = evolve(known, versions, "a reader's view", mode=mode)
+    table = _following(known, tail)
     whole_from = None if appends else tail.topic_range.whole_from
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
     changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
@@ -82,6 +89,50 @@ def with_tail(
         added = changes.select(*map(quote, names))
         return added if rows is None else rows.unionByName(added, allowMissingColumns=True)
     return _keyed(rows, changes, table, names, deletes, cut_lsn if whole_from is not None else None)
+
+
+def history_with_tail(
+    base: BaseTable,
+    tail: TableBatch,
+    values: DataFrame,
+    rows: DataFrame | None,
+    cut: CutPoint,
+) -> DataFrame:
+    """Compute the validity intervals of one table at a cut.
+
+    Args:
+        base: the history table at the version of the commit row.
+        tail: the table's part of the log's tail.
+        values: events of the tail.
+        rows: the source's rows at the cut, if the tail has the whole table.
+    """
+    table = base.table
+    if tail.writers:
+        table = _following(table, tail)
+    there = _aligned(base, table)
+    names = [column.name for column in table.columns]
+    every = known_rows(there, names)
+    if tail.writers:
+        changes = change_rows(values, table, tail.writers, tail.other_writers)
+        changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
+        every = every.unionByName(
+            changes.withColumn(KNOWN, F.expr("false")), allowMissingColumns=True
+        )
+    after = intervals(every, compared_columns(table), table.key, large_columns(table))
+    if rows is not None:
+        rows = rows.where(f"{OPERATION} <> 'd'")
+        after = without_gone(after, rows, table, cut)
+    columns = [*names, *table.cdc_columns]
+    closed = there.where(f"NOT {CURRENT}").select(*map(quote, columns))
+    return closed.unionByName(after.select(*map(quote, columns)))
+
+
+def _following(known: LakeTable, tail: TableBatch) -> LakeTable:
+    """Return a table with the columns after the tail's schema versions."""
+    versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
+    mode = SchemaMode(known.mode or SchemaMode.EVOLVE)
+    known = replace(known, recorded=known.identities)
+    return evolve(known, versions, "a reader's view", mode=mode)[0]
 
 
 def _keyed(

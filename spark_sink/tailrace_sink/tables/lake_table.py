@@ -44,6 +44,26 @@ CHANGES_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The same for append-only tables."""
 
+VALID_FROM_LSN: Final = "_cdc_valid_from_lsn"
+VALID_TO_LSN: Final = "_cdc_valid_to_lsn"
+VALID_FROM: Final = "_cdc_valid_from"
+VALID_TO: Final = "_cdc_valid_to"
+CURRENT: Final = "_cdc_is_current"
+
+HISTORY_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    POSITION: ("BINARY", "Position of the change that made the row"),
+    OPERATION: ("STRING", "Its operation: c create, u update, r snapshot read"),
+    VALID_FROM_LSN: ("STRING", "Commit LSN from which on the row was as it is"),
+    VALID_TO_LSN: ("STRING", "Commit LSN that ended it; NULL: current"),
+    VALID_FROM: ("TIMESTAMP", "When the source committed that start"),
+    VALID_TO: ("TIMESTAMP", "When the source committed that end; NULL: current or unknown"),
+    CURRENT: ("BOOLEAN", "Whether the source has the row now"),
+}
+"""The same for tables of validity intervals."""
+
+OWN_COLUMNS: Final = frozenset({*CHANGES_COLUMNS, *HISTORY_COLUMNS})
+"""Names of all columns of the sink."""
+
 SCHEMA_LSN_PROPERTY: Final = "tailrace.schemaLsn"
 """Property with the newest schema version applied; set last."""
 DELETES_PROPERTY: Final = "tailrace.deletes"
@@ -52,6 +72,8 @@ DELETES_UNKNOWN: Final = "unknown"
 """Its value after a change of the table went to the dead letters: it may have been a delete."""
 OWNER_PROPERTY: Final = "tailrace.owner"
 """Property with the sink that owns the table: the id of its log, and its epoch."""
+WHOLE_FROM_PROPERTY: Final = "tailrace.wholeFrom"
+"""Property of a companion that started after its mirror: LSN from which on it lacks nothing."""
 MODE_PROPERTY: Final = "tailrace.schemaMode"
 """Property how the table follows the source's columns; readers apply the log's tail alike."""
 RESERVED: Final = "_cdc_"
@@ -85,7 +107,9 @@ class Kind(Enum):
     EVENTS = auto()
     """A row for each change of a keyless source table."""
     CHANGES = auto()
-    """A row for each change of a keyed source table: the companion of its mirror."""
+    """A row for each change of a keyed source table: a companion of its mirror."""
+    HISTORY = auto()
+    """A row for each validity interval of a row of a keyed source table: another companion."""
 
     @classmethod
     def of(cls, version: TableSchema) -> Kind:
@@ -95,7 +119,7 @@ class Kind(Enum):
     @property
     def appends(self) -> bool:
         """Whether every change is a row."""
-        return self is not Kind.MIRROR
+        return self in (Kind.EVENTS, Kind.CHANGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +232,13 @@ class LakeTable:
     @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
         """The sink's own columns in this kind of table."""
+        if self.kind is Kind.HISTORY:
+            return HISTORY_COLUMNS
         return CHANGES_COLUMNS if self.kind.appends else CDC_COLUMNS
 
 
-CHANGES_SUFFIX: Final = ".changes"
+COMPANIONS: Final[Mapping[Kind, str]] = {Kind.CHANGES: ".changes", Kind.HISTORY: ".history"}
+"""Kinds of tables that a mirror may have next to it, and what their paths end with."""
 
 
 def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
@@ -219,12 +246,24 @@ def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
 
     Escaped names have no dot, so ``.changes`` cannot clash with another table's path.
     """
-    return changes_path(table.path) if kind is Kind.CHANGES else table.path
+    return f"{table.path}{COMPANIONS.get(kind, '')}"
 
 
-def changes_path(path: str) -> str:
-    """Return the path of a table's append-only companion."""
-    return f"{path}{CHANGES_SUFFIX}"
+def lake_paths(table: TableName) -> list[str]:
+    """Return the paths of all lake tables that a source table may have, its own first."""
+    return [table_path(table), *companion_paths(table_path(table))]
+
+
+def companion_paths(path: str) -> list[str]:
+    """Return the paths of the companions that the table at a path may have."""
+    return [f"{path}{suffix}" for suffix in COMPANIONS.values()]
+
+
+def source_path(path: str) -> str:
+    """Return the path of the table that a companion belongs to, or the path itself."""
+    for suffix in COMPANIONS.values():
+        path = path.removesuffix(suffix)
+    return path
 
 
 def quote(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.errors import SchemaChangeRefused, UnsupportedSchemaChange
-from tailrace_sink.tables.lake_table import Feature, LakeColumn, LakeTable
+from tailrace_sink.tables.lake_table import Feature, Kind, LakeColumn, LakeTable
 from tailrace_sink.tables.type_widening import Widening, widening
 
 
@@ -96,6 +96,6 @@ def way_out(table: LakeTable) -> str:
     """Return the fix of a change that the lake cannot follow."""
     name = f"{table.table.schema}.{table.table.table}"
     snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
-    if table.kind.appends:
+    if table.kind is not Kind.MIRROR:
         return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
     return f"{snapshot}, which replaces the lake's table; or use tables.exclude"

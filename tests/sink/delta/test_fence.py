@@ -173,3 +173,24 @@ def test_a_table_that_was_restored_is_taken_again(small: SparkSession, location:
     for kind in ("append", "DELETE"):
         writes(location)[kind](small, sink)
     assert {row["id"] for row in read_delta(small, location)} == {2, 99}
+
+
+def test_a_batch_is_written_once_by_whichever_sink_comes_first(small: SparkSession, location: str):
+    log, table = Log(), f"delta.`{location}`"
+    insert = partial(
+        small.sql,
+        f"MERGE INTO {table} t USING (SELECT 9 AS id, 9 AS v) s ON false"
+        " WHEN NOT MATCHED THEN INSERT *",
+    )
+    older = log.sink()
+    older.enter(small, location)
+    older.write_once(small, location, "app", 5, insert)
+    older.write_once(small, location, "app", 5, insert)
+    newer = log.sink()
+    newer.enter(small, location)
+    newer.write_once(small, location, "app", 5, insert)
+    newer.write_once(small, location, "app", 6, insert)
+
+    with pytest.raises(LakeTaken):
+        older.write_once(small, location, "app", 7, insert)
+    assert [row["id"] for row in read_delta(small, location)] == [1, 2, 9, 9]

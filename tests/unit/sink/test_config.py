@@ -66,6 +66,28 @@ def test_refusals_name_the_fix(options: dict[str, Any], match: str):
     assert any(match in problem for problem in problems(**options))
 
 
+def test_kinds_of_a_table_by_pattern():
+    config = SinkConfig.load(
+        {
+            **MINIMAL,
+            "kinds": {r"dbo\.ord.*": ["mirror", "history"], r"dbo\..*": ["mirror", "changelog"]},
+            "changelog": {"include": [r"x\.old"]},
+        }
+    )
+    found = {
+        name: sorted(config.kinds_of(TableName("shop", *name.split("."))))
+        for name in ("dbo.orders", "dbo.other", "x.old", "x.new")
+    }
+
+    assert found == {
+        "dbo.orders": ["history", "mirror"],
+        "dbo.other": ["changelog", "mirror"],
+        "x.old": ["changelog", "mirror"],
+        "x.new": ["mirror"],
+    }
+    assert any("add mirror" in problem for problem in problems(kinds={".*": ["history"]}))
+
+
 def test_secrets_never_print():
     extra = {"sasl.jaas.config": "password=hunter2", "group.id": "x"}
     found = problems(kafka={"bootstrap": "h:1", "extra": extra})

@@ -1,0 +1,167 @@
+"""The ``.history`` table of a mirror: the validity intervals of its rows (SCD type 2).
+
+A batch closes intervals and opens others in one commit, with its id as Delta's transaction version.
+So a replay changes nothing. An older sink changes nothing either: its successor has finished the
+batch before any later one, and Delta skips a version that is not greater.
+
+The table is partitioned by whether an interval is current. A batch reads only current rows, which
+are as many as the mirror's, however long the history is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tailrace_sink.delta.append_once import append_once
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import transaction_version
+from tailrace_sink.errors import AppendSkipped
+from tailrace_sink.fold.apply import TableWork, changes_of, deletes_of, rows_there
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.rows.intervals import (
+    KNOWN,
+    compared_columns,
+    intervals,
+    known_rows,
+    without_gone,
+)
+from tailrace_sink.rows.last_change import large_columns
+from tailrace_sink.rows.mirror_statements import same_key
+from tailrace_sink.tables.lake_table import (
+    CURRENT,
+    OPERATION,
+    POSITION,
+    VALID_TO,
+    VALID_TO_LSN,
+    LakeTable,
+    quote,
+)
+
+_VIEW: Final = "_tailrace_intervals"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history table of one source table, and the mirror that it follows."""
+
+    config: SinkConfig
+    fence: Fence
+    table: LakeTable
+    mirror: LakeTable
+
+    @property
+    def location(self) -> str:
+        """Address of the table."""
+        return f"{self.config.lake}/{self.table.path}"
+
+    def start(self, spark: SparkSession, after: CutPoint, batch: int) -> None:
+        """Start with the rows that the mirror had at the previous cut, once per batch id.
+
+        If the table has earlier rows, those that changed or left since are closed at that cut.
+        """
+        rows = rows_there(spark, self.config, self.mirror)
+        read = deletes_of(rows, self.mirror, after).withColumn(OPERATION, F.lit("r"))
+        self._update(spark, read, rows, after, batch, "-history-start")
+
+    def follow(self, spark: SparkSession, work: TableWork, cut: CutPoint) -> None:
+        """Apply a batch's changes once the mirror is written, once per batch id."""
+        rows = None
+        if work.topic_range.is_whole:
+            rows = rows_there(spark, self.config, self.mirror)
+        changes = changes_of(work, self.table)
+        small = self.config.fits_driver(work.topic_range.count, work.topic_range.bytes)
+        is_local = small and rows is None
+        self._update(spark, changes, rows, cut, cut.batch, "-history", is_local=is_local)
+
+    def close_gone(self, spark: SparkSession, cut: CutPoint) -> None:
+        """Close the intervals of rows that the mirror no longer has, once per batch id."""
+        rows = rows_there(spark, self.config, self.mirror)
+        self._update(spark, None, rows, cut, cut.batch, "-history-gone")
+
+    def _update(
+        self,
+        spark: SparkSession,
+        changes: DataFrame | None,
+        rows: DataFrame | None,
+        cut: CutPoint,
+        batch: int,
+        purpose: str,
+        *,
+        is_local: bool = False,
+    ) -> None:
+        """Write the intervals that changes open and close.
+
+        Args:
+            rows: all rows that the source has after the changes; None if that is not known.
+        """
+        application = f"tailrace-sink-{self.config.prefix}{purpose}"
+        found = transaction_version(spark, self.location, application)
+        if found is not None and found >= batch:
+            if found > batch:
+                raise AppendSkipped(self.location, batch, found)
+            return
+        names = [column.name for column in self.table.columns]
+        known = known_rows(spark.read.format("delta").load(self.location), names)
+        if changes is None:
+            changes = known.where("false")
+        if rows is None:
+            keys = changes.select(*map(quote, self.table.key)).distinct().alias("keys")
+            same = F.expr(" AND ".join(same_key(self.table, "known", "keys")))
+            few = F.broadcast(keys) if is_local else keys
+            known = known.alias("known").join(few, same, "left_semi")
+        every = known.unionByName(
+            changes.withColumn(KNOWN, F.expr("false")), allowMissingColumns=True
+        )
+        after = intervals(
+            every, compared_columns(self.table), self.table.key, large_columns(self.table)
+        )
+        if rows is not None:
+            after = without_gone(after, rows, self.table, cut)
+        changed = after.where(f"NOT ({KNOWN} AND {CURRENT})")
+        columns = [*names, *self.table.cdc_columns, KNOWN]
+        with _held(spark, changed.select(*map(quote, columns)), is_local=is_local) as held:
+            self._write(spark, held, application, batch)
+
+    def _write(self, spark: SparkSession, rows: DataFrame, application: str, batch: int) -> None:
+        if not rows.where(KNOWN).limit(1).collect():
+            append_once(rows.drop(KNOWN), self.location, application, batch, fence=self.fence)
+            return
+        rows.createOrReplaceTempView(_VIEW)
+        run = partial(spark.sql, _statement(self.location, self.table))
+        self.fence.write_once(spark, self.location, application, batch, run)
+
+
+def _statement(location: str, table: LakeTable) -> str:
+    """Build the MERGE that closes known intervals and inserts new ones."""
+    same = " AND ".join(same_key(table, "t", "s"))
+    names = ", ".join(quote(n) for n in [*(c.name for c in table.columns), *table.cdc_columns])
+    values = ", ".join(
+        f"s.{quote(n)}" for n in [*(c.name for c in table.columns), *table.cdc_columns]
+    )
+    return (
+        f"MERGE INTO delta.{quote(location)} t USING {_VIEW} s ON t.{CURRENT} AND s.{KNOWN}"
+        f" AND t.{POSITION} = s.{POSITION} AND {same} WHEN MATCHED THEN UPDATE SET"
+        f" t.{VALID_TO_LSN} = s.{VALID_TO_LSN}, t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = false"
+        f" WHEN NOT MATCHED AND NOT s.{KNOWN} THEN INSERT ({names}) VALUES ({values})"
+    )
+
+
+@contextmanager
+def _held(spark: SparkSession, rows: DataFrame, *, is_local: bool) -> Iterator[DataFrame]:
+    """Hold rows that are read several times."""
+    if is_local:
+        yield spark.createDataFrame(rows.toArrow(), rows.schema)
+        return
+    rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()

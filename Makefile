@@ -1,10 +1,11 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python browser demo test test-emulator test-all durations coverage quick consumers images lint bench check audit docs version dist clean
+.PHONY: help setup setup-python browser demo test test-emulator test-all durations coverage quick test-spark consumers images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
+SPARK ?= 4.0
 BIN := .venv/bin
 # Where this is set (as in many images), every process of the tests and of the demo compiles all it
 # imports again: two of the three seconds that a publisher takes to start.
@@ -50,6 +51,13 @@ coverage: setup ## lines and branches that make test runs, in all processes; a f
 
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property $(ARGS)
+
+test-spark: setup ## the sink's tests on another release of Spark (SPARK=4.2 ARGS="-k upsert")
+	@test -f .cache/spark-$(SPARK)/ready || ($(BIN)/python -m venv --without-pip --clear .cache/spark-$(SPARK) \
+	&& echo "import site; site.addsitedir('$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')')" > $$(.cache/spark-$(SPARK)/bin/python -c 'import site; print(site.getsitepackages()[0])')/rest.pth \
+	&& $(BIN)/pip --python .cache/spark-$(SPARK)/bin/python install --ignore-installed --require-hashes --no-deps --no-build-isolation --no-compile -r tests/sink/spark-$(SPARK).lock \
+	&& touch .cache/spark-$(SPARK)/ready)
+	.cache/spark-$(SPARK)/bin/python -m pytest -n 0 --durations 10 tests/sink $(ARGS)
 
 consumers: setup ## programs of others over the topics: Debezium's JDBC sink into PostgreSQL (which must be installed), Flink SQL
 	$(BIN)/python -m pytest -n 0 tests/consumers/jdbc_sink.py tests/consumers/flink_sql.py $(ARGS)

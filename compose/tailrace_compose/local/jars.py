@@ -6,7 +6,7 @@ import shutil
 import sys
 import tarfile
 import time
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -15,11 +15,22 @@ from tailrace_compose.local.cache import cache_dir, exclusive
 from tailrace_compose.local.errors import ArtifactUnavailable, LockInvalid
 
 Group = Literal[
-    "spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc", "jdbc_sink", "flink"
+    "spark",
+    "spark-4.0",
+    "spark-4.2",
+    "kafka",
+    "registry",
+    "connect",
+    "debezium",
+    "converter",
+    "jdbc",
+    "jdbc_sink",
+    "flink",
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
 # Needed by everyone; the other groups serve some tests, which fetch them.
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
+_BY_SPARK: dict[str, Group] = {"4.0": "spark-4.0", "4.1": "spark", "4.2": "spark-4.2"}
 _ARCHIVES: tuple[Group, ...] = ("registry", "jdbc_sink")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -75,8 +86,27 @@ def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
 
 
 def spark_jars(progress: ivy.Progress | None = None) -> list[Path]:
-    """Return the jars for Spark's `spark.jars`."""
-    return ensure("spark", progress)
+    """Return the jars for Spark's `spark.jars`, of the release of the installed PySpark."""
+    return ensure(spark_group(), progress)
+
+
+def spark_group() -> Group:
+    """Return the group of the installed PySpark; without PySpark that of the locked one.
+
+    Raises:
+        ArtifactUnavailable: no jars are locked for its release.
+    """
+    try:
+        version = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return "spark"
+    group = _BY_SPARK.get(version.rpartition(".")[0])
+    if group is None:
+        raise ArtifactUnavailable(
+            f"No jars are locked for PySpark {version}. Fix: install a release of PySpark"
+            f" {', '.join(_BY_SPARK)}, or run the sink by spark-submit with jars of your own."
+        )
+    return group
 
 
 def registry_home(progress: ivy.Progress | None = None) -> Path:

@@ -135,10 +135,12 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
         write = getattr(jvm, f"{_DELTA}.DeltaOperations$Write")
         append_mode = jvm.org.apache.spark.sql.SaveMode.Append
 
-        def appended(metadata: str | None) -> Any:
-            return write(append_mode, none, none, some(metadata), *[none] * 5)
+        # Its parameters differ between releases, so it is tried here: 5 more since Delta 4.1.
+        further = _further(lambda rest: write(append_mode, none, none, none, *rest), none)
 
-        appended(None)  # Its parameters differ between releases, so it is tried here.
+        def appended(metadata: str | None) -> Any:
+            return write(append_mode, none, none, some(metadata), *further)
+
         return WritingClasses(
             altered=getattr(jvm, f"{_DELTA}.DeltaOperations$SetTableProperties"),
             appended=appended,
@@ -161,6 +163,20 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
         )
     except (Py4JError, TypeError):  # a package without the class cannot be called
         return None
+
+
+def _further(create: Callable[[list[Any]], Any], none: Any) -> list[Any]:
+    """Return the further parameters that a constructor takes.
+
+    Raises:
+        Py4JError: neither none nor five.
+    """
+    try:
+        create([none] * 5)
+    except Py4JError:
+        create([])
+        return []
+    return [none] * 5
 
 
 def _module(jvm: Any, name: str) -> Any:

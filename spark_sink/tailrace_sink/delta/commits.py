@@ -37,9 +37,12 @@ _Result = TypeVar("_Result")
 _log = structlog.get_logger("tailrace.sink")
 
 
-def is_available(spark: SparkSession) -> bool:
-    """Whether no part is known to be missing in this release of Delta."""
-    return writing_classes(spark) is not None
+def is_available(spark: SparkSession, step: str) -> bool:
+    """Whether no part is known to be missing in this release of Delta; logged the first time."""
+    if writing_classes(spark) is not None:
+        return True
+    _give_up(spark, step, "a class is missing or has other parameters")
+    return False
 
 
 def in_parts(
@@ -54,23 +57,27 @@ def in_parts(
     Raises:
         PySparkException, Py4JError: the commit failed, though no part was missing.
     """
-    if not is_available(spark):
+    if not is_available(spark, step):
         return None
     try:
         return commit()
     except (PySparkException, Py4JError, TypeError) as error:
         if not is_missing(error):
             raise
-        if give_up_writing(spark):
-            _log.error(
-                "delta_parts_missing",
-                step=step,
-                reason=" ".join(str(error).split())[:_REASON_MAX],
-                effect="tables are written by MERGE and by Delta's own writer, which takes longer",
-                fix="run the sink with the release of Delta that"
-                " compose/tailrace_compose/local/jars.lock names",
-            )
+        _give_up(spark, step, " ".join(str(error).split())[:_REASON_MAX])
         return None
+
+
+def _give_up(spark: SparkSession, step: str, reason: str) -> None:
+    """Use the public interface from now on; log it the first time."""
+    if give_up_writing(spark):
+        _log.error(
+            "delta_parts_missing",
+            step=step,
+            reason=reason,
+            effect="tables are written by MERGE and by Delta's own writer, which takes longer",
+            fix="run the sink with a release of Delta that docs/readers.md names as tested",
+        )
 
 
 def is_missing(error: PySparkException | Py4JError | TypeError) -> bool:

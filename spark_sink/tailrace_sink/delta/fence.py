@@ -169,10 +169,22 @@ class Fence:
             return True
 
         if not in_parts(spark, f"taking {location}", taken):
-            self.check()
-            owner = properties_ddl({OWNER_PROPERTY: self.owner})
-            spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({owner})")
+            self._take_publicly(spark, location)
         return True
+
+    def _take_publicly(self, spark: SparkSession, location: str) -> None:
+        """Take a table in two commits, as no public statement does both.
+
+        The version is first. From then on Delta skips statements of an older sink, and refuses
+        those in progress. Appends and ALTERs are refused once the owner is set.
+        """
+        self.check()
+        none = spark.read.format("delta").load(location).limit(0)
+        writer = none.write.format("delta").mode("append").option("txnAppId", self._application)
+        writer.option("txnVersion", self._version(0)).save(location)
+        self.check()
+        owner = properties_ddl({OWNER_PROPERTY: self.owner})
+        spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({owner})")
 
     def _take(self, transaction: DeltaTransaction) -> None:
         # A newer sink is in the log before it takes any table. So in this order the log knows every

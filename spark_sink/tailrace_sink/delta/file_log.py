@@ -10,11 +10,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tailrace_sink.delta import public_reads as delta_public
 from tailrace_sink.delta.classes import has_delta_log, log_of
+from tailrace_sink.delta.commits import is_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,7 @@ def table_metadata(
     if version < 0:
         return None
     if at_version is not None and at_version != version:
-        classes, log = log_of(spark, path)
-        none = classes.none
-        # The last argument: do not refuse by the age of the version, as cuts name it for longer.
-        snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
+        snapshot, version = _snapshot_at(spark, path, at_version), at_version
     metadata = snapshot.metadata()
     configuration = metadata.configuration()
     keys = [str(key) for key in configuration.keySet().mkString("\n").split("\n") if key]
@@ -65,6 +64,18 @@ def table_metadata(
         schema=schema_of(snapshot),
         properties={key: str(configuration.apply(key)) for key in keys},
     )
+
+
+def _snapshot_at(spark: SparkSession, path: str, version: int) -> Any:
+    """Return Delta's object of a version, also of one older than the deleted-file retention."""
+    classes, log = log_of(spark, path)
+    none = classes.none
+    try:
+        return log.getSnapshotAt(version, none, none, False)
+    except Py4JError as error:
+        if not is_missing(error):
+            raise
+        return log.getSnapshotAt(version, none, none)  # Delta 4.0, which does not look at the age
 
 
 def _public_metadata(

@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tailrace_sink.delta.batch_rows import listed_files
 from tailrace_sink.delta.classes import log_of, writing_classes
-from tailrace_sink.delta.commits import in_parts
+from tailrace_sink.delta.commits import in_parts, is_missing
 from tailrace_sink.delta.deletion_vectors import actions_without_rows
 from tailrace_sink.delta.file_log import bytes_of, frame_of, schema_of, version_of
 from tailrace_sink.delta.file_statistics import bounds_of, files_meeting
@@ -113,7 +114,14 @@ class DeltaTransaction:
 
     def _has(self, feature: str) -> bool:
         """Whether the table has a feature, whatever the spelling of its property."""
-        config = getattr(self._classes.configs, feature)()
+        try:
+            config = getattr(self._classes.configs, feature)()
+        except Py4JError as error:
+            if not is_missing(error):
+                raise
+            return (
+                False  # A feature that this release does not know; can_upsert refuses it by name.
+            )
         found = config.fromMetaData(self._snapshot.metadata())
         return found if isinstance(found, bool) else bool(found.equals(self._classes.some(True)))
 

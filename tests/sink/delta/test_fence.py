@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tailrace_sink.delta import commits
 from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.conflicts import is_conflict
 from tailrace_sink.delta.fence import Fence
@@ -95,6 +96,14 @@ def writes(location: str) -> dict[str, Callable[[SparkSession, Fence], object]]:
 KINDS = tuple(writes(""))
 
 
+@pytest.fixture(params=[False, True], ids=["in parts", "by statements"])
+def by_statements(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Delta's own classes, and as in a release of Delta that lacks them."""
+    if request.param:
+        monkeypatch.setattr(commits, "is_available", lambda *_: False)
+
+
+@pytest.mark.usefixtures("by_statements")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_newest_sink_writes_and_an_older_one_does_not(
     small: SparkSession, location: str, kind: str
@@ -145,6 +154,7 @@ def test_a_commit_in_the_making_fails_when_the_table_is_taken(
     assert table_version(small, location) == before
 
 
+@pytest.mark.usefixtures("by_statements")
 def test_a_statement_that_was_held_before_it_begins_is_skipped(small: SparkSession, location: str):
     log = Log()
     older = log.sink()

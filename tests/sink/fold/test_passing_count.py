@@ -32,7 +32,7 @@ def test_what_is_not_as_counted_is_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_parts: bool
 ):
     if not has_parts:
-        monkeypatch.setattr(delta_parts, "is_available", lambda _: False)
+        monkeypatch.setattr(delta_parts, "is_available", lambda *_: False)
     location = str(tmp_path / "t")
     spark.sql(f"CREATE TABLE delta.`{location}` (id INT, _cdc_position BINARY) USING delta")
     positions = [ChangePosition.of_snapshot(Lsn(0, 0, n)).to_bytes() for n in range(1, 40)]

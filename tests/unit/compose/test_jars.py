@@ -7,6 +7,7 @@ import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,41 @@ def test_lock_is_complete_and_has_each_file_once():
     names = [(item.group, item.coordinate.file_name) for item in artifacts]
     assert len(names) == len(set(names))
     assert {item.group for item in artifacts} == set(jars.GROUPS)
-    assert [len(jars.locked(group)) for group in jars.GROUPS] == [13, 46, 1, 59, 15, 1, 2, 1, 3]
+    assert [len(jars.locked(group)) for group in jars.GROUPS] == [
+        13,
+        7,
+        12,
+        46,
+        1,
+        59,
+        15,
+        1,
+        2,
+        1,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("installed", "group"),
+    [("4.0.1", "spark-4.0"), ("4.1.1", "spark"), ("4.2.0", "spark-4.2"), (None, "spark")],
+)
+def test_the_jars_are_those_of_the_installed_spark(
+    installed: str | None, group: str, monkeypatch: pytest.MonkeyPatch
+):
+    def version(name: str) -> str:
+        if installed is None:
+            raise metadata.PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert jars.spark_group() == group
+
+
+def test_a_release_of_spark_without_jars_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "version", lambda _: "3.5.8")
+    with pytest.raises(ArtifactUnavailable, match=r"PySpark 3\.5\.8.*4\.0, 4\.1, 4\.2"):
+        jars.spark_jars()
 
 
 def test_versions_that_belong_together():

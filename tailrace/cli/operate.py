@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli.options import Configuration, configured, failing_with
+from tailrace.cli.options import Configuration, configured, fail, failing_with
 
 if TYPE_CHECKING:
     from tailrace_schemas.records.signals import Signal, TableOrder
@@ -256,3 +256,54 @@ def _request_pause(
 
     with failing_with(SignalNotTaken):
         ask_publisher(config, PauseSignal(is_paused), wait_s, what)
+
+
+@click.command()
+@click.option("--lsn", metavar="LSN", help="Newest cut at or before this LSN. Default: the newest.")
+@click.option(
+    "--time",
+    "time",
+    metavar="TIME",
+    help="Newest cut at or before this commit time (ISO 8601, UTC).",
+)
+@click.option(
+    "--name",
+    default="cut",
+    show_default=True,
+    metavar="NAME",
+    help="Name of the cut: schema dbo gets the views dbo_NAME.",
+)
+@configured
+def views(configuration: Configuration, lsn: str | None, time: str | None, name: str) -> None:
+    """Create permanent views of one cut in the catalog.
+
+    For each table of the cut one view at its version, in the schema dbo_cut for tables of dbo. All
+    views of a name belong to one cut: the old ones are dropped before the first new one is
+    created. Readers need neither Tailrace nor versions. Requires sink.catalog.
+    """
+    from tailrace.reading.moments import Moment, MomentError
+    from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.errors import SinkError
+    from tailrace_sink.options.catalog_options import CatalogKind
+    from tailrace_sink.reading.log_tail import Point
+    from tailrace_sink.reading.permanent_views import create_cut_views
+    from tailrace_sink.spark.session import session_with
+    from tailrace_sink.tables.catalog_names import allowed
+
+    config = configuration.sink
+    if config.catalog.kind is CatalogKind.NONE:
+        fail("sink.catalog.kind is none, so no name can be stored. Fix: set sink.catalog")
+    if allowed(name) != name:
+        raise click.BadParameter("use lower-case letters, digits and _", param_hint="--name")
+    with failing_with(MomentError, SinkError):
+        moment = Moment.parse(lsn, time)
+        settings = config.session_settings() | config.catalog.spark_settings()
+        spark = session_with(settings, spark_jars())
+        try:
+            point = Point(None if moment.lsn is None else str(moment.lsn), moment.time_ms)
+            made = create_cut_views(spark, config, name, point)
+        finally:
+            spark.stop()
+    for view in made.names:
+        click.echo(str(view))
+    click.echo(f"{len(made.names)} views of the cut at LSN {made.closed_lsn}.", err=True)

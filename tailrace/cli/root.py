@@ -33,6 +33,7 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
         operate.stop_table,
         operate.seek,
         operate.reshard,
+        operate.views,
         operate.accept_database,
         operate.accept_checkpoint_loss,
     ),

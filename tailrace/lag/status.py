@@ -14,6 +14,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from tailrace.lag.catalog import unnamed
 from tailrace.lag.stages import Stage, lag_s, lake_stage, published_stage, topic_of
 from tailrace.reading.terminal import shown
 from tailrace_schemas.position.lsn import lsn_text
@@ -94,6 +95,9 @@ def show(settings: Settings, *, as_json: bool) -> None:
                 " source has"
             )
             console.print(Text(shown(told)))
+    if settings.has_sink:
+        for line in unnamed(settings.sink()):
+            console.print(Text(shown(line)))
     if topics is not None and topics.closed_commit_ms is not None:
         age_s = max(0.0, time.time() - topics.closed_commit_ms / 1000)
         console.print(_completeness(lags, age_s))

@@ -35,6 +35,8 @@ from tailrace_sink.errors.lake import (
     LakeTableChanged,
     LakeTableUnreadable,
     LakeTaken,
+    NameTaken,
+    NamingFailed,
     SchemaChangeRefused,
     UnsupportedSchemaChange,
 )
@@ -62,6 +64,8 @@ __all__ = [
     "LakeTaken",
     "LedgerMismatch",
     "LsnWentBackwards",
+    "NameTaken",
+    "NamingFailed",
     "ProgressGap",
     "ProgressTruncated",
     "SchemaChangeRefused",

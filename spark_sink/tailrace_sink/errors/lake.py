@@ -127,3 +127,22 @@ class LakeTaken(SinkError):
             f"lake {lake} is at batch {found_batch}, this sink left it at {known_batch}: another"
             " sink writes to it. Fix: stop one of the two"
         )
+
+
+class NameTaken(SinkError):
+    """A name in the catalog belongs to something else than the lake's table or view."""
+
+    def __init__(self, name: str, found: str) -> None:
+        super().__init__(
+            f"the name {name} is taken: it is {found}. Fix: rename or drop that in the catalog, or"
+            " set sink.catalog.schema_name to {database}_{schema}"
+        )
+
+
+class NamingFailed(SinkError):
+    """The process that names tables in the catalog failed; tried again later."""
+
+    retryable = True
+
+    def __init__(self, tables: int, reason: str) -> None:
+        super().__init__(f"naming {tables} tables in the catalog failed: {reason}")

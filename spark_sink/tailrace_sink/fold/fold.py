@@ -30,6 +30,7 @@ from tailrace_sink.errors import (
 from tailrace_sink.fold.batch import Applied, BatchApplier
 from tailrace_sink.fold.log_maintenance import LakeUpkeep
 from tailrace_sink.fold.snapshot_requests import SnapshotRequests
+from tailrace_sink.fold.table_names import TableNames
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.intent import Intent
 from tailrace_sink.log.progress_feed import Feed, LogSlices
@@ -64,6 +65,7 @@ class Fold:
         self._applier = BatchApplier(session, parts)
         self._upkeep = LakeUpkeep(parts.log, self._commits, config)
         self._requests = SnapshotRequests(session, config)
+        self._names = TableNames(config, parts.spark.conf.get("spark.jars", "") or "")
         self._begun: BatchPlan | None = None
         self._committed_batch = 0
         self._epoch = 0
@@ -126,16 +128,19 @@ class Fold:
         if not self._retention_is_set:
             self._applier.set_retention(self._known_paths())
             self._retention_is_set = True
+        self._names.want(state.versions)
         _log.info("lake_opened", batch=state.batch, closed_lsn=state.closed_lsn)
         return state
 
     def tidy(self, should_stop: Callable[[], bool]) -> None:
-        """Maintain all tables that are due, before the sink ends."""
+        """Maintain all tables that are due, and name those without one, before the sink ends."""
         self._applier.tidy_all(should_stop)
+        self._names.settle(should_stop)
 
     def close(self) -> None:
         """End the workers."""
         self._applier.close()
+        self._names.close()
 
     def catch_up(self, should_stop: Callable[[], bool], batches_max: int | None = None) -> int:
         """Apply what the log has.
@@ -210,6 +215,7 @@ class Fold:
         self._begun = None
         self._committed_batch = state.batch
         self._log.recent.forget(state.batch)
+        self._names.want(state.versions)
         self._traces.folded(self.feed.backlog().records(), state, began_s, self._now_s())
         self._hook("committed", "")
         seconds = time.monotonic() - started

@@ -18,6 +18,7 @@ from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
+from tailrace_sink.options.catalog_options import CatalogConfig
 from tailrace_sink.options.kafka_options import KafkaConfig
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
 from tailrace_sink.options.table_options import TableOptions
@@ -209,6 +210,7 @@ class SinkConfig(TableOptions):
         " batch counts as hanging; 10 to 86400. /health and /ready then answer 503 and name it."
         " Lower: a sink in a single long task is restarted. Higher: a hang is noticed later.",
     )
+    catalog: CatalogConfig = Field(default_factory=CatalogConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 
     @field_validator("prefix")
@@ -271,6 +273,14 @@ class SinkConfig(TableOptions):
         """
         return self.s3.storage_options() if is_s3(self.lake) else {}
 
+    def session_settings(self) -> dict[str, str]:
+        """Return the settings of Spark for the lake's store, and those of the section ``spark``.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        return (self.s3.hadoop() if is_s3(self.lake) else {}) | self.spark
+
     @property
     def commits_path(self) -> str:
         """Path of the commit table."""
@@ -285,6 +295,11 @@ class SinkConfig(TableOptions):
     def dead_letters_path(self) -> str:
         """Path of the table of records that could not be applied."""
         return dead_letters_path(self.lake)
+
+    @property
+    def names_path(self) -> str:
+        """Path of the table of names in the catalog."""
+        return f"{self.lake}/_tailrace/names"
 
     @property
     def schemas_path(self) -> str:

@@ -68,7 +68,7 @@ class LakeReader:
         if when != "latest" or (lsn is not None and time is not None):
             raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
         point = Point(lsn, None if time is None else milliseconds(time))
-        row = _commit_row(self._spark, self._lake, point)
+        row = commit_row(self._spark, self._lake, point)
         state = SinkState() if row is None else state_of(row)
         tail = self._tails.tail(state, point)
         if tail is None:
@@ -112,7 +112,7 @@ def read(spark: SparkSession, lake: str) -> LakeReader:
     return LakeReader(spark, lake)
 
 
-def _commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
+def commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
     """Read the newest row at or before a point; None if the table is empty."""
     path = f"{lake}/_tailrace/commits"
     if table_version(spark, path) < 0:

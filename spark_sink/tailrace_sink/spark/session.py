@@ -13,7 +13,6 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.options.s3_options import is_s3
 from tailrace_sink.spark.class_archive import JAVA_OPTIONS, start_settings
 from tailrace_sink.spark.jvm_names import keep_names
 
@@ -137,8 +136,7 @@ def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSessio
         jars: files for ``spark.jars``: the Kafka connector, spark-avro, Delta and their
             dependencies; empty if the cluster provides these.
     """
-    of_store = config.s3.hadoop() if is_s3(config.lake) else {}
-    return session_with(of_store | config.spark, jars)
+    return session_with(config.session_settings(), jars)
 
 
 def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) -> SparkSession:

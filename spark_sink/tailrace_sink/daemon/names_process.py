@@ -1,0 +1,38 @@
+"""Names lake tables in the catalog, in a process of its own (ADR 0073).
+
+It reads one order from standard input: settings of Spark, catalog, and the tables without a name.
+It writes one line of JSON for each table to standard output. The order is not on the command line,
+because settings can contain keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from tailrace_sink.delta.registration import problem_with
+from tailrace_sink.spark.session import session_with
+from tailrace_sink.tables.catalog_names import CatalogName
+
+
+def main() -> None:
+    """Carry out the order."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Spark and its JVM print, too
+    order: dict[str, Any] = json.load(sys.stdin)
+    spark = session_with(order["settings"])
+    try:
+        for path, name in order["names"].items():
+            problem = problem_with(
+                spark, order["catalog"], f"{order['lake']}/{path}", CatalogName(*name)
+            )
+            answers.write(json.dumps({"path": path, "problem": problem}) + "\n")
+            answers.flush()
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from tailrace_sink.delta.batch_rows import listed_files
 from tailrace_sink.delta.classes import log_of, writing_classes
-from tailrace_sink.delta.commits import in_parts, is_missing
+from tailrace_sink.delta.commits import is_missing
 from tailrace_sink.delta.deletion_vectors import actions_without_rows
 from tailrace_sink.delta.file_log import bytes_of, frame_of, schema_of, version_of
 from tailrace_sink.delta.file_statistics import bounds_of, files_meeting
@@ -313,15 +313,6 @@ class DeltaTransaction:
 
 def _name(file: Any) -> str:
     return str(file.path()).rpartition("/")[2]
-
-
-def has_none_between(spark: SparkSession, path: str, bounds: Sequence[KeyBound]) -> bool:
-    """Whether the statistics of a Delta table rule out keys between some bounds."""
-
-    def looked_up() -> bool:
-        return DeltaTransaction(spark, path).has_none_between(bounds)
-
-    return in_parts(spark, "reading the statistics of a table", looked_up) or False
 
 
 def _items(scala: Any) -> list[str]:

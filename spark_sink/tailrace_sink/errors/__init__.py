@@ -31,6 +31,7 @@ from tailrace_sink.errors.kafka import (
 from tailrace_sink.errors.lake import (
     AppendSkipped,
     ApplyFailed,
+    ChangesUnknown,
     ClassArchiveFailed,
     LakeTableChanged,
     LakeTableUnreadable,
@@ -55,6 +56,7 @@ __all__ = [
     "BadRecord",
     "BadRecordRefused",
     "ChangesLost",
+    "ChangesUnknown",
     "ClassArchiveFailed",
     "ConfigError",
     "ForeignRecord",

@@ -146,3 +146,7 @@ class NamingFailed(SinkError):
 
     def __init__(self, tables: int, reason: str) -> None:
         super().__init__(f"naming {tables} tables in the catalog failed: {reason}")
+
+
+class ChangesUnknown(SinkError):
+    """The lake's log lacks changes between two points."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -21,8 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.transaction import has_none_between
-from tailrace_sink.fold.doubled_keys import leave_one_row_each, require_new_keys
+from tailrace_sink.fold.doubled_keys import (
+    leave_one_row_each,
+    require_distinct_keys,
+    require_keys_beside,
+    require_new_keys,
+)
 from tailrace_sink.fold.passing_count import Check, counted_in_passing
 from tailrace_sink.fold.upsert import Latest, upsert
 from tailrace_sink.fold.write_choice import Write, way_to_write
@@ -30,7 +35,6 @@ from tailrace_sink.options.config import DeleteMode, SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.decode import WriterSchema, change_rows, within_cut
-from tailrace_sink.rows.event_keys import key_extremes, repeats_keys
 from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
 from tailrace_sink.rows.mirror_statements import merge_statement, same_key, snapshot_position
 from tailrace_sink.tables.key_bounds import bounds_by_spark, bounds_in, conditions_of
@@ -46,6 +50,12 @@ from tailrace_sink.tables.lake_table import (
 )
 
 _VIEW = "_tailrace_latest"
+_EXAMINED: Final = {
+    Write.APPEND: require_new_keys,
+    Write.APPEND_DISTINCT: require_distinct_keys,
+    Write.APPEND_BESIDE: require_keys_beside,
+}
+"""What the files of an append must fulfil before its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,31 +153,25 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND and work.repeats_keys:
         way = Write.APPEND_LATEST if table.is_new else Write.MERGE
-    if way is Write.APPEND_DISTINCT:
-        repeats = repeats_keys(work.values, work.writers, table, changes)
-        way = Write.APPEND_LATEST if repeats else Write.APPEND
-    elif way is Write.APPEND_BESIDE:
-        is_beside = not repeats_keys(work.values, work.writers, table, changes)
-        if is_beside:
-            extremes = key_extremes(work.values, work.writers, table)
-            is_beside = has_none_between(spark, f"{config.lake}/{table.path}", extremes)
-        way = Write.APPEND if is_beside else Write.MERGE
-    is_local = config.fits_driver(ranges.count, ranges.bytes)
-    if way is Write.APPEND:
-        examine = None if table.is_new else partial(require_new_keys, table)
+    if way in _EXAMINED:
+        examine = None if way is Write.APPEND and table.is_new else partial(_EXAMINED[way], table)
         try:
             append_changes(config, work.fence, table, changes, cut.batch, check, examine=examine)
         except AppendRefused:
-            # Without the check: the rows were counted when they were written into files.
-            merge_changes(spark, config, work, changes_of(work, table), is_local=is_local)
-    elif way is Write.APPEND_LATEST:
+            # Perhaps nothing was written, so nothing was counted.
+            changes, check = _counted(work, table, ranges.whole_from)
+            way = Write.APPEND_LATEST if table.is_new else Write.MERGE
+        else:
+            return
+    if way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
         append_changes(config, work.fence, table, latest, cut.batch, check)
-    else:
-        whole_at = cut.lsn if ranges.is_whole else None
-        merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
+        return
+    whole_at = cut.lsn if ranges.is_whole else None
+    is_local = config.fits_driver(ranges.count, ranges.bytes)
+    merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
 
 
 def _counted(

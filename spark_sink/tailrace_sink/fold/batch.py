@@ -38,6 +38,8 @@ from tailrace_sink.fold.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.fold.table_fold import TableFold
 from tailrace_sink.fold.table_maintenance import Maintenance
 from tailrace_sink.fold.topic_reader import TopicReader
+from tailrace_sink.kafka.offset_bounds import TopicCheck
+from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.config import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
@@ -81,13 +83,15 @@ class BatchApplier:
         self._batches = TableBatches(
             config.topics, config.tables.selects, parts.schemas.schema_by_id
         )
-        self._fold = TableFold(config, parts.log, parts.metrics, parts.hook)
+        events = Events(parts.log, config.kafka)
+        self._check = TopicCheck(parts.spark, config.kafka)
+        self._fold = TableFold(config, events, parts.metrics, parts.hook)
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
         sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
         self._idle: queue.SimpleQueue[TunedSession] = queue.SimpleQueue()
         for session in sessions:
             self._idle.put(session)
-        self._reader = TopicReader(spark, config, parts.log)
+        self._reader = TopicReader(spark, config, events)
         self._maintenance = Maintenance(spark, config)
         self._patience = Patience(config.apply_attempts)
 
@@ -138,6 +142,8 @@ class BatchApplier:
         stopped |= {
             topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_recreated
         }
+        # Bulk cuts are not in the log, so Kafka may have deleted them since they were planned.
+        stopped |= self._check.gone({t.topic: t.from_kafka for t in plan.topics if t.from_kafka})
         sources = [self._with_starts(of, before) for of in without(sources, stopped)]
         if is_small:
             sources = self._with_values(sources)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.append_once import append_once
 from tailrace_sink.delta.file_log import table_version
-from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
@@ -35,9 +35,9 @@ _PLACE: Final = ("topic", "partition", "offset")
 class DeadLetters:
     """The dead letters of one lake; thread-safe."""
 
-    def __init__(self, config: SinkConfig, log: LogTable) -> None:
+    def __init__(self, config: SinkConfig, events: Events) -> None:
         self._path = config.dead_letters_path
-        self._log = log
+        self._events = events
         self._lock = threading.Lock()
 
     def put(
@@ -60,7 +60,7 @@ class DeadLetters:
         known = spark.read.format("delta").load(self._path)
         # Compare values too: a topic that was created again has the same offsets.
         known = known.where(f"topic = {literal(topic_range.topic)}").select(*_PLACE, "value")
-        found = screen.bad(self._log.records(spark, [topic_range]))
+        found = screen.bad(self._events.records(spark, [topic_range]))
         rows = found.join(known, [*_PLACE, "value"], "left_anti").selectExpr(
             *_PLACE,
             f"{literal(cut.lsn)} AS lsn",

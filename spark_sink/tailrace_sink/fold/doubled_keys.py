@@ -60,6 +60,33 @@ def require_new_keys(table: LakeTable, transaction: DeltaTransaction) -> None:
         raise AppendRefused
 
 
+def require_distinct_keys(table: LakeTable, transaction: DeltaTransaction) -> None:
+    """Refuse an append in which two rows have the same key.
+
+    The keys are read from the files, a fraction of the events' bytes. They are compared by hash: a
+    collision only reduces the changes in vain.
+
+    Raises:
+        AppendRefused: two rows may have the same key.
+    """
+    hashed = F.xxhash64(*(quote(name) for name in table.key)).alias("hash")
+    keys = transaction.rows_of(transaction.added).select(hashed)
+    if keys.groupBy("hash").count().where("count > 1").limit(1).collect():
+        raise AppendRefused
+
+
+def require_keys_beside(table: LakeTable, transaction: DeltaTransaction) -> None:
+    """Refuse an append of repeated keys, or between keys that the table has.
+
+    Raises:
+        AppendRefused: the statistics of the table's files do not rule out one of the keys, or two
+            rows may have the same key.
+    """
+    if not transaction.has_none_between(transaction.bounds_of_added(table)):
+        raise AppendRefused
+    require_distinct_keys(table, transaction)
+
+
 def leave_one_row_each(spark: SparkSession, fence: Fence, location: str, table: LakeTable) -> None:
     """Delete all rows of each doubled key except that of its last change.
 

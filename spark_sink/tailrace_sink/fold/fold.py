@@ -110,7 +110,8 @@ class Fold:
         self._is_moved.clear()
         state = self.state_of_tables()
         try:
-            self._begun = self._intent.open(epoch, state.batch)
+            begun = self._intent.open(epoch, state.batch)
+            self._begun = None if begun is None else _with_events(begun)
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {self._config.intent_path}", error) from error
         self._epoch = epoch
@@ -320,3 +321,12 @@ class Fold:
         self._metrics.folded_through(plan.published_ms)
         if plan.following.closed_commit_ms is not None:
             self._metrics.closed_commit_seconds.set(plan.following.closed_commit_ms / 1000)
+
+
+def _with_events(plan: BatchPlan) -> BatchPlan:
+    """Let a plan of a release without a log read its events from Kafka, as that release did."""
+    topics = (
+        found if found.to_batch else replace(found, in_kafka=found.partitions)
+        for found in plan.topics
+    )
+    return replace(plan, topics=tuple(topics))

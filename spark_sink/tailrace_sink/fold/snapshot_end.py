@@ -17,7 +17,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.fold.apply import append_changes, deletes_of
 from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import DeleteMode, SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.decode import change_rows
@@ -31,7 +31,7 @@ def finish(
     spark: SparkSession,
     config: SinkConfig,
     fence: Fence,
-    log: LogTable,
+    events: Events,
     source: TableBatch,
     table: LakeTable,
     changes_table: LakeTable | None,
@@ -58,7 +58,7 @@ def finish(
     rows = spark.read.format("delta").load(location)
     keys = None
     if rows.where(f"{LSN} = {since} AND {there}").limit(1).collect():
-        keys = _keys(spark, log, source, table)
+        keys = _keys(spark, events, source, table)
     if changes_table is not None:
         gone = rows.where(f"{older} AND {there}")
         if keys is not None:
@@ -76,12 +76,12 @@ def finish(
         fence.write(spark, location, partial(spark.sql, statement))
 
 
-def _keys(spark: SparkSession, log: LogTable, source: TableBatch, table: LakeTable) -> DataFrame:
+def _keys(spark: SparkSession, events: Events, source: TableBatch, table: LakeTable) -> DataFrame:
     """Keys of all events since the naming."""
     whole = source.topic_range.finishes
     if whole is None:
         raise ValueError("nothing is finished here")
-    changes = change_rows(log.many(spark, whole), table, source.writers, source.other_writers)
+    changes = change_rows(events.many(spark, whole), table, source.writers, source.other_writers)
     return changes.select(*map(quote, table.key)).distinct()
 
 

@@ -27,7 +27,7 @@ from tailrace_sink.fold.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.fold.passing_count import NotAsCounted, is_enough
 from tailrace_sink.fold.snapshot_end import finish
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import BadRecords, SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.bad_records import Screen
@@ -44,12 +44,14 @@ _log = structlog.get_logger("tailrace.sink")
 class TableFold:
     """Applies tables, each in the caller's session; thread-safe after :meth:`begin`."""
 
-    def __init__(self, config: SinkConfig, log: LogTable, metrics: SinkMetrics, hook: Hook) -> None:
+    def __init__(
+        self, config: SinkConfig, events: Events, metrics: SinkMetrics, hook: Hook
+    ) -> None:
         self._config = config
-        self._log = log
+        self._events = events
         self._metrics = metrics
         self._hook = hook
-        self._dead_letters = DeadLetters(config, log)
+        self._dead_letters = DeadLetters(config, events)
 
     def begin(self, fence: Fence) -> None:
         """Read the lake's tables from scratch, for the sink that owns the log."""
@@ -177,7 +179,7 @@ class TableFold:
         if source.values is not None:
             # One partition: reducing it needs no exchange between tasks.
             return session.createDataFrame(source.values).coalesce(1)
-        return self._log.many(session, source.topic_range)
+        return self._events.many(session, source.topic_range)
 
     def _write(
         self,
@@ -261,7 +263,7 @@ class TableFold:
             return {}
         table = self._tables.follow(session, versions, Kind.MIRROR)
         companions = followed_companions(session, config, self._tables, versions)
-        finish(session, config, fence, self._log, source, table, companions.changes, cut)
+        finish(session, config, fence, self._events, source, table, companions.changes, cut)
         if companions.history is not None:
             History(config, fence, companions.history, table).close_gone(session, cut)
         self._hook("finished", table.path)

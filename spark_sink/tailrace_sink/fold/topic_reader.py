@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.errors import SinkError
 from tailrace_sink.fold.ledger import counted_in, difference
-from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.events import Events
 from tailrace_sink.log.recent_cuts import events_of
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.topic_ranges import TopicRange
@@ -26,10 +26,10 @@ class TopicReader:
         spark: a session for small reads.
     """
 
-    def __init__(self, spark: SparkSession, config: SinkConfig, log: LogTable) -> None:
+    def __init__(self, spark: SparkSession, config: SinkConfig, events: Events) -> None:
         self._spark = spark
         self._config = config
-        self._log = log
+        self._events = events
 
     def values(
         self, ranges: Mapping[str, TopicRange], writers: Mapping[str, Sequence[WriterSchema]]
@@ -59,11 +59,11 @@ class TopicReader:
     def _read(self, ranges: Mapping[str, TopicRange]) -> dict[str, pa.Table]:
         if not ranges:
             return {}
-        recent = self._log.recent.values(ranges.values())
+        recent = self._events.log.recent.values(ranges.values())
         if recent is not None:
             return recent
         try:
-            read: pa.Table = self._log.values(self._spark, ranges.values()).toArrow()
+            read: pa.Table = self._events.values(self._spark, ranges.values()).toArrow()
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
         return {topic: events_of(topic, read) for topic in ranges}

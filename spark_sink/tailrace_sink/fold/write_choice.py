@@ -20,11 +20,11 @@ class Write(Enum):
     """Append every change as a row: all keys are new, unless rows left the source unseen
     (``doubled_keys``)."""
     APPEND_DISTINCT = auto()
-    """Append every change, if no key repeats; that must be checked."""
+    """Append every change, if no key repeats: the keys in the written files are compared."""
     APPEND_LATEST = auto()
     """Append the last change of each key: the table has no rows."""
     APPEND_BESIDE = auto()
-    """Append every change, if no key repeats and the table has no key between them."""
+    """The same, and the table must have no key between them."""
     MERGE = auto()
 
 

@@ -61,15 +61,16 @@ class LogAppends:
         """
         count = sum(of.count for of in topics.values())
         size = sum(of.bytes for of in topics.values())
-        is_small = self._config.fits_driver(count, size)
+        is_small = bool(state.in_kafka) or self._config.fits_driver(count, size)
         session = self.small_session if is_small else self._large
         # Jobs of the log run alongside those of the tables instead of waiting for them. The
         # property holds for this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
         day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
         try:
-            events = self._events(session, topics, is_small=is_small) if topics else None
-            kept = _NOTHING_NEW if events is None else None
+            is_copied = bool(topics) and not state.in_kafka
+            events = self._events(session, topics, is_small=is_small) if is_copied else None
+            kept = None if is_copied or state.in_kafka else _NOTHING_NEW
             if is_small and events is not None and size <= _IN_MEMORY_BYTES:
                 events = kept = events.coalesce(1).toArrow()
             is_written = self._log.append(

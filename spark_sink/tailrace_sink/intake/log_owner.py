@@ -118,6 +118,7 @@ class LogOwner:
             owner=self._owner,
             lost=lost or {},
             is_start=True,
+            in_kafka={},
             prefix=self._config.prefix,
             deletes=str(self._config.delete_mode),
             bad_records=str(self._config.on_bad_record),

@@ -164,7 +164,8 @@ class LogWriter:
         of_progress = {split_frame(record.value)[0] for record in cut.records}
         self._schemas.keep(of_events | of_progress)
         before = self.state.batch
-        if self._now_s() * 1000 - cut.published_ms > _OLD_MS:
+        is_bulk = self._config.is_bulk(sum(found.count for found in topics.values()))
+        if is_bulk or self._now_s() * 1000 - cut.published_ms > _OLD_MS:
             lost |= self._topics.take_out_gone(topics)
         state = replace(
             self._last,
@@ -173,6 +174,7 @@ class LogWriter:
             lost=lost,
             published_ms=cut.published_ms,
             is_start=False,
+            in_kafka=topics if is_bulk else {},
         )
         while True:
             try:
@@ -202,7 +204,8 @@ class LogWriter:
             lag_ms=round(self._now_s() * 1000) - cut.published_ms,
         )
         records = tuple(
-            replace(record, batch=state.state.batch, lost=lost) for record in cut.records
+            replace(record, batch=state.state.batch, lost=lost, in_kafka=is_bulk)
+            for record in cut.records
         )
         self.on_logged(Logged(before, state.state.batch, records))
         self._traces.logged(cut.records, state.state.batch, began_s, self._now_s())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from tailrace_sink.kafka.progress_topic import SLICE_BYTES, SliceSize, fitting
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.plan.log_state import Logged, LogState
 from tailrace_sink.plan.progress_groups import Backlog
-from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.plan.progress_record import Loss, ProgressRecord, SchemaById, decode_progress
 from tailrace_sink.plan.sink_state import SinkState
 
 _SLICE_CUTS: Final = 200
@@ -75,7 +75,7 @@ class LogSlices:
         if self._size.may_be_large(up_to - batch):
             sizes = self._log.progress_bytes(self._topic, batch, up_to)
             up_to = fitting(sizes, SLICE_BYTES) or up_to
-        lost = {of.state.batch: of.lost for of in states}
+        cuts = {of.state.batch: of for of in states}
         found = [
             ProgressRecord(
                 partition,
@@ -83,7 +83,7 @@ class LogSlices:
                 decode_progress(value, self._schema_by_id),
                 value,
                 of_batch,
-                lost.get(of_batch, {}),
+                *_of_cut(cuts.get(of_batch)),
             )
             for of_batch, partition, offset, value in self._log.progress(self._topic, batch, up_to)
         ]
@@ -114,6 +114,11 @@ def _has_passed(state: SinkState, cut: SinkState) -> bool:
         shard in state.shards and at.next_offset <= state.shards[shard].next_offset
         for shard, at in cut.shards.items()
     )
+
+
+def _of_cut(cut: LogState | None) -> tuple[Mapping[str, Loss], bool]:
+    """Return what a cut lacks, and whether Kafka has its events."""
+    return ({}, False) if cut is None else (cut.lost, bool(cut.in_kafka))
 
 
 class Feed:

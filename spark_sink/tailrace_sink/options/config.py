@@ -102,6 +102,15 @@ class SinkConfig(TableOptions):
         " TiB). A larger transaction is applied as a whole, table by table, on the executors'"
         " disks. A larger snapshot is applied in parts.",
     )
+    bulk_changes: int = Field(
+        default=100_000,
+        ge=0,
+        le=1_000_000_000,
+        description="Number of changes from which a cut goes straight from Kafka into the tables,"
+        " without a copy in the log; 0 to 1000000000; 0 copies every cut. Snapshots and backlogs"
+        " are applied faster. Such a cut is readable from its commit row on, and changes() refuses"
+        " its range. Lower: more of the cuts. Higher: changes() covers larger transactions.",
+    )
     local_changes_max: int = Field(
         default=5_000,
         ge=0,
@@ -260,6 +269,10 @@ class SinkConfig(TableOptions):
     def bound(self) -> Bound:
         """Bound of a cut of the log and of a batch of the tables."""
         return Bound(self.changes_per_batch, self.bytes_per_batch)
+
+    def is_bulk(self, count: int) -> bool:
+        """Whether a cut of so many changes goes straight from Kafka into the tables."""
+        return 0 < self.bulk_changes <= count
 
     def fits_driver(self, count: int, size: int) -> bool:
         """Whether so many changes, of so many bytes, are few enough to pass through the driver."""

@@ -120,7 +120,15 @@ def _build(
         for record in group.records:
             for part in data_parts([record], names):
                 if part.topic not in {*held, *stopped} and record.why_lost(part) is None:
-                    add(applied, group.shard, part, after_lsn, up_to_lsn=cut, batch=record.batch)
+                    add(
+                        applied,
+                        group.shard,
+                        part,
+                        after_lsn,
+                        up_to_lsn=cut,
+                        batch=record.batch,
+                        in_kafka=record.in_kafka,
+                    )
 
     newest = max(
         (group.records[-1].progress for group in passed),

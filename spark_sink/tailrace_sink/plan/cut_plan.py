@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tailrace_schemas.records.progress import PartitionProgress
 from tailrace_schemas.topics.topic_names import TopicNames
@@ -29,25 +30,45 @@ class LogRange:
         partitions: partition to (first, next).
         count: changes by the ledger.
         bytes: of values, as far as the ledger counts them.
+        rows: snapshot rows among the changes, as far as the ledger counts them.
     """
 
     partitions: dict[int, tuple[int, int]] = field(default_factory=dict)
     count: int = 0
     schema_ids: set[int] = field(default_factory=set)
     bytes: int = 0
+    rows: int = 0
 
     def take(self, part: PartitionProgress) -> None:
         """Add the offsets that one Kafka transaction wrote to a partition."""
         known = self.partitions.get(part.partition)
         if known is not None and part.first_offset < known[1]:
             # The topic was created again, and the changes of the old one are gone.
-            self.partitions, self.count, self.bytes = {}, 0, 0
+            self.partitions, self.count, self.bytes, self.rows = {}, 0, 0, 0
             known = None
         first = part.first_offset if known is None else known[0]
         self.partitions[part.partition] = (first, part.next_offset)
         self.count += part.count
         self.bytes += part.bytes or 0
+        self.rows += 0 if part.operations is None else part.operations.reads
         self.schema_ids |= set(part.schema_ids)
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to the value in the state row of a cut that is not copied."""
+        return {
+            "offsets": {str(partition): list(of) for partition, of in self.partitions.items()},
+            "changes": self.count,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "schema_ids": sorted(self.schema_ids),
+        }
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> LogRange:
+        """Read the value of :meth:`to_json`."""
+        partitions = {int(p): (first, end) for p, (first, end) in found["offsets"].items()}
+        ids = set(found["schema_ids"])
+        return cls(partitions, found["changes"], ids, found["bytes"], found["rows"])
 
     def from_offsets(self, starts: Mapping[int, int]) -> LogRange | None:
         """Return the part at or after some offsets, with the same count; None if it is empty."""

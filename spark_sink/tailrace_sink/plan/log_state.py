@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_json, state_of
@@ -48,6 +49,7 @@ class LogState:
         lost: topics of which this cut lacks records.
         published_ms: when the newest record was published, milliseconds UTC.
         is_start: whether a start wrote the row, for the batch that it found.
+        in_kafka: what the log lacks of a bulk cut, by topic: its batch reads that from Kafka.
     """
 
     state: SinkState
@@ -60,6 +62,7 @@ class LogState:
     prefix: str = ""
     deletes: str = ""
     bad_records: str = ""
+    in_kafka: Mapping[str, LogRange] = field(default_factory=dict)
 
     @property
     def mark(self) -> Mark:
@@ -82,6 +85,7 @@ class LogState:
                 "prefix": self.prefix,
                 "deletes": self.deletes,
                 "bad_records": self.bad_records,
+                "in_kafka": {topic: found.to_json() for topic, found in self.in_kafka.items()},
             }
         )
 
@@ -104,6 +108,9 @@ class LogState:
             prefix=found["prefix"],
             deletes=found["deletes"],
             bad_records=found.get("bad_records", ""),
+            in_kafka={
+                topic: LogRange.of_json(of) for topic, of in found.get("in_kafka", {}).items()
+            },
         )
 
 

@@ -68,6 +68,7 @@ class ProgressRecord:
         value: the record, framed and in Avro.
         batch: batch id of its cut in the log; 0 if it does not come from the log.
         lost: topics of which that cut lacks events.
+        in_kafka: whether the log has no events of that cut.
     """
 
     partition: int
@@ -76,6 +77,7 @@ class ProgressRecord:
     value: bytes = b""
     batch: int = 0
     lost: Mapping[str, Loss] = field(default_factory=dict)
+    in_kafka: bool = False
 
     def why_lost(self, part: PartitionProgress) -> str | None:
         """Return the reason why the log lacks events of one of its ranges; None if it has all."""

@@ -16,6 +16,7 @@ from tailrace_sink.plan.topic_ranges import (
     begins_below,
     data_parts,
     ledgers_together,
+    together,
     with_part,
 )
 
@@ -106,11 +107,11 @@ class RangeSorter:
                 self._held[topic] = as_torn(self._held[topic], reason)
             return
         if into is self._held:
-            self._hold(part, record.batch)
+            self._hold(part, record.batch, in_kafka=record.in_kafka)
         else:
-            add(into, shard, part, after_lsn, batch=record.batch)
+            add(into, shard, part, after_lsn, batch=record.batch, in_kafka=record.in_kafka)
 
-    def _hold(self, part: PartitionProgress, batch: int) -> None:
+    def _hold(self, part: PartitionProgress, batch: int, *, in_kafka: bool) -> None:
         held = self._held[part.topic]
         if held.torn:
             return
@@ -118,8 +119,9 @@ class RangeSorter:
         if rest is not None:
             if not rest.partitions:
                 rest = replace(rest, from_batch=batch)
-            rest = with_part(rest, part, batch=batch)
-        self._held[part.topic] = replace(with_part(held, part, batch=batch), rest=rest)
+            rest = with_part(rest, part, batch=batch, in_kafka=in_kafka)
+        whole = with_part(held, part, batch=batch, in_kafka=in_kafka)
+        self._held[part.topic] = replace(whole, rest=rest)
 
     def _release(self, topic: str) -> None:
         """Apply a finished snapshot, after the changes before it."""
@@ -161,6 +163,7 @@ class RangeSorter:
             operations=before.operations.plus(whole.operations),
             is_part=False,
             finishes=None,
+            in_kafka=together(before.in_kafka, whole.in_kafka),
         )
 
 

@@ -52,6 +52,8 @@ class TopicRange:
         rest: of a held range of which parts were applied: what no batch has applied yet.
         is_part: whether other batches apply the rest of the whole table.
         finishes: of the last part: the whole held range.
+        in_kafka: partition to the (first, next) offset between which the log has no events; they
+            are only in Kafka.
     """
 
     topic: str
@@ -73,6 +75,17 @@ class TopicRange:
     rest: TopicRange | None = None
     is_part: bool = False
     finishes: TopicRange | None = None
+    in_kafka: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def from_kafka(self) -> dict[int, tuple[int, int]]:
+        """Its offsets that are read from Kafka."""
+        found: dict[int, tuple[int, int]] = {}
+        for partition, (first, end) in self.partitions.items():
+            since, until = self.in_kafka.get(partition, (0, 0))
+            if max(first, since) < min(end, until):
+                found[partition] = (max(first, since), min(end, until))
+        return found
 
     @property
     def waiting(self) -> TopicRange:
@@ -119,6 +132,17 @@ def ledgers_together(
     return {p: one.get(p, Counted()).plus(other.get(p, Counted())) for p in {*one, *other}}
 
 
+def together(
+    one: Mapping[int, tuple[int, int]], other: Mapping[int, tuple[int, int]]
+) -> dict[int, tuple[int, int]]:
+    """Return the offsets by partition that enclose those of both."""
+    found = dict(one)
+    for partition, (first, end) in other.items():
+        known = found.get(partition, (first, end))
+        found[partition] = (min(known[0], first), max(known[1], end))
+    return found
+
+
 def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator[PartitionProgress]:
     """Select the ranges of data topics; the ledger also counts Tailrace's own topics."""
     for record in records:
@@ -149,22 +173,25 @@ def add(
     *,
     up_to_lsn: str | None = None,
     batch: int = 0,
+    in_kafka: bool = False,
 ) -> None:
     """Add offsets to the range of their topic."""
     known = ranges.get(part.topic)
     if known is None:
         known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn, from_batch=batch)
-    ranges[part.topic] = replace(with_part(known, part, batch=batch), up_to_lsn=up_to_lsn)
+    added = with_part(known, part, batch=batch, in_kafka=in_kafka)
+    ranges[part.topic] = replace(added, up_to_lsn=up_to_lsn)
 
 
-def with_part(known: TopicRange, part: PartitionProgress, *, batch: int = 0) -> TopicRange:
+def with_part(
+    known: TopicRange, part: PartitionProgress, *, batch: int = 0, in_kafka: bool = False
+) -> TopicRange:
     """Add offsets to a range."""
-    partitions = dict(known.partitions)
-    first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
-    partitions[part.partition] = (min(first, part.first_offset), max(end, part.next_offset))
+    added = {part.partition: (part.first_offset, part.next_offset)}
     return replace(
         known,
-        partitions=partitions,
+        partitions=together(known.partitions, added),
+        in_kafka=together(known.in_kafka, added) if in_kafka else known.in_kafka,
         count=known.count + part.count,
         schema_ids=known.schema_ids | frozenset(part.schema_ids),
         ledger=ledgers_together(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
@@ -15,11 +16,12 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.framing import FRAME_BYTES
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
-from tailrace_sink.errors import SinkError
+from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.config import BadRecords
 from tailrace_sink.options.table_options import SchemaMode
+from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.log_tail import milliseconds
 from tailrace_sink.reading.table_by_name import table_by_name
@@ -43,10 +45,6 @@ from tailrace_sink.tables.schema_changes import evolve
 Point = str | datetime
 """A source LSN as text, or a source commit time (UTC without a zone). A time means the newest cut
 of the log at or before it."""
-
-
-class ChangesUnknown(SinkError):
-    """The lake's log lacks changes between two points."""
 
 
 def changes(
@@ -88,9 +86,10 @@ def changes(
         raise ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")
     names = TopicNames(last.prefix)
     rows = spark.read.format("delta").load(log.path)
-    table = _named(table, rows, names, lake)
-    topic = names.data(table)
     states = rows.where("topic = ''")
+    bulk = bulk_cuts(states)
+    table = _named(table, rows, bulk, names, lake)
+    topic = names.data(table)
     first = None if after is None else _lsn_of(states, after)
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
     end = min(end, last.state.closed_lsn)
@@ -102,9 +101,13 @@ def changes(
     if first and len(last.state.shards) < 2:
         since = _batch(states, "max", f"lsn <= {literal(first)}")
     values = events.where(f"batch > {since}")
+    bulk = [cut for cut in bulk if since < cut.batch <= through]
+    refuse_bulk(bulk, table, topic, first or "")
     schemas = SchemaStore(spark, log.path, f"{lake.rstrip('/')}/_tailrace/schemas")
     # If the table did not change in the range, earlier events give its columns.
-    found = _writers(values, schemas, topic) or _writers(events, schemas, topic)
+    ids = _schema_ids(values) or _schema_ids(events)
+    ids = ids or {i for cut in bulk if topic in cut.ranges for i in cut.ranges[topic].schema_ids}
+    found = [writer_schema(i, schemas.schema_by_id(i), topic) for i in sorted(ids)]
     own = [writer for writer in found if writer.version.table == table]
     if not own:
         raise ChangesUnknown(f"the log of {lake} has no event of table {table} up to LSN {end}")
@@ -119,7 +122,7 @@ def changes(
         judged = values.withColumn(REASON, F.lit(None))
     progress = rows.where(
         f"topic = {literal(names.progress)} AND batch > {since} AND batch <= {through}"
-    )
+    ).where(~F.col("batch").isin([cut.batch for cut in bulk]))
     _check_counts(table, topic, progress, judged, found, schemas, first or "")
     columns = _columns([writer.version for writer in own])
     decoded = reduce(DataFrame.unionByName, (_decoded(values, of, columns) for of in own))
@@ -127,10 +130,17 @@ def changes(
     return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
 
 
-def _named(name: TableName | str, rows: DataFrame, names: TopicNames, lake: str) -> TableName:
+def _named(
+    name: TableName | str,
+    rows: DataFrame,
+    bulk: Iterable[BulkCut],
+    names: TopicNames,
+    lake: str,
+) -> TableName:
     if isinstance(name, TableName):
         return name
-    topics = (row["topic"] for row in rows.select("topic").distinct().collect())
+    topics = {row["topic"] for row in rows.select("topic").distinct().collect()}
+    topics |= {topic for cut in bulk for topic in cut.ranges}
     known = {table for table in map(names.table_of, topics) if table is not None}
     try:
         return table_by_name(name, known)
@@ -138,9 +148,9 @@ def _named(name: TableName | str, rows: DataFrame, names: TopicNames, lake: str)
         raise ChangesUnknown(f"the log of {lake} has no table {name}. {error}") from None
 
 
-def _writers(events: DataFrame, schemas: SchemaStore, topic: str) -> list[WriterSchema]:
-    ids = [row["schema_id"] for row in events.select("schema_id").distinct().collect()]
-    return [writer_schema(i, schemas.schema_by_id(i), topic) for i in ids if i is not None]
+def _schema_ids(events: DataFrame) -> set[int]:
+    ids = {row["schema_id"] for row in events.select("schema_id").distinct().collect()}
+    return ids - {None}
 
 
 def _lsn_of(states: DataFrame, point: Point) -> str:

@@ -132,13 +132,6 @@ def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBou
     return total, _rounded(bounded_columns(table), found)
 
 
-def extremes_by_spark(rows: DataFrame, table: LakeTable) -> list[KeyBound]:
-    """Compute bounds that are not rounded, to compare with statistics instead of in statements."""
-    _, found = _extremes(rows, table)
-    columns = (column for column in bounded_columns(table) if column.name in found)
-    return [KeyBound(column, *found[column.name]) for column in columns]
-
-
 def _extremes(rows: DataFrame, table: LakeTable) -> tuple[int, dict[str, tuple[Any, Any]]]:
     columns = bounded_columns(table)
     aggregates = [F.count(F.lit(1))]

@@ -19,7 +19,8 @@ from tests.sink.stories import Stories, Story
 
 KEY = column(1, "id", "int", key=1)
 LARGE: dict[str, Any] = {"local_changes_max": 0}
-shared = Stories(small={}, large=LARGE)
+BULK: dict[str, Any] = {**LARGE, "bulk_changes": 1}
+shared = Stories(small={}, large=LARGE, bulk=BULK)
 
 
 def ways(lake: Lake, table: str) -> list[str]:

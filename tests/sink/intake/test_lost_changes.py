@@ -22,7 +22,8 @@ from tests.sink.stories import Stories, Story
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-shared = Stories(small={}, large={"local_changes_max": 0})
+LARGE = {"local_changes_max": 0}
+shared = Stories(small={}, large=LARGE, bulk={**LARGE, "bulk_changes": 1})
 
 
 @pytest.mark.slow("two batches in a lake of its own, which may be the first that Spark runs")

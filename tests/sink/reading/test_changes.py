@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
-from tailrace_sink.reading.changes import ChangesUnknown
+from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.reading.cut import CutUnknown
 from tailrace_sink.reading.history import history
 from tailrace_sink.reading.reader import read

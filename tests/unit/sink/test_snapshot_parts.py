@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +112,16 @@ def test_parts_take_every_offset_once(
         waiting = []
     kept = sum(held.waiting.count for held in state.held.values())
     assert taken + kept + sum(found.count for found in waiting) == end
+
+
+def test_a_bulk_cut_is_read_from_kafka_and_a_copied_one_from_the_log():
+    bulk = replace(record(0, 0, 1, (OTHER, 0, 9), snapshotting=[OTHER]), batch=1, in_kafka=True)
+    copied = replace(record(1, 1, 2, (OTHER, 9, 12)), batch=2)
+    (found,) = planned(SinkState(), [bulk, copied], 100).topics
+    assert dict(found.partitions) == {0: (0, 12)}
+    assert found.from_kafka == {0: (0, 9)}
+
+    held = planned(SinkState(), [bulk], 100).following
+    state = state_of(json.loads(json.dumps(state_json(held))))
+    (again,) = planned(state, [copied], 100).topics
+    assert again.from_kafka == {0: (0, 9)}

@@ -33,6 +33,8 @@ class Shop:
         self.keyed = [source.table(name, key, value) for name in ("a", "z")]
         self._lines = source.table("lines", column(1, "line", "varchar(20)"))
         self.number = 0
+        self.intervals = 0  # of each keyed table
+        lake.options["kinds"] = {r"dbo\.[az]": ["mirror", "history"]}
 
     def change(self) -> None:
         """A new row and an update of every keyed table, and a line."""
@@ -44,6 +46,7 @@ class Shop:
                 lambda t, of=table: t.insert(of, id=-number, v=number),
                 lambda t, of=table: t.update(of, (1,), v=-number),
             )
+        self.intervals += 3
         self._source.commit(lambda t: t.insert(self._lines, line=f"line {number}"))
         self._source.publish()
 
@@ -55,6 +58,7 @@ class Shop:
                 lambda t, of=table: t.delete(of, (number,)),
                 lambda t, of=table: t.update(of, (-number,), v=0),
             )
+        self.intervals += 1
         self._source.publish()
 
     def check(self) -> None:
@@ -70,10 +74,17 @@ class Shop:
         assert len(batches) == len(set(batches)), "a cut has one row"
 
     def check_cut(self) -> None:
-        """The same of what readers get."""
+        """The same of what readers get; every change of a row has one interval."""
         cut = read(self._lake.spark, f"{self._lake.path}/lake").as_of("latest")
         for table in self.keyed:
             assert by_key(cut.read(table.name).collect()) == by_key(table.rows.values())
+            intervals = cut.read(table.name, is_history=True).collect()
+            current = [row for row in intervals if row["_cdc_is_current"]]
+            assert by_key(current) == by_key(table.rows.values())
+            assert len(current) == len(table.rows)
+            positions = [(row["id"], bytes(row["_cdc_position"])) for row in intervals]
+            assert len(positions) == len(set(positions))
+            assert len(intervals) == self.intervals
 
 
 def by_key(rows: Iterable[Any]) -> dict[int, int]:
@@ -87,7 +98,9 @@ def shop(module_lake: Lake) -> Shop:
 
 
 @pytest.mark.slow("four starts of sinks, two of them while another one is held")
-@pytest.mark.parametrize("at", ["appending", "logged", "planned", "merged", "committed"])
+@pytest.mark.parametrize(
+    "at", ["appending", "logged", "planned", "mirrored", "merged", "committed"]
+)
 def test_a_replaced_sink_that_goes_on_changes_nothing(
     shop: Shop, module_lake: Lake, spark: SparkSession, at: str
 ):

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_sink.spark.s3_log_store import log_store_settings
 from tailrace_sink.spark.session import session_with
 
 SPARK_JAVA = (
@@ -32,7 +33,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = session_with(
         {
             "spark.master": "local[2]",
-            "spark.jars": ",".join(map(str, spark_jars())),
+            # Those of S3, too: one Spark serves the tests on local disk and on an object store.
+            "spark.jars": ",".join(map(str, spark_jars("s3a://"))),
+            **log_store_settings({}),
             "spark.driver.memory": "1500m",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             # Each test has topics of its own. Of a consumer that stays open there are five open

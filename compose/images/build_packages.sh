@@ -32,9 +32,9 @@ locked)
     ;;
 jars)
     # The downloads are kept between builds; each file's SHA-256 is checked all the same.
-    PYTHONPATH=/build/compose:/build/emulator TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m tailrace_compose.local.jars fetch spark
+    PYTHONPATH=/build/compose:/build/emulator TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m tailrace_compose.local.jars fetch spark s3
     mkdir -p /opt/tailrace/cache/jars
-    cp -r /var/cache/tailrace/jars/spark /opt/tailrace/cache/jars/
+    cp -r /var/cache/tailrace/jars/spark /var/cache/tailrace/jars/s3 /opt/tailrace/cache/jars/
     ;;
 project)
     /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /build/wheels /build/emulator /build

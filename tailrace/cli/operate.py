@@ -298,7 +298,7 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
     with failing_with(MomentError, SinkError):
         moment = Moment.parse(lsn, time)
         settings = config.session_settings() | config.catalog.spark_settings()
-        spark = session_with(settings, spark_jars())
+        spark = session_with(settings, spark_jars(config.lake))
         try:
             point = Point(None if moment.lsn is None else str(moment.lsn), moment.time_ms)
             made = create_cut_views(spark, config, name, point)

@@ -18,24 +18,39 @@ from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Cut, Key, Row, SourceTable
+from tests.fix_object_store import SharedStore
 from tests.sink.lake_rows import Rows, query_delta, read_delta
 from tests.sink.stories import Failures, Stories
 
 
 class Lake:
-    """A lake folder with sinks that fill it from one source."""
+    """A lake folder with sinks that fill it from one source.
 
-    def __init__(self, spark: SparkSession, source: Source, kafka: str, path: Path) -> None:
+    Attributes:
+        address: of the lake: a folder below ``path``, unless it is elsewhere.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: Source,
+        kafka: str,
+        path: Path,
+        address: str = "",
+        s3: dict[str, str] | None = None,
+    ) -> None:
         # Reads of some rows: what is under test is the sink, not these.
         self.spark = small_batch_session(spark)
         self._sink_spark = spark
         self.source = source
         self.path = path
+        self.address = address or f"{path}/lake"
         self.options: dict[str, Any] = {
             "kafka": {"bootstrap": kafka, "poll_timeout_s": 3},
             "registry": {"url": source.registry.url},
             "prefix": source.prefix,
-            "lake": str(path / "lake"),
+            "lake": self.address,
+            "s3": s3 or {},
             "merge_pool": 2,
             "request_snapshots": False,
         }
@@ -77,18 +92,22 @@ class Lake:
             sink.close()
 
     def location(self, table: str) -> str:
-        return f"{self.path}/lake/shop/dbo/{table}"
+        return f"{self.address}/shop/dbo/{table}"
+
+    @property
+    def _store(self) -> dict[str, str] | None:
+        return self.config().storage_options() or None
 
     def rows(self, table: str, version: int | None = None) -> Rows:
         """The mirrored columns of a lake table."""
         return [
             {name: value for name, value in row.items() if name not in CHANGES_COLUMNS}
-            for row in read_delta(self.spark, self.location(table), version)
+            for row in read_delta(self.spark, self.location(table), version, self._store)
         ]
 
     def raw(self, table: str) -> Rows:
         """The rows of a lake table with every column that it has."""
-        return read_delta(self.spark, self.location(table))
+        return read_delta(self.spark, self.location(table), store=self._store)
 
     def cut(self, **versions: int) -> Cut:
         """All tables by key, at some versions or the newest."""
@@ -105,7 +124,8 @@ class Lake:
         return found
 
     def commits(self) -> Rows:
-        rows = read_delta(self.spark, f"{self.path}/lake/_tailrace/commits")
+        path = f"{self.address}/_tailrace/commits"
+        rows = read_delta(self.spark, path, store=self._store)
         for row in rows:
             row["tables"] = dict(row["tables"])
         return sorted(rows, key=lambda row: row["batch"])
@@ -113,9 +133,10 @@ class Lake:
     def logged_twice(self) -> Rows:
         """Topic, partition and offset of what the log has more than once."""
         return query_delta(
-            f"{self.path}/lake/_tailrace/log",
+            f"{self.address}/_tailrace/log",
             "SELECT topic, partition, \"offset\" FROM t WHERE topic <> ''"
             ' GROUP BY topic, partition, "offset" HAVING COUNT(*) > 1',
+            store=self._store,
         )
 
     def version(self, table: str) -> int:
@@ -125,8 +146,21 @@ class Lake:
 
 
 @pytest.fixture
-def lake(spark: SparkSession, source: Source, kafka: str, tmp_path: Path) -> Lake:
-    return Lake(spark, source, kafka, tmp_path)
+def lake(
+    request: pytest.FixtureRequest, spark: SparkSession, source: Source, kafka: str, tmp_path: Path
+) -> Lake:
+    """A lake in a folder; in the object store for a test with the parameter ``s3``."""
+    if getattr(request, "param", "local") == "local":
+        return Lake(spark, source, kafka, tmp_path)
+    store: SharedStore = request.getfixturevalue("store")
+    return Lake(
+        request.getfixturevalue("spark_with_store"),
+        source,
+        kafka,
+        tmp_path,
+        f"s3a://lake/{uuid.uuid4().hex}",
+        store.options,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,20 @@ from pyspark.sql import SparkSession
 Rows = list[dict[str, Any]]
 
 
-def read_delta(spark: SparkSession, path: str, version: int | None = None) -> Rows:
+Store = dict[str, str] | None
+"""What deltalake opens an object store with; nothing for a local folder."""
+
+
+def read_delta(
+    spark: SparkSession, path: str, version: int | None = None, store: Store = None
+) -> Rows:
     """All rows of a Delta table, newest or at a version, in a fixed order.
 
     Raises:
         AnalysisException: there is no such table or version.
     """
     try:
-        rows = query_delta(path, "SELECT * FROM t", version)
+        rows = query_delta(path, "SELECT * FROM t", version, store)
     except DeltaError:
         options = {} if version is None else {"versionAsOf": version}
         frame = spark.read.format("delta").options(**options).load(path)
@@ -33,13 +39,14 @@ def read_delta(spark: SparkSession, path: str, version: int | None = None) -> Ro
     return sorted(rows, key=lambda row: str(list(row.values())))
 
 
-def query_delta(path: str, query: str, version: int | None = None) -> Rows:
+def query_delta(path: str, query: str, version: int | None = None, store: Store = None) -> Rows:
     """What a query over a Delta table ``t`` finds.
 
     Raises:
         DeltaError: it cannot be opened.
     """
-    found: Any = QueryBuilder().register("t", DeltaTable(path, version=version)).execute(query)
+    table = DeltaTable(path, version=version, storage_options=store)
+    found: Any = QueryBuilder().register("t", table).execute(query)
     rows = pa.table(found.read_all()).to_pylist()
     return [{name: _as_spark_has_it(value) for name, value in row.items()} for row in rows]
 

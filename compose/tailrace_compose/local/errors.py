@@ -13,3 +13,7 @@ class LockInvalid(LocalStackError):
 
 class ArtifactUnavailable(LocalStackError):
     """An artifact of `jars.lock` could not be downloaded, or its bytes are not the locked ones."""
+
+
+class StoreMissing(LocalStackError):
+    """The program of the object store is not installed."""

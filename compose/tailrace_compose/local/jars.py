@@ -18,6 +18,7 @@ Group = Literal[
     "spark",
     "spark-4.0",
     "spark-4.2",
+    "s3",
     "kafka",
     "registry",
     "connect",
@@ -28,10 +29,11 @@ Group = Literal[
     "flink",
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
-# Needed by everyone; the other groups serve some tests, which fetch them.
+# Needed by everyone; a lake's address or some tests need the others, and fetch them.
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
 _BY_SPARK: dict[str, Group] = {"4.0": "spark-4.0", "4.1": "spark", "4.2": "spark-4.2"}
 _ARCHIVES: tuple[Group, ...] = ("registry", "jdbc_sink")
+_S3 = ("s3://", "s3a://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -85,11 +87,6 @@ def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
     return _paths(artifacts, folder)
 
 
-def spark_jars(progress: ivy.Progress | None = None) -> list[Path]:
-    """Return the jars for Spark's `spark.jars`, of the release of the installed PySpark."""
-    return ensure(spark_group(), progress)
-
-
 def spark_group() -> Group:
     """Return the group of the installed PySpark; without PySpark that of the locked one.
 
@@ -107,6 +104,16 @@ def spark_group() -> Group:
             f" {', '.join(_BY_SPARK)}, or run the sink by spark-submit with jars of your own."
         )
     return group
+
+
+def spark_jars(lake: str = "") -> list[Path]:
+    """Return the jars for Spark's `spark.jars`, of the release of the installed PySpark.
+
+    Args:
+        lake: address of the lake, whose store may need further jars.
+    """
+    of_store = ensure("s3") if lake.startswith(_S3) else []
+    return ensure(spark_group()) + of_store
 
 
 def registry_home(progress: ivy.Progress | None = None) -> Path:

@@ -21,6 +21,7 @@ from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.spark.s3_log_store import prove_store
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.watch.hooks import Hook, no_hook
 from tailrace_sink.watch.metrics import SinkMetrics
@@ -53,6 +54,8 @@ class Sink:
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
+        self._spark = spark
+        self._is_store_proven = False
         self.metrics = metrics or SinkMetrics()
         parts = SinkParts(
             spark,
@@ -79,13 +82,17 @@ class Sink:
 
         Raises:
             LakeTaken: another sink has started since.
+            StoreUnsafe: two sinks could commit one version of a table there.
             SinkError: the lake cannot be read.
         """
         self.open_log()
         return self.open_tables()
 
     def open_log(self) -> None:
-        """Open only the log."""
+        """Open only the log; at the first call, prove that the lake's store can be shared."""
+        if not self._is_store_proven:
+            prove_store(self._spark, self.config.lake)
+            self._is_store_proven = True
         self.log.open(self.fold.state_of_tables)
 
     def open_tables(self) -> SinkState:

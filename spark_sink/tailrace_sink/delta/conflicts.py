@@ -23,12 +23,13 @@ ATTEMPTS_MAX: Final = 20
 _PAUSE_FIRST_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
 _PACKAGES: Final = ("io.delta.exceptions.", "org.apache.spark.sql.delta.")
+_OTHER_BATCH: Final = "ConcurrentTransactionException"
 _NAMES: Final = frozenset(
     {
         "ConcurrentAppendException",
         "ConcurrentDeleteDeleteException",
         "ConcurrentDeleteReadException",
-        "ConcurrentTransactionException",
+        _OTHER_BATCH,
         "ConcurrentWriteException",
         "MetadataChangedException",
         "ProtocolChangedException",
@@ -65,6 +66,11 @@ def retried(step: str, write: Callable[[], _Result]) -> _Result:
 def is_refused(error: PySparkException | Py4JError) -> bool:
     """Whether a constraint of the table refused a row; the sink itself sets none."""
     return any(name.endswith("InvariantViolationException") for name in cause_classes(error))
+
+
+def is_concurrent_batch(error: PySparkException | Py4JError) -> bool:
+    """Whether another writer committed a batch of the same application in between."""
+    return any(name.endswith(f".{_OTHER_BATCH}") for name in cause_classes(error))
 
 
 def is_conflict(error: PySparkException | Py4JError) -> bool:

@@ -39,6 +39,7 @@ from tailrace_sink.errors.lake import (
     NameTaken,
     NamingFailed,
     SchemaChangeRefused,
+    StoreUnsafe,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.errors.progress import (
@@ -73,6 +74,7 @@ __all__ = [
     "SchemaChangeRefused",
     "SchemaUnknown",
     "SinkError",
+    "StoreUnsafe",
     "TableError",
     "TableExcluded",
     "TopicGone",

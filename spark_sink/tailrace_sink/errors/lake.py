@@ -119,6 +119,16 @@ class ClassArchiveFailed(SinkError):
         super().__init__(f"the archive of classes was not created: {reason}")
 
 
+class StoreUnsafe(SinkError):
+    """The lake's store lets two sinks commit the same version of a table."""
+
+    def __init__(self, lake: str, problem: str, fix: str) -> None:
+        super().__init__(
+            f"lake {lake}: {problem}. Of two sinks, one could replace a commit of the other. Fix:"
+            f" {fix}"
+        )
+
+
 class LakeTaken(SinkError):
     """Another sink writes to the same lake; only one may."""
 

@@ -278,13 +278,18 @@ class SinkConfig(TableOptions):
         """Whether so many changes, of so many bytes, are few enough to pass through the driver."""
         return count <= self.local_changes_max and size <= self.local_bytes_max
 
+    @property
+    def store(self) -> S3Options | None:
+        """Options of the lake's store; None unless the lake is in S3."""
+        return self.s3 if is_s3(self.lake) else None
+
     def storage_options(self) -> dict[str, str]:
         """Return what deltalake and Polars open the lake with; empty unless it is in S3.
 
         Raises:
             ConfigError: the file of a secret cannot be read.
         """
-        return self.s3.storage_options() if is_s3(self.lake) else {}
+        return {} if self.store is None else self.store.storage_options()
 
     def session_settings(self) -> dict[str, str]:
         """Return the settings of Spark for the lake's store, and those of the section ``spark``.

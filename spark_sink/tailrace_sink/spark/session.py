@@ -13,8 +13,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.spark.class_archive import JAVA_OPTIONS, start_settings
 from tailrace_sink.spark.jvm_names import keep_names
+from tailrace_sink.spark.s3_log_store import install_log_store, log_store_settings
 
 _JARS: Final = "spark.jars"
 _HADOOP: Final = "spark.hadoop."
@@ -136,18 +138,30 @@ def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSessio
         jars: files for ``spark.jars``: the Kafka connector, spark-avro, Delta and their
             dependencies; empty if the cluster provides these.
     """
-    return session_with(config.session_settings(), jars)
+    return session_with(config.spark, jars, config.store)
 
 
-def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) -> SparkSession:
-    """Create a session with the sink's settings, some overrides, and all jars."""
+def session_with(
+    overrides: Mapping[str, str], jars: Iterable[str | Path] = (), s3: S3Options | None = None
+) -> SparkSession:
+    """Create a session with the sink's settings, some overrides, and all jars.
+
+    Args:
+        s3: of the store of a lake in S3, which also gets its log store.
+    """
     # PySpark prints every error with its whole Java stack; the sink logs it in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder: SparkSession.Builder = SparkSession.builder
     ours = list(jars)
     listed = {_JARS: ",".join(map(str, ours))} if ours else {}
     submitted = _submitted()
-    settings = merged_settings(spark_settings(os.cpu_count() or 1), submitted, listed, overrides)
+    ours_of_spark = spark_settings(os.cpu_count() or 1)
+    # Options that nobody gave do not override what the cluster is set to.
+    of_store = {} if s3 is None else s3.hadoop()
+    layers = (of_store, submitted) if s3 == S3Options() else (submitted, of_store)
+    settings = merged_settings(ours_of_spark, *layers, listed, overrides)
+    if s3 is not None:
+        settings |= log_store_settings(settings)
     if not submitted:  # With spark-submit the JVM is already running.
         settings |= start_settings(ours, settings)
     options = settings.get(JAVA_OPTIONS, "")
@@ -163,6 +177,8 @@ def session_with(overrides: Mapping[str, str], jars: Iterable[str | Path] = ()) 
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other way
     for name, value in hadoop.items():
         configuration.set(name.removeprefix(_HADOOP), value)
+    if s3 is not None:
+        install_log_store(spark, Path(ours[0]).parent if ours else None)
     keep_names(spark)
     return spark
 

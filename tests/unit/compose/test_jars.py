@@ -27,6 +27,7 @@ def test_lock_is_complete_and_has_each_file_once():
         13,
         7,
         12,
+        34,
         46,
         1,
         59,

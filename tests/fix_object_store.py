@@ -1,0 +1,73 @@
+"""SeaweedFS for the whole test session, and a proxy through which Spark reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_compose.local.object_store import ObjectStore
+from tailrace_sink.options.s3_options import S3Options
+from tailrace_sink.spark.s3_log_store import install_log_store
+from tests.sink.objects.proxy import Proxy, straight
+
+IMPATIENT = {
+    "fs.s3a.attempts.maximum": "1",
+    "fs.s3a.retry.interval": "20ms",
+    "fs.s3a.retry.throttle.interval": "20ms",
+    "fs.s3a.connection.establish.timeout": "5s",
+}
+"""Pauses of S3A between attempts: a test waits for many of them."""
+
+
+@dataclass(frozen=True)
+class SharedStore:
+    """A store, and the proxy through which Spark reaches it.
+
+    Attributes:
+        options: of the store itself, as in ``sink.s3``.
+    """
+
+    options: dict[str, str]
+    proxy: Proxy
+
+    @property
+    def through_proxy(self) -> dict[str, str]:
+        return self.options | {"endpoint": self.proxy.url}
+
+
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedStore]:
+    """A store that the whole session shares."""
+    store = ObjectStore(tmp_path_factory.mktemp("store"))
+    try:
+        with Proxy(store.start()) as proxy:
+            yield SharedStore(store.options, proxy)
+    finally:
+        store.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_with_store(spark: SparkSession, shared_store: SharedStore) -> SparkSession:
+    """The session's Spark, which reaches the store."""
+    options = S3Options.model_validate(shared_store.through_proxy).hadoop()
+    settings: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in options.items():
+        settings.set(name.removeprefix("spark.hadoop."), value)
+    for name, value in IMPATIENT.items():
+        settings.set(name, value)
+    install_log_store(spark)
+    return spark
+
+
+@pytest.fixture
+def store(shared_store: SharedStore) -> Iterator[SharedStore]:
+    """The store with a proxy that passes everything on, until the test says otherwise."""
+    shared_store.proxy.seen.clear()
+    try:
+        yield shared_store
+    finally:
+        shared_store.proxy.rule = straight

@@ -1,0 +1,198 @@
+"""Commit files in an object store: of two drivers one creates each, whatever the network does.
+
+A driver is a class loader of its own here: the locks of Delta's classes are static, so two loaders
+share as little as two JVMs.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyarrow.fs import S3FileSystem
+from pyspark.sql import SparkSession
+
+from tailrace_sink.errors import StoreUnsafe
+from tailrace_sink.options.s3_options import S3Options
+from tailrace_sink.spark.jvm_errors import cause_classes
+from tailrace_sink.spark.s3_log_store import prove_store
+from tests.fix_object_store import SharedStore
+from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy
+
+pytestmark = [pytest.mark.spark]
+
+OURS = "io.tailrace.delta.ConditionalLogStore"
+DELTAS = "io.delta.storage.S3SingleDriverLogStore"
+TAKEN = "java.nio.file.FileAlreadyExistsException"
+
+
+class Driver:
+    """A log store with classes of its own, called by reflection: Py4J keeps methods by name."""
+
+    def __init__(self, spark: SparkSession, name: str = OURS) -> None:
+        self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        shared = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        known = [shared.loadClass(of) for of in (OURS, DELTAS)]
+        urls = [of.getProtectionDomain().getCodeSource().getLocation() for of in known]
+        found = self._jvm.java.net.URLClassLoader(
+            self._array(self._jvm.java.net.URL, urls), shared.getParent()
+        ).loadClass(name)
+        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        self._store = found.getConstructors()[0].newInstance(self._objects([self._conf]))
+        (self._write,) = (
+            method
+            for method in found.getMethods()
+            if method.getName() == "write" and not method.isBridge()
+        )
+
+    def write(self, path: str, line: str) -> str | None:
+        """Create a file; returns the class of the error, None if it was created."""
+        lines = self._jvm.java.util.ArrayList()
+        lines.add(line)
+        to = self._jvm.org.apache.hadoop.fs.Path(path)
+        arguments = self._objects([to, lines.iterator(), False, self._conf])
+        try:
+            self._write.invoke(self._store, arguments)
+        except Py4JJavaError as error:
+            return cause_classes(error)[1]  # reflection's own error comes first
+        return None
+
+    def _objects(self, values: list[Any]) -> Any:
+        return self._array(self._jvm.java.lang.Object, values)
+
+    def _array(self, kind: Any, values: list[Any]) -> Any:
+        made = self._gateway.new_array(kind, len(values))
+        for place, value in enumerate(values):
+            made[place] = value
+        return made
+
+
+def read(store: SharedStore, path: str) -> str:
+    """What the store has, past the proxy."""
+    files = S3FileSystem(**S3Options.model_validate(store.options).pyarrow())
+    with files.open_input_stream(path.removeprefix("s3a://")) as stream:
+        return str(stream.read().decode())
+
+
+@pytest.fixture
+def path() -> str:
+    return f"s3a://lake/{uuid.uuid4().hex}/_delta_log/00000000000000000001.json"
+
+
+def both_commit(spark: SparkSession, store: SharedStore, path: str, name: str) -> bool:
+    """Whether two drivers both create a file: one is held in its PUT until the other is done."""
+    older, newer = Driver(spark, name), Driver(spark, name)
+    held = store.proxy.rule = Held(r"_delta_log/.*\.json")
+    outcome: list[str | None] = []
+    writing = threading.Thread(target=lambda: outcome.append(older.write(path, "older")))
+    writing.start()
+    assert held.arrived.wait(60)
+    assert newer.write(path, "newer") is None
+    assert read(store, path) == "newer\n"
+    held.go.set()
+    writing.join(60)
+    if outcome == [None]:
+        return True
+    assert outcome == [TAKEN]
+    assert read(store, path) == "newer\n"
+    return False
+
+
+def test_a_late_put_does_not_replace_a_commit(
+    spark_with_store: SparkSession, store: SharedStore, path: str
+):
+    assert not both_commit(spark_with_store, store, path, OURS)
+
+
+def test_deltas_own_log_store_loses_a_commit(
+    spark_with_store: SparkSession, store: SharedStore, path: str
+):
+    """The mutant: what the test above holds is false without our log store."""
+    assert both_commit(spark_with_store, store, path, DELTAS)
+
+
+def test_a_write_whose_answer_is_lost_is_recognised(
+    spark_with_store: SparkSession, store: SharedStore, path: str
+):
+    lost: list[Request] = []
+
+    def lose_first(request: Request, pass_on: Pass) -> Answer | None:
+        answer = pass_on()
+        if request.method == "PUT" and not lost:
+            lost.append(request)
+            return None
+        return answer
+
+    store.proxy.rule = lose_first
+    driver = Driver(spark_with_store)
+
+    assert driver.write(path, "ours") is None
+    assert len(lost) == 1
+    assert store.proxy.puts("_delta_log") > 1, "the client wrote again"
+    assert read(store, path) == "ours\n"
+    assert driver.write(path, "another's") == TAKEN
+
+
+def test_a_storm_of_503_delays_a_commit(
+    spark_with_store: SparkSession, store: SharedStore, path: str
+):
+    left = [10]
+
+    def storm(_request: Request, pass_on: Pass) -> Answer:
+        left[0] -= 1
+        return busy() if left[0] >= 0 else pass_on()
+
+    store.proxy.rule = storm
+    driver = Driver(spark_with_store)
+
+    assert driver.write(path, "ours") is None
+    assert left[0] < 0
+    assert read(store, path) == "ours\n"
+
+
+def test_a_store_that_refuses_every_write_is_an_error_and_no_commit(
+    spark_with_store: SparkSession, store: SharedStore, path: str
+):
+    def refuse(request: Request, pass_on: Pass) -> Answer:
+        denied = Answer(403, {"Content-Type": "application/xml"}, b"<Error/>")
+        return denied if request.method == "PUT" else pass_on()
+
+    store.proxy.rule = refuse
+    driver = Driver(spark_with_store)
+    assert driver.write(path, "ours") == "java.nio.file.AccessDeniedException"
+
+    store.proxy.rule = lambda _request, pass_on: pass_on()
+    assert driver.write(path, "another's") is None
+
+
+def test_the_store_is_proven(spark_with_store: SparkSession, store: SharedStore):
+    lake = f"s3a://lake/{uuid.uuid4().hex}"
+    prove_store(spark_with_store, lake)
+
+    assert store.proxy.puts("_tailrace/proof-") == 2
+    assert all(one.is_conditional for one in store.proxy.seen if one.method == "PUT")
+    deleted = [one for one in store.proxy.seen if one.method in {"DELETE", "POST"}]
+    assert deleted, "the object is removed"
+
+
+def test_a_store_that_accepts_the_second_create_is_refused(
+    spark_with_store: SparkSession, store: SharedStore
+):
+    store.proxy.rule = accept_every_create
+    with pytest.raises(StoreUnsafe) as raised:
+        prove_store(spark_with_store, f"s3a://lake/{uuid.uuid4().hex}")
+
+    told = str(raised.value)
+    assert f"the store {store.proxy.url} accepted a second create" in told
+    assert "Fix: use a release of the store that honours it" in told
+    assert not raised.value.retryable
+
+
+def accept_every_create(_request: Request, pass_on: Pass) -> Answer:
+    """What a store does that does not know If-None-Match."""
+    answer = pass_on()
+    return Answer(200, {"ETag": '"1"'}, b"") if answer.status == 412 else answer

@@ -1,0 +1,163 @@
+"""Sinks of a lake in an object store: a late PUT, lost answers, a busy store, and every step."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import threading
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_sink import read
+from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.errors import LakeTaken, SinkError, StoreUnsafe
+from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable, column
+from tests.fix_object_store import SharedStore
+from tests.sink.conftest import Lake
+from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy
+from tests.sink.objects.test_commit_files import accept_every_create
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.parametrize("lake", ["s3"], indirect=True),
+]
+
+GO_ON = threading.Event()
+STEPS = 7
+ATTEMPTS = 20
+
+
+def orders(source: Source) -> SourceTable:
+    return source.table("orders", column(1, "id", "int", key=1), column(2, "v", "int"))
+
+
+def change(source: Source, table: SourceTable, number: int) -> None:
+    source.commit(lambda t: t.insert(table, id=number, v=number))
+    source.publish()
+
+
+def catch_up(sink: Sink, spark: SparkSession, source: Source) -> None:
+    stream = ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
+    stream.catch_up(GO_ON)
+    sink.fold_tables(GO_ON)
+
+
+def check(lake: Lake, source: Source) -> None:
+    assert lake.cut() == source.cut()
+    assert lake.logged_twice() == []
+    cut = read(lake.spark, lake.address).as_of("latest")
+    assert {row["id"] for row in cut.read("dbo.orders").collect()} == {
+        key[0] for key in source.tables["orders"].rows
+    }
+
+
+@pytest.mark.slow("sinks start three times, each with its first reads of the store")
+def test_a_sink_that_was_held_in_its_put_replaces_nothing(
+    source: Source, lake: Lake, spark_with_store: SparkSession, store: SharedStore
+):
+    """It ends with LakeTaken at once, although it had looked before another took over."""
+    table = orders(source)
+    change(source, table, 1)
+    lake.catch_up()
+    older = lake.sink()
+    older.open()
+    change(source, table, 2)
+    held = store.proxy.rule = Held(r"_tailrace/log/_delta_log/\d+\.json")
+    told: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            catch_up(older, spark_with_store, source)
+        except SinkError as error:
+            told.append(error)
+
+    writing = threading.Thread(target=run)
+    writing.start()
+    assert held.arrived.wait(120)
+    lake.catch_up()
+    held.go.set()
+    writing.join(120)
+    older.close()
+
+    assert [type(error) for error in told] == [LakeTaken]
+    check(lake, source)
+    change(source, table, 3)
+    lake.catch_up()
+    check(lake, source)
+
+
+@pytest.mark.slow("a sink starts for each step")
+def test_a_sink_that_breaks_off_at_each_step(source: Source, lake: Lake):
+    table = orders(source)
+    for at in range(STEPS):
+        change(source, table, at)
+        steps = iter(range(STEPS * 10))
+
+        def interrupt(_step: str, _path: str, at: int = at, steps: object = steps) -> None:
+            if next(steps) == at:  # type: ignore[call-overload]
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            lake.catch_up(interrupt, merge_pool=1)
+    lake.catch_up()
+    check(lake, source)
+
+
+def catches_up(lake: Lake) -> bool:
+    """Whether a sink gets through; otherwise it ends with an error after which one tries again."""
+    try:
+        lake.catch_up()
+    except SinkError as error:
+        if not error.retryable:
+            raise
+        return False
+    return True
+
+
+@pytest.mark.slow("sinks start until one gets through")
+def test_lost_answers_and_a_busy_store_change_nothing(
+    source: Source, lake: Lake, store: SharedStore
+):
+    """Each tenth answer is lost, each tenth request refused; the attempts of the daemon follow."""
+    chance = random.Random(1)
+    table = orders(source)
+    lost: list[str] = []
+
+    def trouble(request: Request, pass_on: Pass) -> Answer | None:
+        drawn = chance.random()
+        if drawn < 0.1:
+            return busy()
+        answer = pass_on()
+        if drawn > 0.9 or (is_first_commit(request) and drawn > 0.5):
+            lost.append(request.path)
+            return None
+        return answer
+
+    def is_first_commit(request: Request) -> bool:
+        return request.is_conditional and request.path not in lost
+
+    store.proxy.rule = trouble
+    for number in range(3):
+        change(source, table, number)
+        assert any(catches_up(lake) for _ in range(ATTEMPTS)), "no attempt got through"
+    assert any(re.search(r"_delta_log/\d+\.json", path) for path in lost)
+    store.proxy.rule = lambda _request, pass_on: pass_on()
+    check(lake, source)
+
+
+def test_a_sink_does_not_start_on_a_store_that_ignores_the_condition(
+    lake: Lake, store: SharedStore
+):
+    store.proxy.rule = accept_every_create
+    sink = lake.sink()
+    try:
+        with pytest.raises(StoreUnsafe, match="accepted a second create"):
+            sink.open()
+    finally:
+        sink.close()
+    assert store.proxy.puts("_delta_log") == 0, "nothing was written but the proof"

@@ -26,6 +26,7 @@ pytestmark = [
 
 KEY = column(1, "id", "int", key=1)
 SMALL: dict[str, Any] = {"changes_per_batch": 5}
+KINDS = {r"dbo\.t": ["mirror", "changelog", "history"]}
 
 
 def a_table(source: Source, name: str = "t") -> SourceTable:
@@ -46,6 +47,14 @@ def chunk(source: Source, table: SourceTable, rows: Iterable[tuple[int, int]]) -
     source.publish(fence, snapshotting=[table])
 
 
+def check_current(lake: Lake, table: SourceTable) -> None:
+    """The current intervals are the source's rows, each once."""
+    current = [row for row in lake.raw("t.history") if row["_cdc_is_current"]]
+    assert sorted((row["id"], row["v"]) for row in current) == sorted(
+        (row["id"], row["v"]) for row in table.rows.values()
+    )
+
+
 @pytest.mark.parametrize(("delete_mode", "local_changes_max"), [("hard", 0), ("soft", 5000)])
 def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
     source: Source, lake: Lake, delete_mode: str, local_changes_max: int
@@ -54,7 +63,7 @@ def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
         **SMALL,
         "delete_mode": delete_mode,
         "local_changes_max": local_changes_max,
-        "changelog": {"include": [r"dbo\.t"]},
+        "kinds": KINDS,
     }
     table = filled(source, range(30))
     # Nobody follows it: 5 and 29 are deleted, 7 changes.
@@ -84,7 +93,9 @@ def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
     kept = [row for row in lake.raw("t") if row["_cdc_op"] != "d"]
     assert Counter(row["id"] for row in kept) == Counter(key for (key,) in table.rows)
     assert {(row["id"],): {"id": row["id"], "v": row["v"]} for row in kept} == table.rows
-    assert lake.commits()[-1]["tables"].keys() == {"shop/dbo/t", "shop/dbo/t.changes"}
+    versions = {f"shop/dbo/t{companion}" for companion in ("", ".changes", ".history")}
+    assert lake.commits()[-1]["tables"].keys() == versions
+    check_current(lake, table)
     deleted = Counter(row["id"] for row in lake.raw("t.changes") if row["_cdc_op"] == "d")
     assert deleted == {3: 1, 29: 1}
     if delete_mode == "soft":
@@ -94,7 +105,7 @@ def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
 
 def test_rows_of_the_very_lsn_of_the_naming_are_told_by_their_keys(source: Source, lake: Lake):
     """On an idle database the snapshot is read where the last change was."""
-    options = {**SMALL, "changelog": {"include": [r"dbo\.t"]}}
+    options = {**SMALL, "kinds": KINDS}
     table = filled(source, range(12))
     at = Lsn.parse(source.through)
     del table.rows[(4,)]
@@ -111,6 +122,10 @@ def test_rows_of_the_very_lsn_of_the_naming_are_told_by_their_keys(source: Sourc
     lake.catch_up(**options)
     assert lake.cut() == source.cut()
     assert [row["id"] for row in lake.raw("t.changes") if row["_cdc_op"] == "d"] == [4]
+    check_current(lake, table)
+    # The snapshot's equal rows start no interval; the row that it lacks ends at the cut.
+    (ended,) = [row for row in lake.raw("t.history") if not row["_cdc_is_current"]]
+    assert (ended["id"], ended["_cdc_valid_to_lsn"]) == (4, source.through)
 
 
 def test_a_new_table_is_appended_part_by_part_while_keys_do_not_meet(source: Source, lake: Lake):
@@ -129,7 +144,7 @@ def test_a_new_table_is_appended_part_by_part_while_keys_do_not_meet(source: Sou
 
 
 def test_parts_are_taken_once_whatever_dies(source: Source, lake: Lake):
-    options = {**SMALL, "changelog": {"include": [r"dbo\.t"]}}
+    options = {**SMALL, "kinds": KINDS}
     table = filled(source, range(20))
     lake.catch_up(**options)
     for gone in (1, 11):
@@ -159,6 +174,10 @@ def test_parts_are_taken_once_whatever_dies(source: Source, lake: Lake):
     counted = Counter((row["id"], row["_cdc_op"]) for row in lake.raw("t.changes"))
     assert set(counted.values()) == {1}
     assert {key for key, op in counted if op == "d"} == {1, 2, 11}
+    check_current(lake, table)
+    intervals = [(row["id"], row["_cdc_position"]) for row in lake.raw("t.history")]
+    # Of the 18 rows that were read, 0 is as it was.
+    assert len(intervals) == len(set(intervals)) == 20 + 17 + 2
 
 
 def test_a_table_that_has_to_be_made_anew_waits_for_the_whole(source: Source, lake: Lake):

@@ -12,8 +12,8 @@ from tailrace.web.collector import Collector
 from tailrace.web.daemons import DaemonAddress, address_of
 from tailrace.web.details import Details
 from tailrace.web.model import Model
+from tailrace.web.pages.pipelines import Pipelines
 from tailrace.web.parts import PartsReader
-from tailrace.web.pipelines import Pipelines
 from tailrace.web.site import Site
 from tailrace_schemas.topics.topic_names import database_path
 from tailrace_service.http.access import Address, is_loopback, read_token

@@ -8,16 +8,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from tailrace.signals.request import SignalNotTaken
-from tailrace.web.assets import asset_routes, html_response
 from tailrace.web.collector import Collector
 from tailrace.web.details import Details
-from tailrace.web.headline import summary, title
-from tailrace.web.html import page, tag, text
 from tailrace.web.model import Model
-from tailrace.web.overview import overview
+from tailrace.web.pages.assets import asset_routes, html_response
+from tailrace.web.pages.headline import summary, title
+from tailrace.web.pages.html import page, tag, text
+from tailrace.web.pages.overview import overview
+from tailrace.web.pages.runbooks_page import runbook_html
+from tailrace.web.pages.table_page import Explorer, table_page
 from tailrace.web.requests import Requests
-from tailrace.web.runbooks_page import runbook_html
-from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.records.signals import (
     AcceptedLoss,
     PauseSignal,

@@ -17,7 +17,7 @@ from selenium.webdriver.chrome.service import Service
 from tailrace.settings.load import load
 from tailrace.web.details import Details
 from tailrace.web.model import Model
-from tailrace.web.pipelines import Pipelines
+from tailrace.web.pages.pipelines import Pipelines
 from tailrace.web.site import Site
 from tailrace_service.http.access import Address
 from tailrace_service.http.service import HttpService

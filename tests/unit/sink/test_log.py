@@ -12,7 +12,7 @@ from tailrace_sink.plan.log_state import LogState, Mark
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
-from tests.unit.sink.progress_records import NAMES, OTHER, TOPIC, lsn, record
+from tests.unit.sink.plan.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 
 def plan(

@@ -14,7 +14,7 @@ from tailrace_service.tracing.traces import ROOT, Span, TraceKey
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import ShardPosition, SinkState
 from tailrace_sink.watch.traces import SinkTraces
-from tests.unit.sink.progress_records import NAMES, TOPIC, lsn, record
+from tests.unit.sink.plan.progress_records import NAMES, TOPIC, lsn, record
 
 KEY = TraceKey("p", "shop", 0, lsn(7))
 

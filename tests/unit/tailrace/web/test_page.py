@@ -11,13 +11,13 @@ from html.parser import HTMLParser
 from tailrace.lag.freshness import Freshness, StageLag, TableFreshness
 from tailrace.lag.verdict import duration
 from tailrace.reading.stopped_tables import PublisherNotes, TableNote
-from tailrace.web.html import page
 from tailrace.web.model import Model, put_together
-from tailrace.web.overview import overview
-from tailrace.web.pipeline import slowest_stage
+from tailrace.web.pages.html import page
+from tailrace.web.pages.overview import overview
+from tailrace.web.pages.pipeline import slowest_stage
+from tailrace.web.pages.table_groups import groups_of
+from tailrace.web.pages.table_page import Explorer, table_page
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
-from tailrace.web.table_groups import groups_of
-from tailrace.web.table_page import Explorer, table_page
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.records.signals import PauseSignal, SnapshotSignal
 from tailrace_service.status import DaemonStatus, Failure, TableStatus

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.lag.verdict import Finding, duration
-from tailrace.web.advice import advice
-from tailrace.web.html import moment, tag, text
+from tailrace.web.pages.advice import advice
+from tailrace.web.pages.html import moment, tag, text
 
 if TYPE_CHECKING:
     from tailrace.web.model import Model

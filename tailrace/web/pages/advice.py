@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.web.html import tag, text
-from tailrace.web.runbooks_page import runbook_link
+from tailrace.web.pages.html import tag, text
+from tailrace.web.pages.runbooks_page import runbook_link
 
 
 def advice(fix: str, command: str, runbook: str) -> str:

@@ -32,7 +32,7 @@ def html_response(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:
 def asset_routes() -> Routes:
     """Style, script and icons, and whether the service lives."""
     files = {
-        name: ((resources.files(__package__) / "static" / name).read_bytes(), kind)
+        name: ((resources.files("tailrace.web") / "static" / name).read_bytes(), kind)
         for name, kind in _STATIC.items()
     }
     for state, colour in _ICON.items():

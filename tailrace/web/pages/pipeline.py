@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tailrace.lag.verdict import LAG_MAX_S, duration
-from tailrace.web.html import lsn, moment, tag, text
+from tailrace.web.pages.html import lsn, moment, tag, text
 
 if TYPE_CHECKING:
     from tailrace.lag.freshness import StageLag

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from tailrace.lag.verdict import State
-from tailrace.web.assets import asset_routes, html_response
-from tailrace.web.headline import summary
-from tailrace.web.html import moment, page, tag, text
+from tailrace.web.pages.assets import asset_routes, html_response
+from tailrace.web.pages.headline import summary
+from tailrace.web.pages.html import moment, page, tag, text
 from tailrace_service.http.messages import Refused, Request, Response, Route, Routes
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace_sink.plan.sink_state import SinkState
-from tests.unit.sink.progress_records import (
+from tests.unit.sink.plan.progress_records import (
     OTHER,
     TOPIC,
     planned,

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.web.advice import advice
-from tailrace.web.html import DASH, lsn, moment, seconds, tag, text
-from tailrace.web.table_groups import STAGES, actions
+from tailrace.web.pages.advice import advice
+from tailrace.web.pages.html import DASH, lsn, moment, seconds, tag, text
+from tailrace.web.pages.table_groups import STAGES, actions
 
 if TYPE_CHECKING:
     from tailrace.reading.schema_versions import Version

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 
-from tailrace.web.html import text
+from tailrace.web.pages.html import text
 
 _NAME: Final = re.compile(r"[A-Za-z]+")
 # Links of the documentation to another runbook; any other page is not here.
@@ -26,7 +26,7 @@ def runbook_html(name: str) -> str | None:
     """A runbook as HTML; None if there is none of that name."""
     if not _NAME.fullmatch(name) or name == "index":
         return None
-    page = resources.files(__package__) / "runbooks" / f"{name}.md"
+    page = resources.files("tailrace.web") / "runbooks" / f"{name}.md"
     if not page.is_file():
         return None
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")

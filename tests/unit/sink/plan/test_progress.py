@@ -18,7 +18,7 @@ from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
-from tests.unit.sink.progress_records import (
+from tests.unit.sink.plan.progress_records import (
     NAMES,
     OTHER,
     TOPIC,

@@ -24,8 +24,8 @@ from tailrace_sink.plan.log_state import Logged
 from tailrace_sink.plan.progress_groups import Backlog, Group
 from tailrace_sink.plan.progress_record import ProgressRecord, decode_progress
 from tailrace_sink.plan.sink_state import SinkState
-from tests.unit.sink.progress_records import NAMES, lsn, record
-from tests.unit.sink.test_progress import histories
+from tests.unit.sink.plan.progress_records import NAMES, lsn, record
+from tests.unit.sink.plan.test_progress import histories
 
 MANY = [f"p.shop.dbo.t{number}" for number in range(50)]
 

@@ -12,7 +12,7 @@ from tailrace_sink.log.intent import plan_json, plan_of
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_json, state_of
-from tests.unit.sink.progress_records import (
+from tests.unit.sink.plan.progress_records import (
     OTHER,
     lsn,
     plan,

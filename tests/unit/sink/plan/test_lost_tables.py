@@ -11,7 +11,7 @@ from tailrace_sink.intake.expired_progress import begin_at
 from tailrace_sink.plan.progress_record import Loss
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_json, state_of
-from tests.unit.sink.progress_records import (
+from tests.unit.sink.plan.progress_records import (
     OTHER,
     TOPIC,
     lsn,

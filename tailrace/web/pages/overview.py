@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tailrace.web.headline import headline, summary, title
-from tailrace.web.history import history
-from tailrace.web.html import moment, tag, text
-from tailrace.web.pipeline import pipeline
-from tailrace.web.table_groups import table_groups
+from tailrace.web.pages.headline import headline, summary, title
+from tailrace.web.pages.history import history
+from tailrace.web.pages.html import moment, tag, text
+from tailrace.web.pages.pipeline import pipeline
+from tailrace.web.pages.table_groups import table_groups
 
 if TYPE_CHECKING:
     from tailrace.web.model import Model

@@ -8,7 +8,7 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from tailrace.lag.verdict import duration
-from tailrace.web.html import moment, tag, text
+from tailrace.web.pages.html import moment, tag, text
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Bucket
 
 if TYPE_CHECKING:

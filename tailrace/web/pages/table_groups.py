@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from tailrace.web.advice import advice
-from tailrace.web.html import SLOW_S, moment, seconds, tag, text
+from tailrace.web.pages.advice import advice
+from tailrace.web.pages.html import SLOW_S, moment, seconds, tag, text
 
 if TYPE_CHECKING:
     from tailrace.web.model import Model, Row

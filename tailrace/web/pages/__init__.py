@@ -1,0 +1,1 @@
+"""The pages: HTML from the model. Pure."""

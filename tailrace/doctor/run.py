@@ -52,7 +52,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         SettingsError: the configuration is not usable.
     """
     config = settings.publisher()
-    lake = settings.sink().lake if settings.has_sink else None
+    sink = settings.sink() if settings.has_sink else None
     topics: list[str] = []
     large = LargeValues()
     try:
@@ -77,8 +77,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from look_at_brokers(config.kafka, config.topics, topics, Identities.of(config), large)
     yield from look_at_registry(config.registry)
     yield from look_at_registry_clock(config.registry)
-    if lake is not None:
-        yield from look_at_lake(lake)
+    if sink is not None:
+        yield from look_at_lake(sink)
     yield from look_at_running(settings)
     yield from look_at_traces(config.tracing)
 

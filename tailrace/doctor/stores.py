@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
 from tailrace_service.registry.options import RegistryConfig
+
+if TYPE_CHECKING:
+    from tailrace_sink.options.config import SinkConfig
 
 _REGISTRY: Final = Judge(Part.REGISTRY)
 _LAKE: Final = Judge(Part.LAKE)
@@ -40,12 +43,18 @@ def look_at_registry(config: RegistryConfig) -> Iterator[Finding]:
         )
 
 
-def look_at_lake(lake: str) -> Iterator[Finding]:
-    """Judge the lake's folder: write a file, rename it, list it, remove it.
+def look_at_lake(config: SinkConfig) -> Iterator[Finding]:
+    """Judge the lake's address as what it is: objects in S3, or a folder."""
+    if config.store is not None:
+        from tailrace.doctor.object_store import look_at_store
 
-    Args:
-        lake: folder or URI, as ``sink.lake``.
-    """
+        yield from look_at_store(config.lake, config.store)
+    else:
+        yield from _look_at_folder(config.lake)
+
+
+def _look_at_folder(lake: str) -> Iterator[Finding]:
+    """Write a file, rename it, list it, remove it."""
     from pyarrow import ArrowInvalid
     from pyarrow.fs import FileSelector, FileSystem
 

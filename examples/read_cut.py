@@ -1,7 +1,7 @@
 """Read two tables as of one LSN, with Spark.
 
 pip install 'tailrace[sink]'
-python read_cut.py s3a://lake/shop Shop.dbo.orders Shop.dbo.customers
+python read_cut.py /srv/lake/shop Shop.dbo.orders Shop.dbo.customers
 """
 
 import sys
@@ -10,7 +10,7 @@ from tailrace.reading.lake_session import lake_session
 from tailrace_sink import read
 
 lake, *tables = sys.argv[1:]
-spark = lake_session()  # or your own session with Delta and spark-avro
+spark = lake_session()  # of a lake in S3: lake_session(s3={...})
 cut = read(spark, lake).as_of("latest")  # or lsn="...", or time=datetime(...)
 for table in tables:
     cut.read(table).show()

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def lake_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+def lake_session(
+    settings: Mapping[str, str] | None = None, *, s3: Mapping[str, Any] | None = None
+) -> SparkSession:
     """Start Spark with the locked jars, which are downloaded once, or return the running session.
 
     Args:
-        settings: of Spark, e.g. ``{"spark.hadoop.fs.s3a.endpoint": "..."}``; they override ours.
+        settings: of Spark, e.g. ``{"spark.driver.memory": "4g"}``; they override ours.
+        s3: options of a lake in S3, as in ``sink.s3``; ``{}`` for AWS with the credentials that its
+            libraries find. Without ``s3`` the session has no jars of S3.
 
     Raises:
         LocalStackError: the jars are not available, or there is no Java 17.
+        ConfigError: ``s3`` has a wrong option, or the file of a secret cannot be read.
     """
     from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.options.s3_options import HADOOP_SCHEME, S3Options
     from tailrace_sink.spark.session import session_with
 
-    return session_with(settings or {}, spark_jars())
+    store = None if s3 is None else S3Options.load(s3)
+    jars = spark_jars("" if store is None else HADOOP_SCHEME)
+    return session_with(settings or {}, jars, store)

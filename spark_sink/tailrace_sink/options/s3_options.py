@@ -6,12 +6,13 @@ from here, so a lake that one of them opens is not closed to another.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 
-from tailrace_service.options.sections import SecretUnreadable, Section, read_secret
+from tailrace_service.options.sections import SecretUnreadable, Section, problems, read_secret
 from tailrace_sink.errors import ConfigError
 
 HADOOP_SCHEME: Final = "s3a://"
@@ -117,6 +118,18 @@ class S3Options(Section):
         if "@" in (self.endpoint or ""):  # Messages and logs show the endpoint.
             raise ValueError("endpoint has keys in it: put them into access_key and secret_key")
         return self
+
+    @classmethod
+    def load(cls, options: Mapping[str, Any]) -> Self:
+        """Validate a mapping of options.
+
+        Raises:
+            ConfigError: names every wrong option.
+        """
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            raise ConfigError([f"s3.{problem}" for problem in problems(error, cls)]) from None
 
     def hadoop(self) -> dict[str, str]:
         """Return Hadoop's settings, as Spark takes them (``spark.hadoop.*``).

@@ -20,6 +20,7 @@ from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.config import BadRecords
+from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
@@ -80,7 +81,8 @@ def changes(
             counts.
         BadRecord: a record cannot be decoded and was not stored in the dead letters.
     """
-    log = LogTable.of_lake(spark, f"{lake.rstrip('/')}/_tailrace/log")
+    lake = hadoop_address(lake).rstrip("/")
+    log = LogTable.of_lake(spark, f"{lake}/_tailrace/log")
     last = None if log is None else log.last()
     if log is None or last is None:
         raise ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")

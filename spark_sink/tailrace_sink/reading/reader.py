@@ -12,6 +12,7 @@ from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold.dead_letters import dead_letters
 from tailrace_sink.log.commit_table import newest_commit, state_of
 from tailrace_sink.options.config import dead_letters_path
+from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut, CutUnknown
@@ -29,7 +30,7 @@ class LakeReader:
 
     def __init__(self, spark: SparkSession, lake: str) -> None:
         self._spark = spark
-        self._lake = lake.rstrip("/")
+        self._lake = hadoop_address(lake).rstrip("/")
         self._tails = TailReader(spark, self._lake)
 
     def dead_letters(self) -> DataFrame:

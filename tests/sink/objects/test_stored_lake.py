@@ -6,10 +6,16 @@ import contextlib
 import random
 import re
 import threading
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tailrace.explain.lake import LakeLook, add_lake
+from tailrace.explain.row import Explanation
+from tailrace.lag.lake import LakeStages
+from tailrace.lag.stages import lake_stage
+from tailrace.settings.settings import Settings
 from tailrace_sink import read
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
@@ -18,6 +24,7 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.fix_object_store import SharedStore
 from tests.sink.conftest import Lake
+from tests.sink.daemon.test_samples import samples
 from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy
 from tests.sink.objects.test_commit_files import accept_every_create
 
@@ -89,6 +96,8 @@ def test_a_sink_that_was_held_in_its_put_replaces_nothing(
     change(source, table, 3)
     lake.catch_up()
     check(lake, source)
+    read_without_a_jvm(lake, source)
+    read_as_on_the_page(lake, store)
 
 
 @pytest.mark.slow("a sink starts for each step")
@@ -161,3 +170,31 @@ def test_a_sink_does_not_start_on_a_store_that_ignores_the_condition(
     finally:
         sink.close()
     assert store.proxy.puts("_delta_log") == 0, "nothing was written but the proof"
+
+
+def read_without_a_jvm(lake: Lake, source: Source) -> None:
+    """``status``, ``lag`` and ``explain``, which get the store's options from the configuration."""
+    config, closed_lsn = lake.config(), lake.commits()[-1]["through_lsn"]
+    stage = lake_stage(Settings({}, lake.options))
+    assert stage is not None
+    assert stage.closed_lsn == closed_lsn
+    stages = LakeStages(config)
+    assert [of and of.closed_lsn for of in (stages.log(), stages.tables())] == [closed_lsn] * 2
+    (table,) = source.tables.values()
+    found = Explanation(table.name, {"id": 3})
+    add_lake(found, LakeLook.at(config))
+    assert found.lake_problem is None
+    assert found.lake is not None
+    assert (found.lake["id"], found.lake["v"]) == (3, 3)
+
+
+def read_as_on_the_page(lake: Lake, store: SharedStore) -> None:
+    """The sample of docs/object-stores.md."""
+    (sample,) = samples("docs/object-stores.md")
+    text = sample.replace("s3://lake/shop", lake.address.replace("s3a:", "s3:"))
+    text = text.replace("dbo.orders", "shop.dbo.orders")
+    text, count = re.subn(r"(?s)s3=\{.*?\}", f"s3={store.through_proxy!r}", text)
+    assert count == 1
+    told: dict[str, Any] = {}
+    exec(compile(text, "sample", "exec"), told)  # noqa: S102 - what users paste
+    assert told["cut"].read("shop.dbo.orders").count() == 3

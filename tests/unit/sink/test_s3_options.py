@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.reading.lake_session import lake_session
 from tailrace.settings.load import load
 from tailrace.settings.settings import SettingsError
 from tailrace_sink.errors import ConfigError
@@ -159,3 +160,8 @@ def test_refusals_name_the_option_and_no_secret(given: dict[str, Any], words: st
 def test_no_secret_is_printed():
     assert "secret'" not in repr(SinkConfig.load(MINIMAL | {"s3": OWN_STORE}))
     assert "tail'" not in repr(SinkConfig.load(MINIMAL | {"s3": OWN_STORE}))
+
+
+def test_wrong_options_of_a_session_are_named():
+    with pytest.raises(ConfigError, match=r"s3\.endpont.*did you mean endpoint"):
+        lake_session(s3={"endpont": "http://minio:9000"})

@@ -279,7 +279,8 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
 
     For each table of the cut one view at its version, in the schema dbo_cut for tables of dbo. All
     views of a name belong to one cut: the old ones are dropped before the first new one is
-    created. Readers need neither Tailrace nor versions. Requires sink.catalog.
+    created. Readers need neither Tailrace nor versions. The views fail after sink.retention has
+    forgotten their cut. Requires sink.catalog.
     """
     from tailrace.reading.moments import Moment, MomentError
     from tailrace_compose.local.jars import spark_jars

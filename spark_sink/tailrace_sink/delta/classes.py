@@ -156,7 +156,7 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
             sequence=jvm.scala.collection.immutable.ArraySeq,
             set_transaction=delta.actions.SetTransaction,
             some=some,
-            transactions=_module(jvm, f"{_DELTA}.OptimisticTransaction"),
+            transactions=scala_object(jvm, f"{_DELTA}.OptimisticTransaction"),
             uuid=jvm.java.util.UUID,
             vector=delta.actions.DeletionVectorDescriptor,
             vector_store=delta.storage.dv.HadoopFileSystemDVStore,
@@ -179,7 +179,7 @@ def _further(create: Callable[[list[Any]], Any], none: Any) -> list[Any]:
     return [none] * 5
 
 
-def _module(jvm: Any, name: str) -> Any:
+def scala_object(jvm: Any, name: str) -> Any:
     """Return a Scala object whose methods are not static methods in Java."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)

@@ -7,6 +7,7 @@ Delta's log gives the version of a known table in some 10 ms. The only public wa
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,8 +114,38 @@ def bytes_of(snapshot: Any) -> int:
 
 def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
     """Return the sizes of the files of a Delta table that are smaller than some bytes."""
+    return [file.bytes for file in files_to_compact(spark, path, below, 1.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of a table; ``deleted`` is the share of its rows that a deletion vector removes."""
+
+    bytes: int
+    deleted: float
+
+
+def files_to_compact(
+    spark: SparkSession, path: str, below: int, deleted_above: float
+) -> list[DataFile]:
+    """Return the files of a Delta table that are small, or of which many rows are deleted."""
     files = DataFrame(current_snapshot(spark, path).allFiles().toDF(), spark)
-    return [row["size"] for row in files.where(f"size < {below}").select("size").collect()]
+    rows = "CAST(get_json_object(stats, '$.numRecords') AS DOUBLE)"
+    shares = files.selectExpr(
+        "size", f"coalesce(deletionVector.cardinality / nullif({rows}, 0D), 0D) AS deleted"
+    )
+    found = shares.where(f"size < {below} OR deleted > {deleted_above}").collect()
+    return [DataFile(row["size"], row["deleted"]) for row in found]
+
+
+def files_within(sizes: Sequence[int], bytes_max: int) -> int:
+    """Count how many files, smallest first, are together at most some bytes."""
+    total = 0
+    for index, size in enumerate(sizes):
+        total += size
+        if total > bytes_max:
+            return index
+    return len(sizes)
 
 
 def files_with(rows: DataFrame) -> tuple[Any, Any]:

@@ -18,6 +18,9 @@ _CHECKPOINT_EVERY: Final = 100
 _LOG_KEPT_TIMES: Final = 3
 """Retention of a table's log, as a multiple of that of cuts."""
 
+_TOMBSTONE_SLACK_HOURS: Final = 24
+"""Hours that tombstones of files stay longer than cuts: the oldest cut is older than the option."""
+
 _log = structlog.get_logger("tailrace.sink")
 
 
@@ -52,11 +55,12 @@ def _upkeep(config: SinkConfig) -> dict[str, str]:
 def _retention(config: SinkConfig) -> dict[str, str]:
     """Return the retention that keeps the versions of cuts readable.
 
-    The age of a file counts from its removal, that of the log from each commit. The version that a
-    new cut names may be older than the cut, so the log is retained longer.
+    The sink removes old files and entries of the log itself (``old_files``). Delta's own cleanup
+    goes by age alone, and would remove the version of a table that was quiet for long.
     """
-    hours = max(1, round(config.commit_retention_days * 24))
+    hours = max(1, round(config.retention.days * 24)) + _TOMBSTONE_SLACK_HOURS
     kept = {
+        "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": f"interval {hours * _LOG_KEPT_TIMES} hours",
         "delta.deletedFileRetentionDuration": f"interval {hours} hours",
     }

@@ -36,7 +36,6 @@ from tailrace_sink.errors import (
 from tailrace_sink.fold.companions import companion_kinds
 from tailrace_sink.fold.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.fold.table_fold import TableFold
-from tailrace_sink.fold.table_maintenance import Maintenance
 from tailrace_sink.fold.topic_reader import TopicReader
 from tailrace_sink.kafka.offset_bounds import TopicCheck
 from tailrace_sink.log.events import Events
@@ -47,6 +46,7 @@ from tailrace_sink.spark.jvm_errors import lacks_file, translated
 from tailrace_sink.spark.session import TunedSession
 from tailrace_sink.tables.lake_table import table_path
 from tailrace_sink.tables.schema_record import Change
+from tailrace_sink.upkeep.table_maintenance import Maintenance
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
 

@@ -21,16 +21,14 @@ from pyspark.errors import PySparkException
 
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.errors import (
-    EXCLUDED,
     LakeTableChanged,
     LakeTableUnreadable,
     LakeTaken,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.batch import Applied, BatchApplier
-from tailrace_sink.fold.log_maintenance import LakeUpkeep
+from tailrace_sink.fold.fold_reports import FoldReports
 from tailrace_sink.fold.snapshot_requests import SnapshotRequests
-from tailrace_sink.fold.table_names import TableNames
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.intent import Intent
 from tailrace_sink.log.progress_feed import Feed, LogSlices
@@ -41,6 +39,8 @@ from tailrace_sink.plan.topic_ranges import as_one, as_torn
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import companion_paths, lake_paths
+from tailrace_sink.upkeep.log_maintenance import LakeUpkeep
+from tailrace_sink.upkeep.table_names import TableNames
 
 _HEALED_BY_THE_WHOLE: Final = (UnsupportedSchemaChange, LakeTableChanged, LakeTableUnreadable)
 """Errors that a whole snapshot fixes, because it replaces the lake's table."""
@@ -61,9 +61,11 @@ class Fold:
         self._commits = CommitTable(session, config.commits_path)
         self._intent = Intent(session, config.intent_path, config.commits_path)
         schema_by_id = parts.schemas.schema_by_id
-        self.feed = Feed(LogSlices(parts.log, config.topics.progress, schema_by_id))
+        self._slices = LogSlices(parts.log, config.topics.progress, schema_by_id)
+        self.feed = Feed(self._slices)
+        self._reports = FoldReports(config.topics, parts.metrics)
         self._applier = BatchApplier(session, parts)
-        self._upkeep = LakeUpkeep(parts.log, self._commits, config)
+        self._upkeep = LakeUpkeep(session, config, parts.log, self._commits)
         self._requests = SnapshotRequests(session, config)
         self._names = TableNames(config, parts.spark.conf.get("spark.jars", "") or "")
         self._begun: BatchPlan | None = None
@@ -93,7 +95,7 @@ class Fold:
         """
         try:
             self._commits.ensure()
-            self._commits.append(state, 0)
+            self._commits.append(state, 0, self._now_s())
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
         self._is_moved.set()
@@ -120,11 +122,12 @@ class Fold:
         if self._begun is not None:
             _log.info("batch_resumed", batch=self._begun.following.batch)
         for topic, reason in state.stopped.items():
-            self._tell_stopped(topic, reason)
+            self._reports.stopped(topic, reason)
         try:
             self.feed.open(state)
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {self._log.path}", error) from error
+        self._upkeep.open()
         self._applier.begin(Fence(self._log.id(), epoch, self._check_epoch))
         if not self._retention_is_set:
             self._applier.set_retention(self._known_paths())
@@ -136,7 +139,11 @@ class Fold:
     def tidy(self, should_stop: Callable[[], bool]) -> None:
         """Maintain all tables that are due, and name those without one, before the sink ends."""
         self._applier.tidy_all(should_stop)
+        self._upkeep.tend_all(self.state, self._now(), should_stop)
         self._names.settle(should_stop)
+
+    def _now(self) -> dt.datetime:
+        return dt.datetime.fromtimestamp(self._now_s(), dt.UTC)
 
     def close(self) -> None:
         """End the workers."""
@@ -172,7 +179,7 @@ class Fold:
             else:
                 # Only heartbeats: readers would see nothing new, so no commit row is written.
                 self.state = plan.following
-                self._report_lag(plan)
+                self._reports.lag(plan)
         self._requests.ask_for(self.state.stopped, self.state.held)
         return committed
 
@@ -205,11 +212,11 @@ class Fold:
         applied = self._applier.apply(plan, self.state)
         state = self._state_after(plan, applied)
         for topic in state.stopped.keys() - self.state.stopped.keys():
-            self._tell_stopped(topic, state.stopped[topic])
+            self._reports.stopped(topic, state.stopped[topic])
         for topic in self.state.stopped.keys() - state.stopped.keys():
-            self._tell_goes_on(topic)
+            self._reports.restarted(topic)
         try:
-            self._commits.append(state, plan.count, applied.schema_changes)
+            self._commits.append(state, plan.count, self._now_s(), applied.schema_changes)
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
         before, self.state = self.state, state
@@ -223,7 +230,7 @@ class Fold:
         self._metrics.batches.inc()
         self._metrics.changes.inc(plan.count)
         self._metrics.batch_seconds.observe(seconds)
-        self._report_lag(plan)
+        self._reports.lag(plan)
         _log.info(
             "batch_committed",
             batch=state.batch,
@@ -233,7 +240,7 @@ class Fold:
             seconds=round(seconds, 3),
             lag_ms=round(self._now_s() * 1000) - plan.published_ms,
         )
-        self._upkeep.after_batch(self.state, dt.datetime.fromtimestamp(self._now_s(), dt.UTC))
+        self._upkeep.after_batch(self.state, self._slices, self._now())
         self._applier.tidy(before.versions, state.versions)
 
     def _begin(self, plan: BatchPlan) -> None:
@@ -265,7 +272,7 @@ class Fold:
                     waits = as_one(held[topic], parts[topic])
                 held[topic] = waits or as_torn(held[topic], str(error))
                 if waits is not None:
-                    self._tell_waits(topic, str(error))
+                    self._reports.waits(topic, str(error))
                     continue
             stopped[topic] = str(error)
         versions = {**self.state.versions, **applied.versions}
@@ -289,38 +296,6 @@ class Fold:
             if table is not None:
                 paths |= set(lake_paths(table))
         return paths
-
-    def _tell_stopped(self, topic: str, reason: str) -> None:
-        table = str(self._config.topics.table_of(topic) or topic)
-        if reason == EXCLUDED:
-            _log.info("table_excluded", table=table)
-            return
-        _log.error(
-            "table_stopped",
-            table=table,
-            reason=reason,
-            effect="the other tables continue; this one is not part of the lake's cuts until a new"
-            " snapshot",
-        )
-        self._metrics.stopped_tables.labels(table=table).set(1)
-        self._metrics.failed("TableStopped", reason, table)
-
-    def _tell_waits(self, topic: str, reason: str) -> None:
-        _log.info(
-            "snapshot_applied_at_its_end",
-            table=str(self._config.topics.table_of(topic) or topic),
-            reason=reason,
-        )
-
-    def _tell_goes_on(self, topic: str) -> None:
-        table = str(self._config.topics.table_of(topic) or topic)
-        _log.info("table_restarted", table=table)
-        self._metrics.stopped_tables.labels(table=table).set(0)
-
-    def _report_lag(self, plan: BatchPlan) -> None:
-        self._metrics.folded_through(plan.published_ms)
-        if plan.following.closed_commit_ms is not None:
-            self._metrics.closed_commit_seconds.set(plan.following.closed_commit_ms / 1000)
 
 
 def _with_events(plan: BatchPlan) -> BatchPlan:

@@ -5,7 +5,6 @@ A MERGE takes about ten Spark jobs, whatever its size; an append takes one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum, auto
 
 from tailrace_sink.options.config import DeleteMode
@@ -54,13 +53,3 @@ def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) 
     if only_creates and no_deleted_keys and not ranges.is_whole:
         return Write.APPEND
     return Write.MERGE
-
-
-def files_within(sizes: Sequence[int], bytes_max: int) -> int:
-    """Count how many files, smallest first, are together at most some bytes."""
-    total = 0
-    for index, size in enumerate(sizes):
-        total += size
-        if total > bytes_max:
-            return index
-    return len(sizes)

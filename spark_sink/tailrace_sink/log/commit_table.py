@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import Row, SparkSession
@@ -101,8 +100,14 @@ class CommitTable:
         found = newest_commit(self._spark, self._path)
         return SinkState() if found is None else state_of(found)
 
-    def append(self, state: SinkState, rows: int, schema_changes: Sequence[Change] = ()) -> None:
-        """Write the row of a batch."""
+    def append(
+        self, state: SinkState, rows: int, now_s: float, schema_changes: Sequence[Change] = ()
+    ) -> None:
+        """Write the row of a batch.
+
+        Args:
+            now_s: the present time, seconds since 1970.
+        """
         # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
         tables = literal(json.dumps(dict(state.versions)))
         commit_ms = "NULL" if state.closed_commit_ms is None else str(state.closed_commit_ms)
@@ -110,7 +115,7 @@ class CommitTable:
             "batch": f"CAST({state.batch} AS BIGINT)",
             "through_lsn": literal(state.closed_lsn),
             "through_commit_time": f"timestamp_millis(CAST({commit_ms} AS BIGINT))",
-            "committed_at": "current_timestamp()",
+            "committed_at": f"timestamp_millis({round(now_s * 1000)}L)",
             "rows": f"CAST({rows} AS BIGINT)",
             "tables": f"from_json({tables}, 'MAP<STRING, BIGINT>')",
             "offsets": literal(json.dumps(state.offsets)),
@@ -126,12 +131,23 @@ class CommitTable:
         # A sink that was replaced and does not know it may finish the same batch as its successor.
         append_version(row, self._path, _APPLICATION, state.batch)
 
-    def compact(self, keep: timedelta, newest_batch: int) -> None:
-        """Delete rows older than ``keep``, and combine small files."""
-        self._spark.sql(
-            f"DELETE FROM {self._name} WHERE batch < {newest_batch} AND committed_at <"
-            f" current_timestamp() - make_dt_interval(0, 0, 0, {keep.total_seconds()})"
-        )
+    def times(self) -> list[tuple[int, int]]:
+        """Read the batch of each row, and when it was committed, in milliseconds."""
+        rows = self._spark.read.format("delta").load(self._path)
+        found = rows.selectExpr("batch", "unix_millis(committed_at) AS at").toArrow()
+        return list(zip(found["batch"].to_pylist(), found["at"].to_pylist(), strict=True))
+
+    def state_of(self, batch: int) -> SinkState | None:
+        """Read the row of one batch; None if there is none."""
+        row = rows_of_batch(self._spark, self._path, batch).first()
+        return None if row is None else state_of(row)
+
+    def forget(self, before_batch: int) -> None:
+        """Delete the rows before a batch."""
+        self._spark.sql(f"DELETE FROM {self._name} WHERE batch < {before_batch}")
+
+    def compact(self) -> None:
+        """Combine small files."""
         self._spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(_LARGE_FILE))
         self._spark.sql(f"OPTIMIZE {self._name}")
 

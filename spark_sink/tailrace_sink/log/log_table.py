@@ -285,9 +285,6 @@ class LogTable:
         if oldest is None or oldest >= keep:
             return None
         self._spark.sql(f"DELETE FROM {self._name} WHERE day < DATE'{keep.isoformat()}'")
-        # Otherwise it lists a few folders with ten thousand tasks, for minutes (measured).
-        self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
-        self._spark.sql(f"VACUUM {self._name}")
         return keep
 
     def _load(self) -> DataFrame:

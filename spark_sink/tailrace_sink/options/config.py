@@ -20,6 +20,7 @@ from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.catalog_options import CatalogConfig
 from tailrace_sink.options.kafka_options import KafkaConfig
+from tailrace_sink.options.retention import Retention, retention_path, with_former_option
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
 from tailrace_sink.options.table_options import TableOptions
 
@@ -153,15 +154,7 @@ class SinkConfig(TableOptions):
         le=86_400.0,
         description="Least seconds between micro-batches; 0 to 86400. 0: at once.",
     )
-    commit_retention_days: float = Field(
-        default=30.0,
-        gt=0.0,
-        le=36_500.0,
-        description="Days that cuts stay readable; up to 36500. It is the age at which commit rows"
-        " are removed, and the deleted-file retention of lake tables. Delta's logs are retained"
-        " three times as long, the lake's log one day longer. Existing tables get a changed value"
-        " when the sink starts.",
-    )
+    retention: Retention = Field(default_factory=Retention)
     partition_by: dict[str, list[str]] = Field(
         default_factory=dict,
         description="schema.table to the columns a new lake table is partitioned by.",
@@ -221,6 +214,11 @@ class SinkConfig(TableOptions):
     )
     catalog: CatalogConfig = Field(default_factory=CatalogConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_options(cls, options: Any) -> Any:
+        return with_former_option(options)
 
     @field_validator("prefix")
     @classmethod
@@ -303,6 +301,11 @@ class SinkConfig(TableOptions):
     def commits_path(self) -> str:
         """Path of the commit table."""
         return f"{self.lake}/_tailrace/commits"
+
+    @property
+    def retention_path(self) -> str:
+        """Path of the file with the oldest kept cut."""
+        return retention_path(self.lake)
 
     @property
     def log_path(self) -> str:

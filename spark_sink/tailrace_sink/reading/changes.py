@@ -63,7 +63,7 @@ def changes(
         lake: the lake's address, as in the sink's configuration.
         table: ``"dbo.orders"``, in any case; or with the database first.
         after: the point after which changes start; None: the start of the lake's log. The log is
-            retained one day longer than ``commit_retention_days``.
+            retained one day longer than the oldest kept cut (``sink.retention``).
         up_to: the last point; None: the newest closed LSN in the log.
 
     Returns:
@@ -183,7 +183,7 @@ def _check_complete(
     if first is not None and first < begins:
         raise ChangesUnknown(
             f"the log starts at LSN {begins}, which is later than {first}: older days were deleted"
-            " (sink.commit_retention_days), or the lake started there"
+            " (sink.retention), or the lake started there"
         )
     in_range = states.where(f"lsn > {literal(first or begins)} AND lsn <= {literal(end)}")
     lossy = in_range.where("get_json_object(state, '$.lost') <> '{}'")

@@ -24,7 +24,8 @@ from tailrace_schemas.topics.escaped_names import unescape
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.ddl import lake_table_of
 from tailrace_sink.delta.file_log import table_metadata
-from tailrace_sink.errors import SinkError, TableError
+from tailrace_sink.errors import TableError
+from tailrace_sink.reading.kept_cuts import CutUnknown, require_kept
 from tailrace_sink.reading.log_tail import Tail
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.reading.tail_rows import BaseTable, history_with_tail, with_tail
@@ -38,10 +39,6 @@ _VIEWS: Final = "tailrace.views"
 """Setting of a session with the lake, prefix and name of each view that was created in it."""
 
 _log = structlog.get_logger("tailrace.sink")
-
-
-class CutUnknown(SinkError):
-    """The lake has no cut at or before the point, or the cut lacks the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +79,11 @@ class Cut:
             is_history: whether to read its validity intervals instead.
 
         Raises:
+            CutForgotten: the sink has removed what the cut needs.
             CutUnknown: the table is not in this cut (lists near names), or a bad record or a schema
                 change in the tail will stop it.
         """
+        require_kept(self.spark, self.lake, self.batch)
         table = self._named(table)
         try:
             if is_history:

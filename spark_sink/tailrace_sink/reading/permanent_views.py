@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.registration import LAKE_PROPERTY, replace_views
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.reading.reader import commit_row
 from tailrace_sink.spark.jvm_errors import translated

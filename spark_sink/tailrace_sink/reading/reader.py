@@ -15,7 +15,8 @@ from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.changes import changes
-from tailrace_sink.reading.cut import Cut, CutUnknown
+from tailrace_sink.reading.cut import Cut
+from tailrace_sink.reading.kept_cuts import CutForgotten, CutUnknown, oldest_cut
 from tailrace_sink.reading.log_tail import Point, TailReader, milliseconds
 from tailrace_sink.tables.lake_table import lake_paths, literal
 
@@ -63,6 +64,7 @@ class LakeReader:
             time: source commit time; UTC without a zone.
 
         Raises:
+            CutForgotten: retention removed the cut.
             CutUnknown: no cut is that old.
             ValueError: ``when`` is another word, or both points are given.
         """
@@ -122,6 +124,9 @@ def commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
         return newest_commit(spark, path)
     row = newest_row(spark, path, _condition(point), point.may_be_in)
     if row is None and newest_commit(spark, path) is not None:
+        oldest = oldest_cut(spark, lake)
+        if oldest.has_forgotten:
+            raise CutForgotten(lake, _told(point), oldest)
         raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
     return row
 

@@ -17,12 +17,12 @@ from tailrace.lag.catalog import unnamed
 from tailrace_compose.local.jars import spark_jars
 from tailrace_sink.delta.registration import problem_with
 from tailrace_sink.errors import NameTaken, NamingFailed
-from tailrace_sink.fold.table_names import Answers, TableNames
 from tailrace_sink.log.names_table import NamesTable
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.reading.permanent_views import create_cut_views
 from tailrace_sink.tables.catalog_names import CatalogName
+from tailrace_sink.upkeep.table_names import Answers, TableNames
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake

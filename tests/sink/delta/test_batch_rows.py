@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -75,7 +74,7 @@ def test_a_commit_table_that_was_put_back_has_the_row_that_is_there(
     assert commits.last() == SinkState()
     assert not context.statusTracker().getJobIdsForGroup("new lake"), "it is empty: no job"
     for batch in (1, 2):
-        commits.append(SinkState(batch=batch), 0)
+        commits.append(SinkState(batch=batch), 0, 0.0)
     assert commits.last().batch == 2
     small.sql(f"DELETE FROM delta.`{path}` WHERE batch = 2")
     assert commits.last().batch == 1
@@ -92,7 +91,9 @@ def test_a_commit_row_is_read_from_its_own_file_and_large_files_are_left(
 
     def append(*batches: int) -> None:
         for batch in batches:
-            commits.append(SinkState(batch=batch, closed_lsn=f"{batch}", closed_commit_ms=batch), 0)
+            commits.append(
+                SinkState(batch=batch, closed_lsn=f"{batch}", closed_commit_ms=batch), 0, 0.0
+            )
 
     def at(point: Point) -> int | None:
         condition = f"through_lsn <= '{point.lsn}'" if point.lsn else f"batch <= {point.commit_ms}"
@@ -100,11 +101,11 @@ def test_a_commit_row_is_read_from_its_own_file_and_large_files_are_left(
         return None if row is None else int(row["batch"])
 
     append(1, 2)
-    commits.compact(timedelta(days=1), 2)
+    commits.compact()
     (first,) = file_sizes(small, str(path), 1 << 30)
     monkeypatch.setattr(commit_table, "_LARGE_FILE", first)
     append(3, 4)
-    commits.compact(timedelta(days=1), 4)
+    commits.compact()
     sizes = file_sizes(small, str(path), 1 << 30)
     assert len(sizes) == 2, "the first file is large enough to be left"
     assert first in sizes

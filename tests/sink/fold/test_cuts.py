@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.log.commit_table import CommitTable
-from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CDC_COLUMNS
 from tests.envelopes.source import Source
@@ -231,7 +231,8 @@ def test_records_without_changes(source: Source, lake: Lake):
 
     commits = CommitTable(lake.spark, lake.config().commits_path)
     before = commits.last()
-    commits.compact(timedelta(0), before.batch)
+    commits.forget(before.batch)
+    commits.compact()
     assert [commit["through_lsn"] for commit in lake.commits()] == [newer]
     assert commits.last() == before
 
@@ -301,13 +302,13 @@ def test_a_changed_retention_reaches_the_tables_that_are_there(source: Source, l
         return found
 
     def open_lake() -> None:
-        sink = lake.sink(commit_retention_days=60, **options)
+        sink = lake.sink(retention={"days": 60}, **options)
         sink.open()
         sink.close()
 
-    assert retained() == {("interval 720 hours", "interval 2160 hours")}
+    assert retained() == {("interval 192 hours", "interval 576 hours")}
     open_lake()
-    assert retained() == {("interval 1440 hours", "interval 4320 hours")}
+    assert retained() == {("interval 1464 hours", "interval 4392 hours")}
     before = lake.version("planes")
     open_lake()
     assert lake.version("planes") == before, "written once"

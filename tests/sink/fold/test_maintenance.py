@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.file_log import file_sizes, table_version
-from tailrace_sink.fold.table_maintenance import Maintenance, compact_small_files
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.upkeep.table_maintenance import Maintenance, compact
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_the_smallest_files_are_compacted_up_to_a_bound(small: SparkSession, tmp
     rows = small.read.format("delta").load(location).count()
     sizes = sorted(file_sizes(small, location, 1 << 30))
     assert len(set(sizes)) == 6
-    assert compact_small_files(small, location, files_min=7) == 0
+    assert compact(small, location, files_min=7) == 0
 
     budget = sum(sizes[:4])
-    assert compact_small_files(small, location, files_min=2, run_bytes_max=budget) == 4
+    assert compact(small, location, files_min=2, run_bytes_max=budget) == 4
     after = sorted(file_sizes(small, location, 1 << 30))
     assert len(after) == 3
     assert set(sizes[-2:]) <= set(after), "the largest are left"

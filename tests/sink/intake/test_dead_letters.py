@@ -12,7 +12,7 @@ from tailrace.reading.lake import dead_letters
 from tailrace_service.registry.client import RegistryRejected
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import BadRecordRefused
-from tailrace_sink.reading.cut import CutUnknown
+from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import DELETES_PROPERTY
 from tests.envelopes.messages import Message

@@ -187,7 +187,7 @@ def test_old_days_of_the_log_go(source: Source, lake: Lake, spark: SparkSession)
         )
         source.publish(snapshotting=snapshotting)
         today = next(days)
-        config = lake.config(commit_retention_days=5)
+        config = lake.config(retention={"days": 5})
         sink = Sink(
             spark, config, source.registry.schema_by_id, now_s=lambda: 1.8e9 + today * day_s
         )

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
 from tailrace_sink.delta import classes as delta_classes
-from tailrace_sink.reading.cut import Cut, CutUnknown
+from tailrace_sink.reading.cut import Cut
+from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.reader import LakeReader, read
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS, quote
 from tests.envelopes.messages import FIRST_COMMIT_MS

@@ -15,7 +15,8 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import OperationCounts
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.fold.write_choice import Write, files_within, way_to_write
+from tailrace_sink.delta.file_log import files_within
+from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import DeleteMode, SinkConfig
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.mirror_statements import merge_statement

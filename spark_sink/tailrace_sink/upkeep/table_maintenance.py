@@ -1,8 +1,8 @@
-"""Compaction of lake tables between batches, as every commit leaves small files.
+"""Compaction of lake tables between batches: every commit leaves a small file and deleted rows.
 
-It is not part of a commit, has a session of its own, and is bounded. A run compacts one table, up
-to some bytes of its smallest files; the next run continues. Tables with liquid clustering are left
-to the operator's OPTIMIZE, which rearranges more than small files.
+It is not part of a commit, has a session of its own, and is bounded. A run rewrites files of one
+table up to some bytes, the smallest and those with the most deleted rows; the next run continues.
+Tables with liquid clustering are left to the operator's OPTIMIZE, which rearranges more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.conflicts import is_conflict
-from tailrace_sink.delta.file_log import file_sizes
-from tailrace_sink.fold.write_choice import files_within
+from tailrace_sink.delta.file_log import files_to_compact, files_within
+from tailrace_sink.delta.old_files import trim_checksums
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.tables.lake_table import quote
@@ -28,8 +28,10 @@ FILES_MIN: Final = 50
 """Small files that are worth a compaction."""
 SMALL_BYTES: Final = 16 * 1024 * 1024
 """Size below which a file is small."""
+DELETED_SHARE: Final = 0.3
+"""Share of deleted rows from which a file is rewritten: more rows are stored than 1.5 times."""
 RUN_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Bytes of small files that one run rewrites."""
+"""Bytes of small files, and of files with deleted rows, that one run rewrites."""
 
 _MIN_SIZE: Final = "spark.databricks.delta.optimize.minFileSize"
 _DELETED_RATIO: Final = "spark.databricks.delta.optimize.maxDeletedRowsRatio"
@@ -70,10 +72,12 @@ class Maintenance:
         if path is None:
             return None
         del self._due[path]
+        location = f"{self._config.lake}/{path}"
         if self._is_clustered(path):
             return path
         try:
-            files = compact_small_files(self._spark, f"{self._config.lake}/{path}")
+            files = compact(self._spark, location)
+            trim_checksums(self._spark, location)
         except (PySparkException, Py4JError) as error:
             if not is_conflict(error):
                 raise translated(f"compaction of table {path}", error) from error
@@ -96,29 +100,43 @@ def is_due(before: int, after: int, every: int) -> bool:
     return after // every > before // every
 
 
-def compact_small_files(
+def compact(
     spark: SparkSession,
     location: str,
     *,
     files_min: int = FILES_MIN,
     run_bytes_max: int = RUN_BYTES_MAX,
 ) -> int:
-    """Combine the smallest files of a Delta table. Earlier versions stay readable.
+    """Rewrite the smallest files of a Delta table, and those with the most deleted rows.
+
+    Earlier versions stay readable.
 
     Args:
         spark: a session whose settings may be changed.
-        files_min: least number of small files; with fewer nothing is done.
-        run_bytes_max: most bytes to write.
+        files_min: least number of small files that are combined.
+        run_bytes_max: most bytes to rewrite, of small files and of files with deleted rows.
 
     Returns:
-        Number of files that were small enough; 0 if nothing was done.
+        Number of files that were chosen; 0 if nothing was done.
     """
-    sizes = sorted(file_sizes(spark, location, below=SMALL_BYTES))
-    taken = files_within(sizes, run_bytes_max)
-    if taken < max(2, files_min):
+    files = files_to_compact(spark, location, SMALL_BYTES, DELETED_SHARE)
+    sizes = sorted(file.bytes for file in files if file.bytes < SMALL_BYTES)
+    small = files_within(sizes, run_bytes_max)
+    if small < max(2, files_min):
+        small = 0
+    size_below = sizes[small - 1] + 1 if small else 0
+    emptied = sorted(
+        (file for file in files if file.bytes >= size_below and file.deleted > DELETED_SHARE),
+        key=lambda file: -file.deleted,
+    )
+    purged = files_within([file.bytes for file in emptied], run_bytes_max)
+    if emptied and not purged and not small:
+        purged = 1  # A file that is larger than the bound is rewritten alone.
+    if not small and not purged:
         return 0
-    spark.conf.set(_MIN_SIZE, str(sizes[taken - 1] + 1))
-    # Large files are not rewritten only because they have deletion vectors.
-    spark.conf.set(_DELETED_RATIO, "1.0")
+    # Delta rewrites files with a larger share than this; shares may be equal.
+    share = max(DELETED_SHARE, emptied[purged - 1].deleted - 1e-9) if purged else 1.0
+    spark.conf.set(_MIN_SIZE, str(size_below))
+    spark.conf.set(_DELETED_RATIO, f"{share:.12f}")
     spark.sql(f"OPTIMIZE delta.{quote(location)}")
-    return taken
+    return small + purged

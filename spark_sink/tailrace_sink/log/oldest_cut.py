@@ -1,0 +1,106 @@
+"""The oldest kept cut of a lake, from which all removal of old data follows.
+
+It is stored in the lake before anything that only earlier cuts need is removed. So readers of an
+earlier cut learn what was forgotten, and a sink that continues after a crash removes the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from tailrace_sink.delta.file_log import read_text, write_text
+from tailrace_sink.options.retention import Retention
+
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """The last removal of old files of a table.
+
+    Attributes:
+        through: version of the table that has no old files; -1 if it may have some.
+        full_ms: when the table's folder was last listed for it.
+    """
+
+    through: int
+    at_ms: int
+    full_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldestCut:
+    """The oldest kept cut, and what was last removed.
+
+    Attributes:
+        batch: of its commit row; 0 before the first look.
+        commit_ms: source commit time of its LSN, milliseconds UTC.
+        committed_ms: when its commit row was written.
+        has_forgotten: whether any earlier cut was forgotten.
+        days, cuts: the options that were in force.
+        tended: path below the lake to the last removal of old files.
+    """
+
+    batch: int = 0
+    lsn: str = ""
+    commit_ms: int | None = None
+    committed_ms: int = 0
+    has_forgotten: bool = False
+    days: float = 0.0
+    cuts: int = 0
+    tended: dict[str, Tended] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Convert to the text of the file."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_json(cls, text: str) -> OldestCut:
+        """Read the text of the file."""
+        found = json.loads(text)
+        tended = {path: Tended(**of) for path, of in found.pop("tended").items()}
+        return cls(**found, tended=tended)
+
+
+class OldestCutFile:
+    """The file with the oldest kept cut of one lake.
+
+    Args:
+        table: path of a Delta table on the same storage.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, table: str) -> None:
+        self._spark = spark
+        self._path = path
+        self._table = table
+
+    def read(self) -> OldestCut:
+        """Read the file; without one, nothing was forgotten."""
+        text = read_text(self._spark, self._table, self._path)
+        return OldestCut() if text is None else OldestCut.of_json(text)
+
+    def write(self, oldest: OldestCut) -> None:
+        """Replace the file."""
+        write_text(self._spark, self._table, self._path, oldest.to_json())
+
+
+def oldest_kept(rows: Iterable[tuple[int, int]], retention: Retention, now_ms: int) -> int:
+    """Return the batch of the oldest cut that is kept; 0 without any cut.
+
+    A point in the promised days is read from the newest cut before it. So the newest of the cuts
+    that are too old is kept, too.
+
+    Args:
+        rows: batch of each cut, with the time of its commit in milliseconds.
+    """
+    newest_first = sorted(rows, reverse=True)[: retention.cuts]
+    since = now_ms - round(retention.days * _DAY_MS)
+    for batch, committed_ms in newest_first:
+        if committed_ms <= since:
+            return batch
+    return newest_first[-1][0] if newest_first else 0

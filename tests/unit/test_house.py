@@ -1,10 +1,13 @@
-"""How the files of all packages depend on each other, counted by imports.
+"""How the files of all packages depend on each other, counted by imports, and how many there are.
 
 Imports inside functions and those for type checking count too: anyone who reads a file has to know
 what it names. Layers are import-linter's (pyproject.toml); these are what it does not check.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
 
 import grimp
 import pytest
@@ -13,6 +16,18 @@ PACKAGES = (
     *("tailrace_schemas", "tailrace_service", "tailrace_publisher", "tailrace_sink"),
     *("tailrace_compose", "tailrace", "tailrace_emulator"),
 )
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("schemas", "service", "publisher", "spark_sink", "compose", "tailrace", "tests", "bench")
+"""The embedded server is frozen: its folders stay as they are."""
+FOLDER_MAX = 20
+"""Python files in a folder, ``__init__.py`` left out."""
+
+
+def test_a_folder_has_no_more_files_than_fit_on_a_screen():
+    files = (path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py"))
+    counts = Counter(path.parent.relative_to(ROOT) for path in files if path.stem != "__init__")
+    assert {str(folder): n for folder, n in counts.items() if n > FOLDER_MAX} == {}
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.classes import give_up_writing
 from tailrace_sink.fold.upsert import Latest, upsert
-from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.mirror_statements import snapshot_position
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session

@@ -21,7 +21,8 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import TableMetadata, table_bytes, table_metadata
 from tailrace_sink.delta.table_properties import new_table_properties, set_properties
 from tailrace_sink.errors import ApplyFailed, LakeTableChanged, UnsupportedSchemaChange
-from tailrace_sink.options.config import DeleteMode, Profile, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode, Profile
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.tables.column_identity import (
     COLUMNS_PROPERTY,

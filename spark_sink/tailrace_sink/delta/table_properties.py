@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_metadata
-from tailrace_sink.options.config import Profile, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import Profile
 from tailrace_sink.tables.lake_table import properties_ddl, quote
 
 _CHECKPOINT_EVERY: Final = 100

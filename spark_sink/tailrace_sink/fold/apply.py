@@ -31,7 +31,8 @@ from tailrace_sink.fold.doubled_keys import (
 from tailrace_sink.fold.passing_count import Check, counted_in_passing
 from tailrace_sink.fold.upsert import Latest, upsert
 from tailrace_sink.fold.write_choice import Write, way_to_write
-from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.decode import WriterSchema, change_rows, within_cut

@@ -40,7 +40,7 @@ from tailrace_sink.fold.topic_reader import TopicReader
 from tailrace_sink.kafka.offset_bounds import TopicCheck
 from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
-from tailrace_sink.options.config import BadRecords
+from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.spark.jvm_errors import lacks_file, translated
 from tailrace_sink.spark.session import TunedSession

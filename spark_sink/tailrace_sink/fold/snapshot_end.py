@@ -18,7 +18,8 @@ from tailrace_sink.fold.apply import append_changes, deletes_of
 from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.events import Events
-from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.decode import change_rows
 from tailrace_sink.rows.mirror_statements import empty_statement, same_key, soft_delete

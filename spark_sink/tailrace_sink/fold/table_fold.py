@@ -28,7 +28,8 @@ from tailrace_sink.fold.passing_count import NotAsCounted, is_enough
 from tailrace_sink.fold.snapshot_end import finish
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.events import Events
-from tailrace_sink.options.config import BadRecords, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.mirror_statements import empty_statement

@@ -21,7 +21,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import files_within
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.fold.key_match import FILE, ROW, listed_condition, matches
-from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.key_bounds import KeyBound, conditions_of
 from tailrace_sink.tables.lake_table import (

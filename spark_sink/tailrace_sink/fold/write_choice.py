@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.tables.lake_table import LakeTable
 

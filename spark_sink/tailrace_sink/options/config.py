@@ -7,7 +7,6 @@ flags into it), so that every wrong option is reported together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -20,31 +19,10 @@ from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.catalog_options import CatalogConfig
 from tailrace_sink.options.kafka_options import KafkaConfig
+from tailrace_sink.options.modes import BadRecords, DeleteMode, Profile
 from tailrace_sink.options.retention import Retention, retention_path, with_former_option
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
 from tailrace_sink.options.table_options import TableOptions
-
-
-class DeleteMode(StrEnum):
-    """How the lake treats a row that the source deleted."""
-
-    HARD = "hard"
-    SOFT = "soft"
-
-
-class BadRecords(StrEnum):
-    """How the sink treats a record that is no change of its table."""
-
-    STOP_TABLE = "stop-table"
-    DEAD_LETTER = "dead-letter"
-    FAIL = "fail"
-
-
-class Profile(StrEnum):
-    """Goal of the layout: speed, or readers that know few features of Delta."""
-
-    FAST = "fast"
-    COMPATIBLE = "compatible"
 
 
 def dead_letters_path(lake: str) -> str:

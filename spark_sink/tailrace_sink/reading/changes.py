@@ -19,7 +19,7 @@ from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
-from tailrace_sink.options.config import BadRecords
+from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts, refuse_bulk

@@ -19,7 +19,7 @@ from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.batch_bound import Bound
-from tailrace_sink.options.config import BadRecords
+from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_groups import Backlog

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.decode import change_rows, within_cut

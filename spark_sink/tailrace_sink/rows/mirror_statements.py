@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.last_change import available_flag
 from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,

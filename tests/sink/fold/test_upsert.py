@@ -23,7 +23,7 @@ from tailrace_sink.delta.conflicts import is_conflict
 from tailrace_sink.delta.file_log import table_bytes, table_version
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.fold.upsert import Latest, upsert
-from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.key_bounds import KeyBound, conditions_of

@@ -13,7 +13,7 @@ from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import UnsupportedSchemaChange
-from tailrace_sink.options.config import DeleteMode
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.tables.column_identity import (
     Identity,

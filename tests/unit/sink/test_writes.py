@@ -17,7 +17,8 @@ from tailrace_schemas.records.progress import OperationCounts
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.file_log import files_within
 from tailrace_sink.fold.write_choice import Write, way_to_write
-from tailrace_sink.options.config import DeleteMode, SinkConfig
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.tables.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal

@@ -1,0 +1,27 @@
+"""The values of options that choose one of some ways."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class DeleteMode(StrEnum):
+    """How the lake treats a row that the source deleted."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+class BadRecords(StrEnum):
+    """How the sink treats a record that is no change of its table."""
+
+    STOP_TABLE = "stop-table"
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
+
+
+class Profile(StrEnum):
+    """Goal of the layout: speed, or readers that know few features of Delta."""
+
+    FAST = "fast"
+    COMPATIBLE = "compatible"

@@ -123,6 +123,7 @@ def test_intervals_are_those_of_the_fold(spark: SparkSession):
     assert listed(found) == sorted(folded(stories()), key=str)
 
 
+@pytest.mark.slow("hundreds of random stories through Spark")
 def test_a_batch_continues_what_the_table_has(spark: SparkSession):
     """In any batches: the closed intervals of each, and the current ones of the last."""
     changes = frame(spark, stories()).persist()

@@ -72,6 +72,7 @@ def scanning(source: SourceDatabase) -> Iterator[None]:
         scanner.join()
 
 
+@pytest.mark.slow("a publisher is killed and starts again")
 @pytest.mark.parametrize("step", ["page", "committed", "snapshot_read"])
 def test_killed_in_snapshot_and_stream(pipe: Pipe, step: str):
     source = pipe.source

@@ -37,6 +37,7 @@ def renamed(pipe: Pipe) -> Pipe:
     return pipe
 
 
+@pytest.mark.slow("a publisher starts twice, and waits for a rotation")
 def test_a_renamed_table_goes_on_under_its_old_topic_by_option(renamed: Pipe):
     pipe = renamed
     further: dict[str, Any] = {

@@ -134,6 +134,7 @@ def test_half_a_surrogate_pair_goes_out_as_the_option_says(
     pipe.assert_exactly_once("loses")
 
 
+@pytest.mark.slow("a publisher for each place of a fault")
 @pytest.mark.parametrize("where", ["stream", "snapshot read", "snapshot encoded", "taken in"])
 def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch, where: str

@@ -84,6 +84,7 @@ def come_to_the_middle(shop: Pipe, publisher: Running, client: Client) -> None:
     publisher.until(is_there, "some rows are out")
 
 
+@pytest.mark.slow("a publisher starts again within a paused snapshot")
 def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe, tmp_path: Path):
     with Running(shop.config(**SLOW)) as publisher:
         client = Client(publisher)

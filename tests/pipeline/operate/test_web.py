@@ -34,6 +34,7 @@ def settings_of(pipe: Pipe, folder: Path, *, has_lake: bool = True) -> Settings:
     return load(file, {})
 
 
+@pytest.mark.slow("a publisher, its page and a snapshot")
 def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_path: Path):
     pipe.source.execute(
         "CREATE TABLE dbo.orders (id int PRIMARY KEY, note nvarchar(20))",

@@ -64,6 +64,7 @@ def snapshot_ids(pipe: Pipe, table: str, column: str = "id") -> list[int]:
     return sorted(event.envelope["after"][column] for event in events if event.envelope)
 
 
+@pytest.mark.slow("waits for the lock timeout of a locked table")
 @pytest.mark.parametrize("tables_at_once", [1, 2])
 def test_a_locked_table_holds_up_neither_the_stream_nor_other_snapshots(
     pipe: Pipe, tables_at_once: int

@@ -59,6 +59,7 @@ def lose_the_older_instance(pipe: Pipe) -> None:
     disable(source, "loses", "dbo_loses")
 
 
+@pytest.mark.slow("a publisher waits for an instance that goes")
 def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(pipe: Pipe):
     two_tables(pipe)
     lose_the_older_instance(pipe)

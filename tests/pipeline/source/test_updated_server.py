@@ -10,6 +10,7 @@ from tests.pipeline.running import Running, live_until_killed
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.slow("a publisher starts again on an updated server")
 def test_rows_without_a_command_id_are_published_once_behind_every_row(pipe: Pipe):
     """KB 3030352 adds the column to the change tables that are there; their rows have NULL."""
     source = pipe.source

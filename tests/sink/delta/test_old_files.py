@@ -19,6 +19,7 @@ PROPERTIES = "'delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval'
 ROWS = 100
 
 
+@pytest.mark.slow("several VACUUMs of a table")
 def test_old_files_leave_and_the_oldest_version_stays(spark: SparkSession, tmp_path: Path):
     small, path = small_batch_session(spark), tmp_path / "t"
     name = f"delta.`{path}`"

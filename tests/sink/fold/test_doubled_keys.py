@@ -105,6 +105,7 @@ def test_a_new_snapshot_leaves_one_row_of_each_key(
     assert {row["note"] for row in there} == {f"n{n}" for n in range(1, 11)}
 
 
+@pytest.mark.slow("a lake and two snapshots")
 @pytest.mark.parametrize("options", [{}, {"changes_per_batch": 1}], ids=["whole", "parts"])
 def test_a_new_snapshot_of_an_idle_database_replaces_values(
     source: Source, lake: Lake, options: dict[str, Any]

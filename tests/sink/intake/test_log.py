@@ -208,6 +208,7 @@ def test_old_days_of_the_log_go(source: Source, lake: Lake, spark: SparkSession)
     check(lake, keyed, 4)
 
 
+@pytest.mark.slow("many cuts of the log")
 def test_a_fold_that_is_far_behind_reads_the_log_in_slices(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):

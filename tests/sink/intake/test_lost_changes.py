@@ -80,6 +80,7 @@ def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: 
     assert len(lake.rows("as_it_was")) == 11
 
 
+@pytest.mark.slow("three batches in a lake of its own")
 def test_a_topic_that_was_deleted_stops_its_table_alone(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):

@@ -31,6 +31,7 @@ class Interrupted(Exception):
     """What ends a sink at a step."""
 
 
+@pytest.mark.slow("random changes and kills in a lake of their own")
 def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
     chance = random.Random(29)
     table = source.table("kept", column(1, "id", "int", key=1), column(2, "v", "int"))

@@ -37,6 +37,7 @@ def break_off_at_the_end(step: str, path: str) -> None:
         raise Interrupted
 
 
+@pytest.mark.slow("four modes over several cuts")
 def test_each_mode_in_cuts_changes_and_history(source: Source, lake: Lake):
     tables = {n: source.table(n, ID, NOTE) for n in ("follows", "loose", "deaf", "strict")}
     last = source.table("strict_too", ID, NOTE)  # applied last: where the sink breaks off

@@ -24,8 +24,6 @@ KEPT_S = 1.0
 """Shorter calls are not in the record."""
 UNKNOWN_S = 5.0
 """How long a group may take that nobody has recorded."""
-SLOW_LIMIT_S = 1200
-"""Time limit of a slow test without one of its own; others have that of pyproject.toml."""
 
 
 class Durations:
@@ -92,10 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give slow tests their limit. Among workers the longest groups come first, so none idles."""
-    for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+    """Among workers the longest groups begin first: long ones at the end would leave some idle."""
     if hasattr(config, "workerinput"):
         durations = Durations.load()
         items.sort(key=lambda item: -durations.of_group(item.nodeid))

@@ -25,6 +25,8 @@ BY_FIXTURE = {
 BY_FOLDER = {"containers": "containers", "clients": "clients"}
 WITH_REASON = ("slow", "nightly")
 """Why a test takes long, and what else holds the guarantee of one that is not in ``make test``."""
+SLOW_LIMIT_S = 1200
+"""Time limit of a slow test without one of its own; others have that of pyproject.toml."""
 _COMMANDS = {"up": "kafka", "demo": "kafka", "sink": "spark"}
 
 
@@ -40,7 +42,7 @@ class _Current:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives each test the marks of its folder and of its fixtures."""
+    """Gives each test the marks of its folder and of its fixtures, and slow ones their limit."""
     for item in items:
         for name in marks_of(item.path.parts, getattr(item, "fixturenames", ())):
             if item.get_closest_marker(name) is None:
@@ -49,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             mark = item.get_closest_marker(name)
             if mark is not None and not mark.args:
                 raise pytest.UsageError(f"{item.nodeid}: the mark {name} does not give its reason")
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
 
 
 @pytest.hookimpl(wrapper=True)

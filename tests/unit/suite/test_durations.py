@@ -48,6 +48,15 @@ def test_a_mark_that_costs_something_gives_its_reason(request, mark):
         marks.pytest_collection_modifyitems([request.node])
 
 
+def test_a_slow_test_has_the_slow_limit_unless_it_names_its_own(request):
+    request.node.add_marker(pytest.mark.slow("for this test"))
+    marks.pytest_collection_modifyitems([request.node])
+    assert request.node.get_closest_marker("timeout").args == (marks.SLOW_LIMIT_S,)
+    request.node.add_marker(pytest.mark.timeout(7), append=False)
+    marks.pytest_collection_modifyitems([request.node])
+    assert request.node.get_closest_marker("timeout").args == (7,)
+
+
 def test_a_run_renews_the_files_that_ran_and_forgets_those_that_are_gone(tmp_path):
     record = Durations({HERE: 1.0, OTHER: 2.0, GONE: 3.0}, {f"{OTHER}::a": 2.0, f"{GONE}::a": 3.0})
     renewed = record.renewed({HERE: 4.04}, {f"{HERE}::b": 4.0, f"{HERE}::c": 0.2})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ from tests.envelopes.tables import Cut, Key, Row, SourceTable
 from tests.fix_object_store import SharedStore
 from tests.sink.lake_rows import Rows, query_delta, read_delta
 from tests.sink.stories import Failures, Stories
+
+
+class Interrupted(Exception):
+    """What a test's hook raises to end a sink at a step."""
 
 
 class Lake:
@@ -78,6 +84,17 @@ class Lake:
             return sink.fold_tables(threading.Event())
         finally:
             sink.close()
+
+    def break_off(self, at: int, **options: Any) -> None:
+        """Run a sink up to its n-th step; it ends by itself where it has fewer."""
+        steps = count()
+
+        def interrupt(_step: str, _path: str) -> None:
+            if next(steps) == at:
+                raise Interrupted
+
+        with contextlib.suppress(Interrupted):
+            self.catch_up(interrupt, **options)
 
     def log_only(self, **options: Any) -> None:
         """Append to the log, and leave the tables where they are."""

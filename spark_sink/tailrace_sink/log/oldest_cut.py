@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.delta.file_log import read_text, write_text
 from tailrace_sink.options.retention import Retention
 
-_DAY_MS: Final = 86_400_000
+DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def oldest_kept(rows: Iterable[tuple[int, int]], retention: Retention, now_ms: i
         rows: batch of each cut, with the time of its commit in milliseconds.
     """
     newest_first = sorted(rows, reverse=True)[: retention.cuts]
-    since = now_ms - round(retention.days * _DAY_MS)
+    since = now_ms - round(retention.days * DAY_MS)
     for batch, committed_ms in newest_first:
         if committed_ms <= since:
             return batch

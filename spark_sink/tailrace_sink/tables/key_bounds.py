@@ -128,11 +128,6 @@ def bounds_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
 
 def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBound]]:
     """Count the rows of a DataFrame and compute the bounds of their keys, in one pass."""
-    total, found = _extremes(rows, table)
-    return total, _rounded(bounded_columns(table), found)
-
-
-def _extremes(rows: DataFrame, table: LakeTable) -> tuple[int, dict[str, tuple[Any, Any]]]:
     columns = bounded_columns(table)
     aggregates = [F.count(F.lit(1))]
     for column in columns:
@@ -144,7 +139,7 @@ def _extremes(rows: DataFrame, table: LakeTable) -> tuple[int, dict[str, tuple[A
         least, greatest, counted = values[3 * index : 3 * index + 3]
         if total and counted == total:
             found[column.name] = (least, greatest)
-    return total, found
+    return total, _rounded(columns, found)
 
 
 def _rounded(

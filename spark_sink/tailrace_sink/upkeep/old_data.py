@@ -28,13 +28,12 @@ from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.old_files import TableLog, vacuum
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.log_table import LogTable
-from tailrace_sink.log.oldest_cut import OldestCut, OldestCutFile, Tended, oldest_kept
+from tailrace_sink.log.oldest_cut import DAY_MS, OldestCut, OldestCutFile, Tended, oldest_kept
 from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.jvm_errors import translated
 
-DAY_MS: Final = 86_400_000
 FULL_EVERY_MS: Final = 7 * DAY_MS
 """Time between two listings of a table's folder. Only they find files of writes that failed."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
-from itertools import count
 
 import pytest
 
@@ -19,10 +17,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 ROUNDS = 5
 STEPS = 7
 """Of a sink that has something to do: two of the log, and the fold's with its two tables."""
-
-
-class Interrupted(Exception):
-    """What ends a sink at a step."""
 
 
 class Shards:
@@ -85,7 +79,7 @@ def test_sinks_that_break_off_anywhere(source: Source, lake: Lake, seed: int, bu
         for _ in range(chance.randint(1, 2)):
             shards.change()
         shards.publish(all_of_them=number in (0, ROUNDS - 1) or chance.random() < 0.6)
-        break_off(lake, at=chance.randrange(STEPS))
+        lake.break_off(at=chance.randrange(STEPS))
 
     lake.catch_up()
     assert lake.cut() == source.cut()
@@ -99,15 +93,3 @@ def test_sinks_that_break_off_anywhere(source: Source, lake: Lake, seed: int, bu
             found = {(row["id"],): row["v"] for row in cut.read(table.name).collect()}
             expected = source.cuts[lsn][table.name.table]
             assert found == {key: row["v"] for key, row in expected.items()}, (seed, lsn)
-
-
-def break_off(lake: Lake, at: int) -> None:
-    """Run a sink up to its n-th step; it ends by itself where it has fewer."""
-    steps = count()
-
-    def interrupt(_step: str, _path: str) -> None:
-        if next(steps) == at:
-            raise Interrupted
-
-    with contextlib.suppress(Interrupted):
-        lake.catch_up(interrupt)

@@ -30,15 +30,11 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.fix_certificates import Chain
 from tests.fix_kafka import SharedBroker
-from tests.sink.conftest import Lake
+from tests.sink.conftest import Interrupted, Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 WAIT_S = 180.0
-
-
-class Interrupted(Exception):
-    """What the tests' hooks raise in the middle of a batch."""
 
 
 def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:

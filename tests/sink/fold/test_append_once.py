@@ -16,16 +16,12 @@ from tailrace_sink.daemon.application import serve
 from tailrace_sink.errors import ApplyFailed
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
-from tests.sink.conftest import Lake
+from tests.sink.conftest import Interrupted, Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 OPTIONS: dict[str, Any] = {"changelog": {"include": [r"dbo\.keyed"]}, "merge_pool": 1}
 WAIT_S = 180.0
-
-
-class Interrupted(Exception):
-    """What the tests' hooks raise in the middle of a batch."""
 
 
 class Shop:

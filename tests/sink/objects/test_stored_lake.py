@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import re
 import threading
@@ -105,14 +104,7 @@ def test_a_sink_that_breaks_off_at_each_step(source: Source, lake: Lake):
     table = orders(source)
     for at in range(STEPS):
         change(source, table, at)
-        steps = iter(range(STEPS * 10))
-
-        def interrupt(_step: str, _path: str, at: int = at, steps: object = steps) -> None:
-            if next(steps) == at:  # type: ignore[call-overload]
-                raise KeyboardInterrupt
-
-        with contextlib.suppress(KeyboardInterrupt):
-            lake.catch_up(interrupt, merge_pool=1)
+        lake.break_off(at, merge_pool=1)
     lake.catch_up()
     check(lake, source)
 

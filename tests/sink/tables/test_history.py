@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -27,10 +25,6 @@ COLUMNS = ["id", "v", "_cdc_valid_from_lsn", "_cdc_valid_to_lsn", "_cdc_is_curre
 TIMES = ["_cdc_valid_from", "_cdc_valid_to"]
 
 
-class Interrupted(Exception):
-    """What ends a sink at a step."""
-
-
 @pytest.mark.slow("random changes and kills in a lake of their own")
 def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
     chance = random.Random(29)
@@ -47,7 +41,7 @@ def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
         source.publish()
         if number in (1, 2):
             snapshot(source, table, chance, names_it_first=number == 1)
-        break_off(lake, at=chance.randrange(STEPS))
+        lake.break_off(at=chance.randrange(STEPS))
         newest = read(lake.spark, f"{lake.path}/lake").as_of("latest")
         if "shop/dbo/kept.history" in newest.versions:
             found = newest.read("dbo.kept", is_history=True)
@@ -105,18 +99,6 @@ def snapshot(
         source.publish(snapshotting=[table])
     fence = source.snapshot(table, list(table.rows.values()))
     source.publish(through=fence)
-
-
-def break_off(lake: Lake, at: int) -> None:
-    """Run a sink up to its n-th step; it ends by itself where it has fewer."""
-    steps = count()
-
-    def interrupt(_step: str, _path: str) -> None:
-        if next(steps) == at:
-            raise Interrupted
-
-    with contextlib.suppress(Interrupted):
-        lake.catch_up(interrupt)
 
 
 def expected(source: Source, table: SourceTable, since: str, end: str) -> list[tuple[Any, ...]]:

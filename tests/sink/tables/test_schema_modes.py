@@ -12,7 +12,7 @@ from tailrace_sink import history, read
 from tailrace_sink.reading.cut import CutUnknown
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
-from tests.sink.conftest import Lake
+from tests.sink.conftest import Interrupted, Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -26,10 +26,6 @@ OPTIONS: dict[str, Any] = {
     "changelog": {"include": [r"dbo\.loose"]},
     "merge_pool": 1,
 }
-
-
-class Interrupted(Exception):
-    """What ends a sink before its commit row."""
 
 
 def break_off_at_the_end(step: str, path: str) -> None:

@@ -162,6 +162,7 @@ def _log_until(
             fold.join()
     if fold.failure is not None:
         raise fold.failure
+    _log.info("stopped", log_lsn=sink.log.state.closed_lsn, closed_lsn=sink.fold.state.closed_lsn)
 
 
 def _nothing() -> None:

@@ -20,6 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from structlog.testing import capture_logs
 
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import free_port
@@ -252,11 +253,14 @@ def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint_all_of_it_over_tls
     max(done.glob("[0-9]*"), key=lambda path: int(path.name)).unlink()
     source.commit(lambda t: t.delete(a, (100,)))
     source.publish()
-    with Served(spark, lake) as served:
+    with capture_logs() as told, Served(spark, lake) as served:
         served.wait_for_batch()
         source.commit(lambda t: t.insert(a, id=101, value=1))
         source.publish()
         served.wait_for_batch()
+    lsns = dict.fromkeys(("log_lsn", "closed_lsn"), lake.commits()[-1]["through_lsn"])
+    ended = [event for event in told if event["event"] == "stopped"]
+    assert ended == [{"event": "stopped", "log_level": "info", **lsns}]
     sample = served.metrics.registry.get_sample_value
     assert sample("tailrace_sink_retries_total", {"error": "ApplyFailed"}) is None
     assert lake.cut() == source.cut()

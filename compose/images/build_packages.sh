@@ -2,7 +2,6 @@
 #   locked         the packages of group.lock, hashes checked; builder.lock has what builds them
 #   jars           the locked jars of the sink, SHA-256 checked
 #   project        Tailrace itself, from the sources beside this script
-#   classes        the archive of Spark's classes, from which sinks start sooner
 set -eu
 
 step=$1
@@ -39,9 +38,6 @@ jars)
 project)
     /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /build/wheels /build/emulator /build
     /build/tools/bin/pip --python /opt/tailrace/venv/bin/python install --no-deps --no-index /build/wheels/tailrace*.whl
-    ;;
-classes)
-    TAILRACE_CACHE=/opt/tailrace/cache /opt/tailrace/venv/bin/tailrace archive-classes
     ;;
 *)
     echo "build_packages.sh: unknown step $step" >&2

@@ -39,7 +39,6 @@ COPY spark_sink spark_sink
 COPY compose compose
 COPY tailrace tailrace
 RUN sh build_packages.sh project
-RUN sh build_packages.sh classes
 
 FROM java AS sink
 # Hadoop asks the system for the user's name, so it needs an entry in /etc/passwd.

@@ -15,14 +15,7 @@ from tailrace.cli.failures import sentence_of
 from tailrace.cli.options import Configuration, fail
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
-    "Set up": (
-        init.init,
-        setup.enable,
-        setup.grants,
-        setup.plan,
-        setup.doctor,
-        setup.archive_classes,
-    ),
+    "Set up": (init.init, setup.enable, setup.grants, setup.plan, setup.doctor),
     "Run": (run.publish, run.sink),
     "Watch": (watch.status, watch.lag, watch.web),
     "Inspect": (inspect.tail, inspect.schema, inspect.explain, inspect.audit),
@@ -39,6 +32,8 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     ),
     "Local": (local.demo, local.up, local.down, local.sql, local.emulator),
 }
+_DEPRECATED: Final = (setup.archive_classes,)
+"""Commands that are accepted for one more release and not listed."""
 _HELP_MAX: Final = 80
 
 # What only some commands import, and the extra that brings it.
@@ -83,7 +78,7 @@ class _Sections(click.Group):
 
 @click.group(
     cls=_Sections,
-    commands=[command for commands in SECTIONS.values() for command in commands],
+    commands=[command for commands in (*SECTIONS.values(), _DEPRECATED) for command in commands],
     context_settings={"help_option_names": ["--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="tailrace")

@@ -1,4 +1,4 @@
-"""Commands that set a pipeline up: enable, grants, plan, doctor, archive-classes."""
+"""Commands that set a pipeline up: enable, grants, plan, doctor."""
 
 from __future__ import annotations
 
@@ -160,21 +160,9 @@ def doctor(configuration: Configuration, as_json: bool, fix: bool, yes: bool) ->
     sys.exit(1 if worst(findings) is Level.PROBLEM else 0)
 
 
-@click.command("archive-classes")
+@click.command("archive-classes", hidden=True, deprecated=True)
 def archive_classes() -> None:
-    """Make later sinks start sooner.
-
-    Archives the classes that Spark loads. Starts Spark once, without Kafka and lake. The archive is
-    stored next to the jars in the cache folder. Every later sink with the same Java and jars maps
-    it into its memory. Run it again after an upgrade.
-    """
-    from tailrace_compose.local.jars import spark_jars
-    from tailrace_sink.daemon.class_recording import record
-    from tailrace_sink.errors import SinkError
-
-    with failing_with(SinkError):
-        archive = record(spark_jars())
-    click.echo(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB")
+    """Do nothing: sinks no longer use an archive of Spark's classes."""
 
 
 def _account(source: SourceConfig, login: str | None, password_file: Path | None) -> SourceConfig:

@@ -20,7 +20,6 @@ from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.daemon.warm_up import warm_up
 from tailrace_sink.errors import SinkError
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.spark.class_archive import JAVA_OPTIONS, archive_in
 from tailrace_sink.spark.session import build_session
 from tailrace_sink.watch.hang_detector import Part, watched_tasks
 from tailrace_sink.watch.hooks import LOG_STEPS, Hook, no_hook
@@ -54,11 +53,7 @@ def run(
     """
     begun = time.monotonic()
     spark = build_session(config, jars)
-    _log.info(
-        "spark_started",
-        seconds=round(time.monotonic() - begun, 1),
-        class_archive=archive_in(spark.sparkContext.getConf().get(JAVA_OPTIONS, "")),
-    )
+    _log.info("spark_started", seconds=round(time.monotonic() - begun, 1))
     try:
         serve(spark, config, stop, once=once, on_ready=on_ready, hook=hook, metrics=metrics)
     finally:

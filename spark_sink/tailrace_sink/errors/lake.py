@@ -112,13 +112,6 @@ class AppendSkipped(TableError):
         )
 
 
-class ClassArchiveFailed(SinkError):
-    """The archive of Spark's classes could not be created; sinks start more slowly without it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the archive of classes was not created: {reason}")
-
-
 class StoreUnsafe(SinkError):
     """The lake's store lets two sinks commit the same version of a table."""
 

@@ -1,1 +1,1 @@
-"""The Spark session, its JVM's names and errors, and the class archive of its start."""
+"""The Spark session and its JVM's names and errors."""

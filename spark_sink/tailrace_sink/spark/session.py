@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.s3_options import S3Options
-from tailrace_sink.spark.class_archive import JAVA_OPTIONS, start_settings
 from tailrace_sink.spark.jvm_names import keep_names
 from tailrace_sink.spark.s3_log_store import install_log_store, log_store_settings
 
 _JARS: Final = "spark.jars"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _HADOOP: Final = "spark.hadoop."
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Environment variable with which spark-submit passes the port of its JVM."""
@@ -162,11 +162,9 @@ def session_with(
     settings = merged_settings(ours_of_spark, *layers, listed, overrides)
     if s3 is not None:
         settings |= log_store_settings(settings)
-    if not submitted:  # With spark-submit the JVM is already running.
-        settings |= start_settings(ours, settings)
-    options = settings.get(JAVA_OPTIONS, "")
+    options = settings.get(_JAVA_OPTIONS, "")
     if "log4j2.configurationFile" not in options:
-        settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
+        settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
     # The settings of a builder appear on the JVM's command line, which every user of the machine
     # can read. Settings of Hadoop include keys of object stores, so they are set later.
     hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP)}

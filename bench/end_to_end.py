@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             rate=arguments.statement_rate,
             polling_interval_s=1,
             data_dir=Path(folder) / "demo",
+            is_in_s3=False,
             svg=None,
         )
         report = conduct(options, Console(file=io.StringIO()))

@@ -49,20 +49,29 @@ def _data_dir(default: str, text: str) -> Callable[[Callable[..., None]], Callab
     type=click.IntRange(0, 3600),
     help="Seconds between scans of the capture job (SQL Server's own default is 5).",
 )
+@click.option(
+    "--lake",
+    default="local",
+    show_default=True,
+    type=click.Choice(("local", "s3")),
+    help="Lake in the folder, or in an S3 store that the demo starts.",
+)
 @_data_dir(".tailrace/demo", "Folder for source, topics and lake; emptied at the start.")
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the last picture of the live view to this file.",
 )
-def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Path | None) -> None:
+def demo(
+    days: int, rate: float, polling_interval: int, lake: str, data_dir: Path, svg: Path | None
+) -> None:
     """Replay a day of real flights; verify every row.
 
     Halfway through, the demo adds a column and kills the publisher.
     """
     from tailrace.demo.run import DemoOptions, run
 
-    options = DemoOptions(days, rate, polling_interval, data_dir.resolve(), svg)
+    options = DemoOptions(days, rate, polling_interval, data_dir.resolve(), lake == "s3", svg)
     sys.exit(run(options))
 
 

@@ -282,13 +282,12 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
     created. Readers need neither Tailrace nor versions. The views fail after sink.retention has
     forgotten their cut. Requires sink.catalog.
     """
+    from tailrace.reading.lake_session import configured_session
     from tailrace.reading.moments import Moment, MomentError
-    from tailrace_compose.local.jars import spark_jars
     from tailrace_sink.errors import SinkError
     from tailrace_sink.options.catalog_options import CatalogKind
     from tailrace_sink.reading.log_tail import Point
     from tailrace_sink.reading.permanent_views import create_cut_views
-    from tailrace_sink.spark.session import session_with
     from tailrace_sink.tables.catalog_names import allowed
 
     config = configuration.sink
@@ -298,8 +297,7 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
         raise click.BadParameter("use lower-case letters, digits and _", param_hint="--name")
     with failing_with(MomentError, SinkError):
         moment = Moment.parse(lsn, time)
-        settings = config.session_settings() | config.catalog.spark_settings()
-        spark = session_with(settings, spark_jars(config.lake))
+        spark = configured_session(config)
         try:
             point = Point(None if moment.lsn is None else str(moment.lsn), moment.time_ms)
             made = create_cut_views(spark, config, name, point)

@@ -1,4 +1,4 @@
-"""The demo's last act: three answers that the finished pipeline gives of itself."""
+"""The demo's last act: four answers that the finished pipeline gives of itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.audit.audit import Audit, audit
 from tailrace.demo import database
+from tailrace.demo.configured import QUERY
 from tailrace.explain.explain import explain_key_or_moment
 from tailrace.explain.report import explanation_lines
 from tailrace.settings.load import load
@@ -33,6 +34,7 @@ class Answers:
         lsn: of the cut in the middle of the day.
         then: flights scheduled, left and arrived by that cut.
         audited: the ledger against the topics.
+        by_name: what the query by name found: origin, flights, their mean delay in minutes.
     """
 
     flight: int
@@ -40,15 +42,16 @@ class Answers:
     lsn: str
     then: tuple[int, int, int]
     audited: Audit
+    by_name: Sequence[tuple[str, int, float]]
 
 
 def ask(config: Path, flight: int, spark: SparkSession, commits: Sequence[CommitRow]) -> Answers:
-    """Ask for a row, a moment and a proof.
+    """Ask for a row, a moment, a proof, and by a table's name.
 
     Args:
         config: of publisher and sink, which need not run.
         flight: key of a flight.
-        spark: a session that reads Delta.
+        spark: a session that reads Delta, with the demo's catalog.
         commits: the lake's commit rows.
 
     Raises:
@@ -73,11 +76,13 @@ def ask(config: Path, flight: int, spark: SparkSession, commits: Sequence[Commit
     if row is None:
         raise ValueError(f"the cut at {lsn} gave no figures")
     lines = list(explanation_lines(found, has_lake=True))
-    return Answers(flight, lines, lsn, (row["scheduled"], row["gone"], row["here"]), audited)
+    then = (row["scheduled"], row["gone"], row["here"])
+    by_name = [(str(name), int(n), float(delay)) for name, n, delay in spark.sql(QUERY).collect()]
+    return Answers(flight, lines, lsn, then, audited, by_name)
 
 
-def tell(answers: Answers, config: Path) -> list[str]:
-    """The three questions, as commands that can be repeated, and their answers."""
+def tell(answers: Answers, config: Path, query: str) -> list[str]:
+    """The four questions, as commands that can be repeated, and their answers."""
     scheduled, gone, here = answers.then
     audited = answers.audited
     problems = audited.problems.count
@@ -89,4 +94,6 @@ def tell(answers: Answers, config: Path) -> list[str]:
         f"  {scheduled:,} flights scheduled, {gone:,} of them gone, {here:,} arrived",
         f"$ tailrace audit --config {config}",
         f"  {audited.records:,} progress records up to {audited.closed_lsn}: {proof}",
+        f"$ {query}",
+        *(f"  {name}  {n:,} flights, {delay} min late" for name, n, delay in answers.by_name),
     ]

@@ -12,20 +12,22 @@ from rich.table import Table
 from tailrace.demo import answers, database, flights, verify
 from tailrace.demo.answers import Answers
 from tailrace.demo.compare import TableComparison, TopicComparison
+from tailrace.demo.configured import QUERY, query_path
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
 from tailrace.reading.lake import log_commits
+from tailrace.reading.lake_session import configured_session
 from tailrace.reading.topics import existing_data_topics, read_all
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 
 if TYPE_CHECKING:
     import pyodbc
-    from pyspark.sql import SparkSession
     from rich.console import Console
 
     from tailrace.demo.replay import ReplayProgress
     from tailrace.reading.lake import CommitRow
     from tailrace_schemas.records.progress import Progress
+    from tailrace_sink.options.config import SinkConfig
 
 KEYS = {
     "airlines": "carrier",
@@ -50,7 +52,8 @@ class Report:
     topics: list[TopicComparison]
     tables: list[TableComparison]
     figures: list[tuple[str, object, object]]
-    lake: Path
+    config: Path
+    lake: str
     cuts: int
     answers: Answers
 
@@ -72,7 +75,7 @@ def make_report(
     names: TopicNames,
     source: pyodbc.Connection,
     config: Path,
-    lake: Path,
+    lake: SinkConfig,
     commits: Sequence[CommitRow],
     records: Sequence[Progress],
     replay: ReplayProgress | None,
@@ -89,20 +92,21 @@ def make_report(
     say(f"{facts.events_total:,} events read; comparing with the change tables")
     topic_comparisons = verify.check_topics(source, KEYS, facts)
     say("comparing the lake with the source, row by row")
-    spark = _spark()
+    spark = configured_session(lake, {"spark.app.name": "tailrace-demo"})
     try:
         last = commits[-1].tables
-        tables = {path.rsplit("/", 1)[1]: (str(lake / path), v) for path, v in last.items()}
+        tables = {path.rsplit("/", 1)[1]: (f"{lake.lake}/{path}", v) for path, v in last.items()}
         table_comparisons = verify.check_lake(source, spark, KEYS, tables)
         figures = verify.check_figures(
             spark, tables["flights"], facts, flights.figures(days), gates
         )
-        say("asking for a row, a moment and a proof")
+        say("asking for a row, a moment, a proof, and by name")
         given = answers.ask(config, _a_flight(source), spark, commits)
     finally:
         spark.stop()
     elapsed = (replay.finished or 0) - replay.started if replay is not None else 0.0
     closed = [(r.closed_lsn, r.published_ms) for r in records]
+    logged = log_commits(lake.log_path, lake.storage_options())
     cuts = [(row.closed_lsn, row.committed_ms) for row in commits]
     streamed = len(facts.commits)
     return Report(
@@ -111,12 +115,13 @@ def make_report(
         statements_per_s=replay.rate if replay is not None else 0.0,
         events_per_s=streamed / elapsed if elapsed else 0.0,
         to_topic=percentiles(by_closing(facts.commits, closed)),
-        to_log=percentiles(by_closing(facts.commits, log_commits(str(lake / "_tailrace/log")))),
+        to_log=percentiles(by_closing(facts.commits, logged)),
         to_lake=percentiles(by_closing(facts.commits, cuts)),
         topics=topic_comparisons,
         tables=table_comparisons,
         figures=figures,
-        lake=lake,
+        config=config,
+        lake=lake.lake,
         cuts=len(commits),
         answers=given,
     )
@@ -128,13 +133,6 @@ def _a_flight(source: pyodbc.Connection) -> int:
         "SELECT MIN(flight_id) FROM dbo.flights WHERE arr_time IS NOT NULL AND gate IS NOT NULL"
     ).fetchone()
     return int(row[0])
-
-
-def _spark() -> SparkSession:
-    from tailrace_compose.local.jars import spark_jars
-    from tailrace_sink.spark.session import session_with
-
-    return session_with({"spark.app.name": "tailrace-demo"}, spark_jars())
 
 
 def tell(console: Console, report: Report) -> None:
@@ -189,15 +187,17 @@ def tell(console: Console, report: Report) -> None:
             "Halfway through, flights got the column gate, by a second capture instance, and"
             " tailrace publish was killed and started again: nothing is missing, nothing is twice."
         )
-    data_dir = report.lake.parent
-    console.print("\nThree answers:", style="bold")
-    for line in answers.tell(report.answers, data_dir / "tailrace.yaml"):
+    data_dir = report.config.parent
+    query = f'.venv/bin/python {query_path(data_dir)} "{QUERY}"'
+    console.print("\nFour answers:", style="bold")
+    for line in answers.tell(report.answers, report.config, query):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     verdict = "[bold green]verified[/]" if report.verified else "[bold red]NOT EQUAL[/]"
     console.print(f"\n{verdict}: the lake is in {report.lake}\n\nTry next:")
     console.print(
         f"  .venv/bin/tailrace up --data-dir {data_dir}        # the same stack, to connect to\n"
-        f"  .venv/bin/tailrace status --config {data_dir}/tailrace.yaml\n"
+        f"  .venv/bin/tailrace status --config {report.config}\n"
+        f"  {query}\n"
         f'  make demo ARGS="--days 7 --rate 0"                 # a week, as fast as it goes',
         highlight=False,
         soft_wrap=True,

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from tailrace.demo import database, flights, midday
-from tailrace.demo.configured import PREFIX, config_path, write_config
+from tailrace.demo.configured import PREFIX, write_config
 from tailrace.demo.replay import Replay, plan
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
 from tailrace.demo.view import LakeState, Picture
+from tailrace.lag.catalog import unnamed
 from tailrace.reading.lake import CommitRows
 from tailrace.reading.progress import ProgressFollower
 from tailrace.settings.load import load
@@ -43,12 +44,17 @@ WAIT_S: Final = 180
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What ``tailrace demo`` was asked for."""
+    """What ``tailrace demo`` was asked for.
+
+    Attributes:
+        is_in_s3: the lake is in an object store of the demo, else in its folder.
+    """
 
     days: int
     rate: float
     polling_interval_s: int
     data_dir: Path
+    is_in_s3: bool
     svg: Path | None
 
 
@@ -100,9 +106,6 @@ class _Demo:
         self._picture = picture
         self._screen = screen
         self._names = TopicNames(PREFIX)
-        self._lake = options.data_dir / "lake"
-        self._config_path = config_path(options.data_dir)
-        self._commits = CommitRows(str(self._lake / "_tailrace" / "commits"))
         self._children: list[ChildProcess] = []
 
     def run(self) -> Report:
@@ -110,11 +113,15 @@ class _Demo:
         self._empty_data_dir()
         with ExitStack() as cleanup:
             day = midday.with_gates(flights.transactions(self._options.days))
-            stack = LocalStack(self._options.data_dir)
-            self._say("starting Kafka, schema registry and SQL Server", phase="starting")
+            stack = LocalStack(self._options.data_dir, has_store=self._options.is_in_s3)
+            store = ", object store" if self._options.is_in_s3 else ""
+            self._say(f"starting Kafka, schema registry, SQL Server{store}", phase="starting")
             cleanup.callback(stack.stop)
             stack.start(self._say)
             config = write_config(self._options.data_dir)
+            settings = load(config, {})
+            self._lake = settings.sink()
+            self._commits = CommitRows(self._lake.commits_path, self._lake.storage_options())
             sink = self._child(cleanup, "sink", config)
             connection = cleanup.enter_context(self._connect(stack, "master"))
             self._prepare_source(connection)
@@ -123,7 +130,7 @@ class _Demo:
             follower.start()
             cleanup.callback(follower.close)
             self._picture.published = follower.published
-            self._picture.page = cleanup.enter_context(serving(load(config, {}), WebOptions()))
+            self._picture.page = cleanup.enter_context(serving(settings, WebOptions()))
             self._say(f"the page that shows everything is at {self._picture.page}")
             watch = cleanup.enter_context(self._connect(stack, database.DATABASE))
             self._wait("the snapshot is in the lake", self._snapshot_done, watch)
@@ -132,7 +139,7 @@ class _Demo:
             self._say("stopping publisher and sink", phase="verifying")
             for child in (self._publisher, sink):
                 child.stop(60)
-            return self._report(stack, follower, watch, day)
+            return self._report(stack, follower, watch, day, config)
 
     def _empty_data_dir(self) -> None:
         data_dir = self._options.data_dir
@@ -219,6 +226,7 @@ class _Demo:
                    lambda: self._picture.change_rows == expected, watch)  # fmt: skip
         self._wait("the topics have everything", self._topics_have_it, watch)
         self._wait("the lake has everything", self._lake_has_it, watch)
+        self._wait("every table has its name", lambda: not any(unnamed(self._lake)), watch)
 
     def _snapshot_done(self) -> bool:
         published = self._picture.published
@@ -288,6 +296,7 @@ class _Demo:
         follower: ProgressFollower,
         watch: pyodbc.Connection,
         day: midday.Day,
+        config: Path,
     ) -> Report:
         self._screen.freeze()
         return make_report(
@@ -295,7 +304,7 @@ class _Demo:
             registry_url=stack.registry.url,
             names=self._names,
             source=watch,
-            config=self._config_path,
+            config=config,
             lake=self._lake,
             commits=self._commits.read(),
             records=follower.published.records,

@@ -138,6 +138,7 @@ def check_figures(
         ("flights scheduled", expected.scheduled, operations["c"]),
         ("flights cancelled", expected.cancelled, operations["d"]),
         ("flights flown", expected.flown, row["flown"]),
+        ("of them in dbo.flights, by its name", expected.flown, spark.table("dbo.flights").count()),
         ("of them from a gate (the new column)", gates, row["gates"]),
         (
             "mean departure delay, min",

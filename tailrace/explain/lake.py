@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.explain.row import Explanation, Key
-from tailrace.reading.lake import CommitRow, CommitRows
+from tailrace.reading.lake import CommitRow, CommitRows, delta_problem
 
 if TYPE_CHECKING:
     from tailrace_sink.options.config import SinkConfig
@@ -42,7 +42,8 @@ class LakeLook:
         try:
             return cls(config.lake, CommitRows(commits, options).read(), options=options)
         except (DeltaError, OSError) as error:
-            problem = f"the commit table {commits} cannot be read ({error}). Fix: check sink.lake"
+            told = delta_problem(error)
+            problem = f"the commit table {commits} cannot be read ({told}). Fix: check sink.lake"
             return cls(config.lake, (), problem)
 
 
@@ -58,9 +59,10 @@ def add_cuts(found: Explanation, look: LakeLook) -> None:
 
 def add_lake(found: Explanation, look: LakeLook) -> None:
     """Read the row at the newest cut, and find the cuts in which its changes came."""
-    from deltalake import DeltaTable, QueryBuilder
+    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
-    from pyarrow import RecordBatchReader
+
+    from tailrace_sink.log.delta_query import query_rows
 
     add_cuts(found, look)
     if look.problem is not None:
@@ -72,17 +74,14 @@ def add_lake(found: Explanation, look: LakeLook) -> None:
     try:
         table = DeltaTable(path, version, storage_options=dict(look.options) or None)
         condition = " AND ".join(f'"{_quoted(n)}" = {_literal(v)}' for n, v in key.items())
-        answer = (
-            QueryBuilder().register("lake", table).execute(f"SELECT * FROM lake WHERE {condition}")
-        )
-        held = RecordBatchReader.from_stream(answer).read_all().to_pylist()
+        held = query_rows(table, f"SELECT * FROM t WHERE {condition}")
         found.lake = held[0] if held else None
     except TableNotFoundError:
         found.lake_problem = f"there is no table {path} (yet)"
     except (DeltaError, OSError, ValueError) as error:
         found.lake_problem = (
-            f"deltalake does not read {path} ({error}); from Spark: read(spark, lake)"
-            '.as_of("latest").read(table) of tailrace_sink does'
+            f"deltalake does not read {path} ({delta_problem(error)}); from Spark:"
+            ' read(spark, lake).as_of("latest").read(table) of tailrace_sink does'
         )
 
 

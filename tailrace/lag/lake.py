@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.lag.stages import Stage, StageUnavailable, tables_stage
-from tailrace.reading.lake import CommitRows, newest_logged
+from tailrace.reading.lake import CommitRows, delta_problem, newest_logged
 from tailrace_sink.options.config import SinkConfig
 
 
@@ -31,7 +31,8 @@ class LakeStages:
         try:
             lsn = newest_logged(path, self._options)
         except (DeltaError, OSError) as error:
-            raise StageUnavailable(f"the lake's log {path} cannot be read ({error})") from error
+            told = delta_problem(error)
+            raise StageUnavailable(f"the lake's log {path} cannot be read ({told})") from error
         return None if lsn is None else Stage(lsn, None)
 
     def tables(self) -> Stage | None:

@@ -127,9 +127,11 @@ def lake_stage(settings: Settings) -> Stage | None:
 
 
 def _unreadable(what: str, path: str, error: Exception) -> str:
+    from tailrace.reading.lake import delta_problem
+
     return (
-        f"the lake's {what} {path} cannot be read ({error}): check sink.lake and the permissions"
-        " on it"
+        f"the lake's {what} {path} cannot be read ({delta_problem(error)}): check sink.lake and the"
+        " permissions on it"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
@@ -43,7 +44,7 @@ def start(data_dir: Path) -> int:
         f"Kafka            {found['bootstrap_servers']}\n"
         f"Schema registry  {found['registry_url']}\n"
         f"SQL Server       {server['host']},{server['port']}  login sa, password in"
-        f" {server['password_file']}\n"
+        f" {server['password_file']}\n{_of_store(found)}"
         f"Configuration    {config}\n\n"
         "Create a database and its tables, set publisher.source.database in the configuration,"
         " then capture and publish a table (docs/tutorial.md has each step):\n"
@@ -54,6 +55,18 @@ def start(data_dir: Path) -> int:
         f"  tailrace down --data-dir {data_dir}"
     )
     return 0
+
+
+def _of_store(found: dict[str, Any]) -> str:
+    """The line of the object store; empty if the stack has none."""
+    store = found.get("object_store")
+    if store is None:
+        return ""
+    options = store["options"]
+    return (
+        f"Object store     {options['endpoint']}  bucket {store['bucket']}, access key"
+        f" {options['access_key']}, secret key in {options['secret_key_file']}\n"
+    )
 
 
 def stop(data_dir: Path) -> int:
@@ -85,9 +98,15 @@ def _write_config(data_dir: Path) -> Path:
 
 
 def stack_config(data_dir: Path, *, prefix: str, database: str) -> dict[str, object]:
-    """The configuration of a pipeline over a started stack, as ``settings.load`` reads it."""
+    """The configuration of a pipeline over a started stack, as ``settings.load`` reads it.
+
+    The lake is in the stack's object store if it has one, else in the data directory.
+    """
     found = addresses(data_dir)
-    server = found["sqlserver"]
+    server, store = found["sqlserver"], found.get("object_store")
+    lake: dict[str, object] = {"lake": str(data_dir / "lake")}
+    if store is not None:
+        lake = {"lake": f"s3://{store['bucket']}/{prefix}", "s3": store["options"]}
     return {
         "prefix": prefix,
         "kafka": {"bootstrap": found["bootstrap_servers"]},
@@ -104,5 +123,5 @@ def stack_config(data_dir: Path, *, prefix: str, database: str) -> dict[str, obj
                 "trust_server_certificate": True,
             },
         },
-        "sink": {"lake": str(data_dir / "lake"), "metrics_port": free_port()},
+        "sink": {**lake, "metrics_port": free_port()},
     }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,6 +25,9 @@ _APPLICATION = "tailrace-commits"
 
 _NEWEST = 32
 """Commits of the log among which one is a cut: others are of its upkeep."""
+
+
+_TREE: Final = re.compile(r"\s*(\x1b\[\d*m)?↳(\x1b\[\d*m)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,14 @@ def dead_letters(path: str, options: Options = None) -> dict[str, int]:
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
+    from tailrace_sink.log.delta_query import query_rows
+
     try:
         table = DeltaTable(path, storage_options=_given(options))
     except TableNotFoundError:
         return {}
-    return dict(Counter(table.to_pyarrow_table(columns=["topic"])["topic"].to_pylist()))
+    rows = query_rows(table, "SELECT topic, count(*) AS records FROM t GROUP BY topic")
+    return {row["topic"]: row["records"] for row in rows}
 
 
 class CommitRows:
@@ -132,7 +138,7 @@ class CommitRows:
         if table is None:
             return None
         batch = table.transaction_version(_APPLICATION)
-        found = [] if batch is None else _rows_of(table, ("batch", "=", batch))
+        found = [] if batch is None else _rows_of(table, f"batch = {batch}")
         # An earlier release wrote it, or it was restored to an older version.
         rows = found or self.read()
         return rows[-1] if rows else None
@@ -149,7 +155,7 @@ class CommitRows:
         if newest < last:
             self._rows, last = [], -1  # It was restored to an older version.
         known = [row for row in self._rows if row.batch >= oldest]
-        self._rows = [*known, *_rows_of(table, ("batch", ">", last))]
+        self._rows = [*known, *_rows_of(table, f"batch > {last}")]
         self._version = table.version()
         return self._rows
 
@@ -163,12 +169,14 @@ class CommitRows:
             return None
 
 
-def _rows_of(table: DeltaTable, condition: tuple[str, str, int]) -> list[CommitRow]:
+def _rows_of(table: DeltaTable, condition: str) -> list[CommitRow]:
     """Read rows in the order of their cuts, from files with such statistics."""
+    from tailrace_sink.log.delta_query import query_rows
+
     known = {column.name for column in table.schema().fields}
     wanted = [_COLUMNS.get(field.name, field.name) for field in fields(CommitRow)]
     columns = [name for name in wanted if name in known]
-    found = table.to_pyarrow_table(columns=columns, filters=[condition]).to_pylist()
+    found = query_rows(table, f"SELECT {', '.join(columns)} FROM t WHERE {condition}")
     return sorted(map(_commit_row, found), key=lambda row: row.batch)
 
 
@@ -181,6 +189,11 @@ def _batches(table: DeltaTable) -> tuple[float, float]:
     if None in [*least, *greatest] or not least:
         return -math.inf, math.inf
     return min(least), max(greatest)
+
+
+def delta_problem(error: Exception) -> str:
+    """Return what deltalake says of an error, in one line: of a store, it is a coloured tree."""
+    return " ".join(_TREE.sub(": ", str(error)).split())
 
 
 def _given(options: Options) -> dict[str, str] | None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tailrace_sink.options.config import SinkConfig
+
 
 def lake_session(
     settings: Mapping[str, str] | None = None, *, s3: Mapping[str, Any] | None = None
@@ -30,3 +32,22 @@ def lake_session(
     store = None if s3 is None else S3Options.load(s3)
     jars = spark_jars("" if store is None else HADOOP_SCHEME)
     return session_with(settings or {}, jars, store)
+
+
+def configured_session(
+    config: SinkConfig, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark with the store and the catalog of a configured lake, or return the running one.
+
+    Args:
+        settings: of Spark; they override those of the section ``sink.spark``.
+
+    Raises:
+        LocalStackError: the jars are not available, or there is no Java 17.
+        ConfigError: the file of a secret cannot be read.
+    """
+    from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.spark.session import session_with
+
+    overrides = config.spark | config.catalog.spark_settings() | dict(settings or {})
+    return session_with(overrides, spark_jars(config.lake), config.store)

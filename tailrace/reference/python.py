@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tailrace import testing
-from tailrace.reading.lake_session import lake_session
+from tailrace.reading.lake_session import configured_session, lake_session
 from tailrace_sink import changes, history, read, run
 from tailrace_sink.reading.cut import Cut
 from tailrace_sink.reading.reader import LakeReader
@@ -27,7 +27,7 @@ This page is generated: `python -m tailrace.reference.python docs/python.md`.
 """
 _SECTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "tailrace_sink": (read, LakeReader, Cut, changes, history, run),
-    "tailrace.reading.lake_session": (lake_session,),
+    "tailrace.reading.lake_session": (lake_session, configured_session),
     "tailrace.testing": tuple(getattr(testing, name) for name in testing.__all__),
 }
 _PART: Final = re.compile(r"(Args|Attributes|Returns|Yields|Raises):")

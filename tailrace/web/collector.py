@@ -16,7 +16,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from tailrace.lag.freshness import Freshness
-from tailrace.reading.lake import CommitRows
+from tailrace.reading.lake import CommitRows, delta_problem
 from tailrace.web.daemons import DaemonAddress
 from tailrace.web.model import Model
 from tailrace.web.parts import PartsReader
@@ -156,7 +156,7 @@ class Collector:
         try:
             return [(row.committed_ms, row.closed_commit_ms) for row in self._commits.read()]
         except (DeltaError, OSError) as error:
-            problems["lake"] = str(error)
+            problems["lake"] = delta_problem(error)
             return []
 
 

@@ -1,4 +1,4 @@
-"""Broker, registry and embedded SQL Server together, over one data directory.
+"""Broker, registry and embedded SQL Server together, over one data directory; on demand a store.
 
 As a context manager they live as long as the block: for the demo and tests. With `keep=True` they
 outlive this process, and `stop_kept` ends them: for `tailrace up` and `tailrace down`. Such parts
@@ -18,6 +18,7 @@ from typing import Any, Self
 from tailrace_compose.local import ivy, jars, kept
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.kept import KeptProcess, PartReport
+from tailrace_compose.local.object_store import BUCKET, ObjectStore
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_emulator.testing.emulator_process import EmulatorProcess
 from tailrace_emulator.testing.errors import LocalStackError, ProcessFailed
@@ -28,8 +29,15 @@ _PARTS: dict[str, type[Service]] = {
     "broker": KafkaBroker,
     "registry": SchemaRegistry,
     "emulator": EmulatorProcess,
+    "store": ObjectStore,
 }
-_FOLDERS = {"broker": "kafka", "registry": "registry", "emulator": "sqlserver"}
+_FOLDERS = {
+    "broker": "kafka",
+    "registry": "registry",
+    "emulator": "sqlserver",
+    "store": "objects",
+}
+_ON_DEMAND = "store"
 # In addition to the parts: the process with which the stack ends, unless it is kept.
 _OWNER = "owner"
 # A running part is ready or busy: it answers within this time, or it hangs.
@@ -42,14 +50,21 @@ class StackRunning(LocalStackError):
 
 
 class LocalStack:
-    """The three services.
+    """The services.
 
     Attributes:
         data_dir: has their data, logs and addresses.
-        reports: what the last start found and did, one for each of the three.
+        reports: what the last start found and did, one for each of them.
     """
 
-    def __init__(self, data_dir: Path, *, password: str | None = None, keep: bool = False) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        password: str | None = None,
+        keep: bool = False,
+        has_store: bool = False,
+    ) -> None:
         """Describe the stack; `start` or `with` starts it.
 
         Args:
@@ -57,21 +72,26 @@ class LocalStack:
             password: of the embedded server's login `sa`. None keeps the stored one, or creates a
                 random one.
             keep: let the services outlive this process.
+            has_store: have an object store, too. A directory that had one keeps it.
         """
         self.data_dir = data_dir
         self._keep = keep
-        ports = kept.read(data_dir).get("ports", {})
+        state = kept.read(data_dir)
+        ports = state.get("ports", {})
+        self._parts = list(_PARTS) if has_store else _parts_of(state)
         folder = {part: data_dir / name for part, name in _FOLDERS.items()}
         self.broker = KafkaBroker(folder["broker"], port=ports.get("broker"), keep=keep)
         self.registry = SchemaRegistry(folder["registry"], port=ports.get("registry"), keep=keep)
         self.emulator = EmulatorProcess(
             folder["emulator"], password, port=ports.get("emulator"), keep=keep
         )
+        self.store = ObjectStore(folder["store"], port=ports.get("store"), keep=keep)
         self.reports: list[PartReport] = []
         self._starts: dict[str, tuple[Service, Callable[[], object]]] = {
             "broker": (self.broker, self.broker.start),
             "registry": (self.registry, self.registry.start),
             "emulator": (self.emulator, self.emulator.start),
+            "store": (self.store, self.store.start),
         }
 
     def start(self, progress: ivy.Progress | None = None) -> Self:
@@ -96,7 +116,7 @@ class LocalStack:
             # From here on the directory is marked as a stack's, even if nothing starts.
             self._remember({})
             found = {part: item for part, item in found.items() if self._lives(part, item)}
-            missing = [part for part in _PARTS if part not in found]
+            missing = [part for part in self._parts if part not in found]
             # Downloads come first and one by one, so that their progress is readable.
             if "broker" in missing:
                 jars.ensure("kafka", progress)
@@ -108,11 +128,11 @@ class LocalStack:
             except BaseException:
                 self.kill()
                 raise
-            self.reports = [self._report(part, found.get(part), before) for part in _PARTS]
+            self.reports = [self._report(part, found.get(part), before) for part in self._parts]
         return self
 
     def stop(self) -> None:
-        """Stop what it started, in order: the source first, the broker last."""
+        """Stop what it started, the broker last."""
         for part in reversed(_PARTS):
             self._starts[part][0].stop()
         self._forget_processes()
@@ -203,6 +223,8 @@ class LocalStack:
             more["bootstrap_servers"] = self.broker.bootstrap_servers
         elif part == "registry":
             more["registry_url"] = self.registry.url
+        elif part == "store":
+            more["object_store"] = {"bucket": BUCKET, "options": self.store.options}
         else:
             more["sqlserver"] = {
                 "host": "127.0.0.1",
@@ -249,10 +271,10 @@ def stop_kept(data_dir: Path, limit_s: float = STOP_LIMIT_S) -> list[PartReport]
         limit_s: how long they may take before they are killed, in seconds.
 
     Returns:
-        What was found and done, for each of the three.
+        What was found and done, for each of them.
     """
     if not (data_dir / kept.STATE_FILE).exists():
-        return [_stopped(data_dir, part, None, set(), set()) for part in _PARTS]
+        return [_stopped(data_dir, part, None, set(), set()) for part in _parts_of({})]
     with kept.turn(data_dir, lambda: None):
         state = kept.read(data_dir)
         found = _running_parts(state)
@@ -268,7 +290,7 @@ def stop_kept(data_dir: Path, limit_s: float = STOP_LIMIT_S) -> list[PartReport]
         kept.write(data_dir, {**state, "processes": {}})
     return [
         _stopped(data_dir, part, kept.process_of(state, part), set(found), set(stubborn))
-        for part in _PARTS
+        for part in _parts_of(state)
     ]
 
 
@@ -281,6 +303,12 @@ def _stopped(
         outcome = "killed" if part in stubborn else "stopped"
     log = data_dir / _FOLDERS[part] / kind.log_name
     return PartReport(kind.name, outcome, process.pid if process else None, log)
+
+
+def _parts_of(state: dict[str, Any]) -> list[str]:
+    """Return the parts of a directory's stack."""
+    has_store = _ON_DEMAND in state.get("ports", {})
+    return [part for part in _PARTS if part != _ON_DEMAND or has_store]
 
 
 def _running_parts(state: dict[str, Any]) -> dict[str, KeptProcess]:

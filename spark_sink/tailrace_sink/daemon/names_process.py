@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 from tailrace_sink.delta.registration import problem_with
 from tailrace_sink.spark.session import session_with
 from tailrace_sink.tables.catalog_names import CatalogName
 
+_NICENESS: Final = 10
+"""A name may be some seconds late; a cut of the sink on the same processors may not."""
+
 
 def main() -> None:
     """Carry out the order."""
+    os.nice(_NICENESS)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Spark and its JVM print, too
     order: dict[str, Any] = json.load(sys.stdin)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
+from tailrace_sink.log.delta_query import query_rows
 from tailrace_sink.options.config import SinkConfig
 
 _SCHEMA = pa.schema(
@@ -66,5 +67,5 @@ class NamesTable:
             table = DeltaTable(self._path, storage_options=self._options)
         except TableNotFoundError:
             return []
-        rows = table.to_pyarrow_table().to_pylist()
+        rows = query_rows(table, "SELECT * FROM t")
         return [row for row in rows if row["catalog"] == self._catalog]

@@ -100,7 +100,8 @@ class S3Options(Section):
         default=None,
         pattern=r"^arn:\S+$",
         description="ARN of a role to assume with the credentials that AWS's libraries find,"
-        " instead of keys.",
+        " instead of keys. tailrace status, explain and the page also need AWS_REGION in the"
+        " environment.",
     )
 
     @model_validator(mode="after")
@@ -167,6 +168,8 @@ class S3Options(Section):
             "AWS_SECRET_ACCESS_KEY": self._read("secret_key"),
             "AWS_SESSION_TOKEN": self._read("session_token"),
             "AWS_IAM_ROLE_ARN": self.role,
+            # Without it, an endpoint or keys in the environment make deltalake ignore the role.
+            "AWS_FORCE_CREDENTIAL_LOAD": "true" if self.role else None,
         }
         return {name: text for name, text in found.items() if text}
 

@@ -52,6 +52,10 @@ def busy() -> Answer:
     return Answer(503, {"Content-Type": "application/xml", "Retry-After": "0"}, _BUSY)
 
 
+def denied(_request: Request, _pass_on: Pass) -> Answer:
+    return Answer(403, {"Content-Type": "application/xml"}, b"<Error/>")
+
+
 class Held:
     """Holds the first conditional PUT of a path until it is let go."""
 

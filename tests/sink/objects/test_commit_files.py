@@ -20,7 +20,7 @@ from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.spark.jvm_errors import cause_classes
 from tailrace_sink.spark.s3_log_store import prove_store
 from tests.fix_object_store import SharedStore
-from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy
+from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy, denied
 
 pytestmark = [pytest.mark.spark]
 
@@ -158,8 +158,7 @@ def test_a_store_that_refuses_every_write_is_an_error_and_no_commit(
     spark_with_store: SparkSession, store: SharedStore, path: str
 ):
     def refuse(request: Request, pass_on: Pass) -> Answer:
-        denied = Answer(403, {"Content-Type": "application/xml"}, b"<Error/>")
-        return denied if request.method == "PUT" else pass_on()
+        return denied(request, pass_on) if request.method == "PUT" else pass_on()
 
     store.proxy.rule = refuse
     driver = Driver(spark_with_store)

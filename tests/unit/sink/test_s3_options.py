@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyarrow.fs import S3FileSystem
 
 from tailrace.reading.lake_session import lake_session
 from tailrace.settings.load import load
@@ -20,6 +27,12 @@ MINIMAL: dict[str, Any] = {
     "prefix": "shop",
     "lake": "s3://lake/shop/",
 }
+_KEYS_OF_A_ROLE = b"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+<AssumeRoleResult><Credentials><AccessKeyId>key</AccessKeyId>
+<SecretAccessKey>secret</SecretAccessKey><SessionToken>of-the-role</SessionToken>
+<Expiration>2999-01-01T00:00:00Z</Expiration></Credentials>
+<AssumedRoleUser><Arn>arn:aws:sts::1:assumed-role/lake/x</Arn><AssumedRoleId>A:x</AssumedRoleId>
+</AssumedRoleUser></AssumeRoleResult></AssumeRoleResponse>"""
 OWN_STORE = {
     "endpoint": "http://minio:9000",
     "access_key": "tail",
@@ -104,6 +117,73 @@ def test_a_role_is_assumed_by_all_libraries():
     assert s3.storage_options()["AWS_IAM_ROLE_ARN"] == role
     assert s3.pyarrow() == {"region": "eu-central-1", "role_arn": role}
     assert f"CHAIN 'sts', ASSUME_ROLE_ARN '{role}'" in s3.duckdb()
+
+
+class Aws:
+    """Security token service and store in one: gives keys for a role, and has no object."""
+
+    def __init__(self) -> None:
+        self.roles: list[str] = []
+        self.tokens: set[str] = set()
+        aws = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                aws.roles += asked["RoleArn"]
+                self._answer(200, _KEYS_OF_A_ROLE)
+
+            def do_GET(self) -> None:
+                aws.tokens.add(self.headers.get("x-amz-security-token", "none"))
+                self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+
+            do_HEAD = do_PUT = do_GET  # noqa: N815
+
+            def _answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "text/xml")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+    """An AWS with which the environment's keys may assume roles only."""
+    found = Aws()
+    threading.Thread(target=found.server.serve_forever, daemon=True).start()
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "of-the-machine")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", found.url)
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def look_with_deltalake(s3: S3Options) -> None:
+    DeltaTable("s3://lake/x", storage_options=s3.storage_options())
+
+
+def look_with_pyarrow(s3: S3Options) -> None:
+    S3FileSystem(**s3.pyarrow()).open_input_stream("lake/x")
+
+
+@pytest.mark.parametrize("look", [look_with_deltalake, look_with_pyarrow])
+def test_a_role_is_assumed_though_the_environment_has_keys(
+    aws: Aws, look: Callable[[S3Options], None]
+):
+    role = "arn:aws:iam::123456789012:role/lake"
+    with pytest.raises((TableNotFoundError, OSError)):  # the store has nothing
+        look(options(endpoint=aws.url, role=role))
+    assert set(aws.roles) == {role}
+    assert aws.tokens == {"of-the-role"}
 
 
 def test_a_lake_elsewhere_gets_no_option_of_s3():

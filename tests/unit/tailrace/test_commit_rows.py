@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
 
-from tailrace.reading.lake import CommitRows
+from tailrace.reading.lake import CommitRows, delta_problem
 
 APPLICATION = "tailrace-commits"
 
@@ -78,3 +79,23 @@ def test_a_table_without_rows_has_none(tmp_path: Path, table: str):
         DeltaTable(path).delete()
     assert CommitRows(str(path)).newest() is None
     assert CommitRows(str(path)).read() == []
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_system(tmp_path: Path):
+    path = tmp_path / "commits"
+    append(path, 1)
+    remove_files(path)
+    with pytest.raises(OSError, match="No such file"):
+        CommitRows(str(path)).read()
+
+
+def test_what_deltalake_says_of_a_store_becomes_one_line():
+    mark = "\x1b[31m↳\x1b[0m"
+    error = DeltaError(
+        f"Kernel error -> Generic S3 error\n   {mark} Error performing GET http://s3/lake\n"
+        f"    {mark} Connection refused (os error 111)\n"
+    )
+    assert delta_problem(error) == (
+        "Kernel error -> Generic S3 error: Error performing GET http://s3/lake:"
+        " Connection refused (os error 111)"
+    )

@@ -31,6 +31,8 @@ class Step(StrEnum):
     """A Kafka transaction without rows is committed."""
     SNAPSHOT_READ = "snapshot_read"
     """Chunks of snapshots were read since the last check."""
+    ROTATED = "rotated"
+    """A capture instance was created or dropped; nothing that follows from it has happened."""
 
 
 OnStep = Callable[[Step], None]

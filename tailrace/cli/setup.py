@@ -64,8 +64,8 @@ def enable(
     """
     config = configuration.publisher
     from tailrace.enable.plan import plan_enable
-    from tailrace.enable.tsql import CaptureOptions
     from tailrace.reading.table_names import TableNameError, parse_table
+    from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions
 
     if len(tables) > 1 and (columns or capture_instance):
         fail("--column and --capture-instance apply to one table. Fix: name one table")

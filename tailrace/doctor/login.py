@@ -11,9 +11,13 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog.capture_catalog import METADATA_TABLES
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_name
+from tailrace_publisher.source.log.queries import is_read_only
 
 _JUDGE: Final = Judge(Part.LOGIN)
 _READS_CDC: Final = "HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT')"
@@ -28,8 +32,36 @@ _READS_METADATA: Final = " * ".join(
 )
 
 
-def look_at_login(source: Source) -> Iterator[Finding]:
-    """Judge the login's permissions in the database."""
+def look_at_rotation(config: PublisherConfig) -> Iterator[Finding]:
+    """Judge the connection that rotates capture instances, if that is configured."""
+    if not config.tables.may_rotate:
+        return
+    account = config.source.for_changes
+    name = f"source.primary ({account.account} at {account.host})"
+    what = "tables.schema_change: rotate cannot create or drop capture instances"
+    try:
+        with OdbcConnection(account) as connection:
+            ((is_owner,),) = connection.query("SELECT IS_MEMBER(N'db_owner')")
+            is_secondary = is_read_only(connection)
+    except SourceError as error:
+        yield _JUDGE.problem(name, str(error), what, Fix("correct source.primary"))
+        return
+    if not is_owner:
+        fix = Fix("tailrace grants prints it, for a login of source.primary")
+        yield _JUDGE.problem(name, "is not in the role db_owner", what, fix)
+    if is_secondary:
+        fix = Fix("let source.primary.host name the primary")
+        yield _JUDGE.problem(name, "reaches a read-only copy of the database", what, fix)
+    if is_owner and not is_secondary:
+        yield _JUDGE.ok(name, "may rotate capture instances")
+
+
+def look_at_login(source: Source, *, may_own: bool = False) -> Iterator[Finding]:
+    """Judge the login's permissions in the database.
+
+    Args:
+        may_own: whether it also rotates capture instances, which needs db_owner.
+    """
     user = quote_name(source.user)
     by_function = source.read_mode is ReadMode.FUNCTION
     row = source.row(
@@ -62,7 +94,14 @@ def look_at_login(source: Source) -> Iterator[Finding]:
             "a stopped capture job looks like a quiet database",
             Fix(f"GRANT VIEW DATABASE STATE TO {user}"),
         )
-    if is_sysadmin or is_owner:
+    if may_own and is_owner:
+        yield _JUDGE.warning(
+            source.user,
+            "is db_owner, because tables.schema_change: rotate needs it",
+            "anyone who gets its password may do anything in the database",
+            Fix("give source.primary a login of its own: tailrace grants"),
+        )
+    elif is_sysadmin or is_owner:
         yield _JUDGE.warning(
             source.user,
             f"is {'sysadmin' if is_sysadmin else 'db_owner'}",

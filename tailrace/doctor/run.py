@@ -20,7 +20,7 @@ from tailrace.doctor.clocks import (
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.jobs import look_at_jobs
 from tailrace.doctor.large_values import LargeValues, large_values
-from tailrace.doctor.login import look_at_login
+from tailrace.doctor.login import look_at_login, look_at_rotation
 from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
@@ -88,7 +88,8 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
         (Part.SERVER, lambda: look_at_server(source)),
         (Part.CAPTURE, lambda: look_at_jobs(source, _lag(config))),
         (Part.TABLES, lambda: look_at_tables(source, config)),
-        (Part.LOGIN, lambda: look_at_login(source)),
+        (Part.LOGIN, lambda: look_at_login(source, may_own=_may_own(config))),
+        (Part.LOGIN, lambda: look_at_rotation(config)),
         (Part.CLOCKS, lambda: look_at_server_clock(source)),
         (Part.CLOCKS, lambda: look_at_time_zone(source, config.source.time_zone)),
     )
@@ -101,6 +102,11 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
             yield Judge(part).problem(
                 part.value, str(error), "the rest of this part was not looked at"
             )
+
+
+def _may_own(config: PublisherConfig) -> bool:
+    """Return whether the publisher's own login rotates capture instances."""
+    return config.tables.may_rotate and config.source.primary.user is None
 
 
 def _lag(config: PublisherConfig) -> timedelta | None:

@@ -11,14 +11,16 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace.enable.tsql import CaptureOptions, enable_table
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.checks.preflight import check_source
 from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
+from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.source.catalog import capture_catalog as catalog
-from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table
+from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions, enable_table
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, by_table
+from tailrace_publisher.source.catalog.next_instance import rotation_statements
 from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
 from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
@@ -53,7 +55,7 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
     by_name = by_table(selected)
     yield _JUDGE.ok("tables", f"{len(by_name)} captured and selected")
     yield from _keyless(by_name)
-    yield from _left_out(source, by_name)
+    yield from _left_out(source, by_name, config, captured)
     yield from _switchable(source, selected)
     yield from _at_the_limit(by_name)
 
@@ -91,7 +93,12 @@ def _keyless(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding
             )
 
 
-def _left_out(source: Source, tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
+def _left_out(
+    source: Source,
+    tables: dict[TableName, list[CaptureInstance]],
+    config: PublisherConfig,
+    captured_now: Catalog,
+) -> Iterator[Finding]:
     """Find tables whose newest capture instance lacks columns: added after it, or left out."""
     try:
         rows = source.connection.query(
@@ -107,14 +114,21 @@ def _left_out(source: Source, tables: dict[TableName, list[CaptureInstance]]) ->
         newest = instances[-1]
         captured = {column.name.casefold() for column in newest.columns}
         missing = [c for c in columns[newest.source_object_id] if c.casefold() not in captured]
-        if missing:
-            yield _JUDGE.warning(
-                f"{table.schema}.{table.table}",
-                f"columns {', '.join(missing)} are not captured by {newest.name}",
-                "a column that was added later, or left out of @captured_column_list, is in no"
-                " event",
-                Fix(enable_table(table.schema, table.table, CaptureOptions(f"{newest.name}_next"))),
-            )
+        if not missing:
+            continue
+        rotates = config.tables.schema_change_of(table) is SchemaChange.ROTATE
+        if rotates and captured_now.added.get(newest.object_id):
+            create, drop = rotation_statements(source.connection, newest, captured_now)
+            fix = Fix(f"the running publisher does it (schema_change: rotate): {create}; {drop}")
+        else:
+            options = CaptureOptions(f"{newest.name}_next")
+            fix = Fix(enable_table(table.schema, table.table, options))
+        yield _JUDGE.warning(
+            f"{table.schema}.{table.table}",
+            f"columns {', '.join(missing)} are not captured by {newest.name}",
+            "a column that was added later, or left out of @captured_column_list, is in no event",
+            fix,
+        )
 
 
 def _switchable(source: Source, selected: list[CaptureInstance]) -> Iterator[Finding]:

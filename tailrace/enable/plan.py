@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from tailrace.enable.statements import Plan, Statement
 from tailrace.enable.tsql import (
     Captured,
-    CaptureOptions,
     create_account,
     doctor_grants,
     enable_database,
-    enable_table,
     least_grants,
+    rotation_grants,
 )
 from tailrace_publisher.errors import (
     DatabaseUnknown,
@@ -30,6 +29,7 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions, enable_table
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
@@ -197,10 +197,29 @@ def plan_grants(config: PublisherConfig, account: SourceConfig, user: str) -> Pl
         plan.notes.append("SELECT is granted on all tables that are captured when this runs")
     grants = least_grants(user, captured, config.source.read_mode)
     plan.statements += [Statement(sql, purpose) for sql, purpose in grants]
+    if config.tables.may_rotate:
+        _add_rotation(config, plan)
     plan.statements += [
         Statement(sql, purpose, database=database) for database, sql, purpose in doctor_grants(user)
     ]
     return plan
+
+
+def _add_rotation(config: PublisherConfig, plan: Plan) -> None:
+    """Add what rotation needs: for a login of its own, so that the publisher's own only reads."""
+    primary = config.source.primary
+    if primary.user is None:
+        plan.notes.append(
+            "tables.schema_change: rotate needs a login in the role db_owner. Fix: give"
+            " source.primary one of its own, so that the publisher's login only reads"
+        )
+        return
+    given = create_account(primary.user, "N'<password>'")
+    plan.statements += [Statement(*each) for each in given]
+    plan.statements += [Statement(*each) for each in rotation_grants(primary.user)]
+    plan.not_runnable = plan.not_runnable or (
+        f"replace the password of login {primary.user} in the statements if it does not exist yet"
+    )
 
 
 def _captured(config: PublisherConfig, connection: Connection) -> Captured:

@@ -20,44 +20,6 @@ def enable_database() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureOptions:
-    """How a table is captured.
-
-    Attributes:
-        capture_instance: name of the instance; None leaves it to SQL Server: schema_table.
-        columns: what is captured; empty for all.
-        role: the gating role, created if it does not exist; None for no gate.
-        filegroup: where the change table goes; None for the database's default.
-    """
-
-    capture_instance: str | None = None
-    columns: Sequence[str] = ()
-    role: str | None = None
-    filegroup: str | None = None
-
-
-def enable_table(schema: str, table: str, options: CaptureOptions | None = None) -> str:
-    """Enable a table; it needs db_owner.
-
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
-    """
-    given = options or CaptureOptions()
-    parts = [
-        f"@source_schema = {quote_text(schema)}",
-        f"@source_name = {quote_text(table)}",
-        f"@role_name = {'NULL' if given.role is None else quote_text(given.role)}",
-    ]
-    if given.capture_instance is not None:
-        parts.append(f"@capture_instance = {quote_text(given.capture_instance)}")
-    if given.columns:
-        columns = ", ".join(map(quote_name, given.columns))
-        parts.append(f"@captured_column_list = {quote_text(columns)}")
-    if given.filegroup is not None:
-        parts.append(f"@filegroup_name = {quote_text(given.filegroup)}")
-    return f"EXEC sys.sp_cdc_enable_table {', '.join(parts)}"
-
-
-@dataclass(frozen=True, slots=True)
 class Captured:
     """The captured tables that are selected, and the gating roles of their capture instances."""
 
@@ -132,6 +94,12 @@ def create_account(user: str, secret: str) -> list[tuple[str, str]]:
         ),
         (_create_user(user), ""),
     ]
+
+
+def rotation_grants(user: str) -> list[tuple[str, str]]:
+    """What the login of ``source.primary`` needs (tables.schema_change: rotate)."""
+    what = "tables.schema_change: rotate: sp_cdc_enable_table and sp_cdc_disable_table need it"
+    return [(f"ALTER ROLE [db_owner] ADD MEMBER {quote_name(user)}", what)]
 
 
 def doctor_grants(user: str) -> list[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ The publisher's own start check finds the problems, so a plan without problems i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
@@ -14,10 +14,12 @@ from tailrace_publisher.daemon.checks.preflight import check_source
 from tailrace_publisher.deliver.topics import data_spec
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
+from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.catalog.hidden_data import hidden_instances
-from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, by_table
+from tailrace_publisher.source.catalog.next_instance import rotation_statements
 from tailrace_publisher.source.catalog.partitions import captured_partitions
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.sections import matches
@@ -91,7 +93,11 @@ def plan_publish(config: PublisherConfig, connection: Connection) -> PublishPlan
     problems, captured = check_source(config, connection, known)
     published = by_table(i for i in captured.instances if config.tables.selects(i.table))
     sizes = _Sizes.read(connection)
-    tables = [_planned(config, name, published[name], sizes) for name in sorted(published, key=str)]
+    tables = [
+        replace(planned, notes=[*planned.notes, *_of_rotation(config, connection, captured, name)])
+        for name in sorted(published, key=str)
+        for planned in [_planned(config, name, published[name], sizes)]
+    ]
     left_out = _left_out(config, connection)
     return PublishPlan(tables, left_out, [problem.text for problem in problems])
 
@@ -162,6 +168,17 @@ def _of_snapshot(
             " without NULL divides it: it may exceed snapshot.memory_mb, which stops the table"
         )
     return notes
+
+
+def _of_rotation(
+    config: PublisherConfig, connection: Connection, captured: Catalog, name: TableName
+) -> list[str]:
+    """Return what rotation runs at the next change of a table's columns."""
+    if config.tables.schema_change_of(name) is not SchemaChange.ROTATE:
+        return []
+    newest = by_table(captured.instances)[name][-1]
+    statements = rotation_statements(connection, newest, captured)
+    return [f"After a change of its columns, schema_change: rotate runs: {'; '.join(statements)}"]
 
 
 def _left_out(config: PublisherConfig, connection: Connection) -> dict[str, str]:

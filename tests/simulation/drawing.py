@@ -89,6 +89,8 @@ _RENAMED: Final = 0.15
 _DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
 _NEIGHBOURS: Final = 0.1
 """Share of the seeds in which other databases are published on the same brokers."""
+_ROTATES: Final = 0.3
+"""Share of the seeds in which the publisher creates and drops capture instances itself."""
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
 
@@ -144,9 +146,18 @@ def draw(seed: int) -> Scenario:
     around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
     around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
     steps = _with_neighbours(random.Random(seed ^ 0x0E16), steps, spread)
-    if any(step.kind == "rename_table" for step in steps):
-        options["tables"] = {"on_rename": "keep_topic"}
+    options["tables"] = _tables(random.Random(seed ^ 0x2074), steps)
     return Scenario(seed, around, options, steps)
+
+
+def _tables(rng: random.Random, steps: tuple[Step, ...]) -> dict[str, Any]:
+    """What happens to tables that are renamed, or get other columns."""
+    tables = {}
+    if any(step.kind == "rename_table" for step in steps):
+        tables["on_rename"] = "keep_topic"
+    if rng.random() < _ROTATES:
+        tables["schema_change"] = "rotate"
+    return tables
 
 
 def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:

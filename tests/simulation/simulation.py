@@ -84,7 +84,6 @@ class Simulation:
     ends: list[PublisherError] = field(default_factory=list)
     commit_utc: dict[tuple[int, bytes], datetime] = field(default_factory=dict)
     next_row: int = 1
-    next_object: int = 100
     kill_in: int | None = None
     running_scan: Any = None
     is_capture_stopped: bool = False
@@ -272,14 +271,4 @@ class Simulation:
 
     def enable(self, name: str, table: Table, *, is_ordered: bool = True) -> None:
         """sys.sp_cdc_enable_table."""
-        clock = self.group.server.clock
-        self.next_object += 1
-        record = wal.EnableInstance(
-            self.group.log.next_lsn(),
-            clock.local(),
-            name,
-            self.next_object,
-            table.object_id,
-            is_ordered,
-        )
-        self.group.write(record)
+        self.group.enable(name, table, is_ordered=is_ordered)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tailrace_schemas.events.column_types import ColumnType
@@ -53,6 +54,8 @@ class CaptureInstance:
         renamed_to: the source table's present name. None if it is the published one.
         by_function: whether changes are read through the query function. Its rows have no command
             id.
+        not_captured: names of the source table's columns that the instance does not capture, by
+            column id.
     """
 
     name: str
@@ -68,6 +71,7 @@ class CaptureInstance:
     identity: tuple[str, ...]
     renamed_to: TableName | None = None
     by_function: bool = False
+    not_captured: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def source_table(self) -> TableName:

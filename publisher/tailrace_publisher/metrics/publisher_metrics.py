@@ -145,6 +145,12 @@ class Metrics:
             ["table"],
             registry=self.registry,
         )
+        self.rotation_refused = Gauge(
+            "tailrace_rotation_refused",
+            "1 while SQL Server refuses to create or drop a capture instance of the table.",
+            ["table"],
+            registry=self.registry,
+        )
         self._debezium = DebeziumMetrics(self.registry)
         self._event_s = math.nan
 

@@ -35,6 +35,39 @@ class ReadMode(StrEnum):
     FUNCTION = "function"
 
 
+class PrimaryConfig(Section):
+    """The connection that changes the source (tables.schema_change: rotate)."""
+
+    host: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Host of the primary, or a listener without read-only routing; default:"
+        " source.host.",
+    )
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="TCP port; 1 to 65535; default: source.port."
+    )
+    user: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Login in the role db_owner, so that source.user only reads; default: the login"
+        " of source.",
+    )
+    password: SecretStr | None = Field(
+        default=None, description="Its password; give this or password_file. Never logged."
+    )
+    password_file: Path | None = Field(
+        default=None, description="File whose first line is its password; read at every connect."
+    )
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        given = 2 - [self.password, self.password_file].count(None)
+        if given != int(self.user is not None):
+            raise ValueError("give user with password or with password_file, or none of the three")
+        return self
+
+
 class SourceConfig(Section):
     """The SQL Server database whose changes are published."""
 
@@ -134,6 +167,8 @@ class SourceConfig(Section):
         " same. False reads everything row by row.",
     )
 
+    primary: PrimaryConfig = Field(default_factory=PrimaryConfig)
+
     @field_validator("odbc")
     @classmethod
     def _known_keywords(cls, odbc: dict[str, SecretStr]) -> dict[str, SecretStr]:
@@ -144,6 +179,26 @@ class SourceConfig(Section):
         given = [self.password, self.password_file].count(None)
         check_login(self.odbc, self.user, has_password=given < 2, has_both=given == 0)
         return self
+
+    @property
+    def for_changes(self) -> SourceConfig:
+        """The connection that changes the source."""
+        given = self.primary
+        login = {}
+        if given.user is not None:
+            login = {
+                "user": given.user,
+                "password": given.password,
+                "password_file": given.password_file,
+            }
+        return self.model_copy(
+            update={
+                "host": given.host or self.host,
+                "port": given.port or self.port,
+                "application_intent": ApplicationIntent.READ_WRITE,
+                **login,
+            }
+        )
 
     @property
     def account(self) -> str:

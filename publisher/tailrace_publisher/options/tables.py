@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from tailrace_schemas.topics.templates import TopicTemplate, is_plain_name
-from tailrace_service.options.sections import TableSelection
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.options.sections import TableSelection, check_patterns, matches
 
 
 class OnRename(StrEnum):
@@ -17,6 +18,13 @@ class OnRename(StrEnum):
 
     STOP = "stop"
     KEEP_TOPIC = "keep_topic"
+
+
+class SchemaChange(StrEnum):
+    """How to handle a change of a captured table's columns."""
+
+    FOLLOW = "follow"
+    ROTATE = "rotate"
 
 
 class CapturedTables(TableSelection):
@@ -33,6 +41,37 @@ class CapturedTables(TableSelection):
         " continues with its old topic, subjects and name, which the other options use too. A table"
         " that takes over the old name starts with a snapshot.",
     )
+
+    schema_change: SchemaChange = Field(
+        default=SchemaChange.FOLLOW,
+        description="How to handle added and dropped columns. follow continues with the present"
+        " capture instance; an operator creates a second one, and drops the older one. rotate does"
+        " both (docs/schema-changes.md): it changes the source, so it needs a login in db_owner"
+        " (source.primary), and no other program may read the older instance.",
+    )
+    schema_changes: dict[str, SchemaChange] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " the schema_change of these tables. The first matching pattern counts; schema_change holds"
+        " for all others.",
+    )
+
+    @field_validator("schema_changes")
+    @classmethod
+    def _compiles_each(cls, modes: dict[str, SchemaChange]) -> dict[str, SchemaChange]:
+        check_patterns(modes)
+        return modes
+
+    @property
+    def may_rotate(self) -> bool:
+        """Whether capture instances of any table are created and dropped."""
+        return SchemaChange.ROTATE in (self.schema_change, *self.schema_changes.values())
+
+    def schema_change_of(self, table: TableName) -> SchemaChange:
+        """Return how a change of a table's columns is handled."""
+        name = f"{table.schema}.{table.table}"
+        found = (mode for pattern, mode in self.schema_changes.items() if matches([pattern], name))
+        return next(found, self.schema_change)
 
     def plain_names(self) -> list[str]:
         """Return the include patterns that name one table; those tables must be captured."""

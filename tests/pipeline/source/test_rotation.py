@@ -7,12 +7,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from tailrace.enable.tsql import Captured, create_account, least_grants, rotation_grants
 from tailrace.signals.request import ask
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
+from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.daemon.test_kill import scanning
 from tests.pipeline.daemon.test_stopped_tables import (
@@ -27,6 +30,7 @@ from tests.pipeline.source_database import SourceDatabase
 pytestmark = pytest.mark.kafka
 
 ROTATIONS = 8
+SECRET = "Rotates-instances-1"
 
 
 def enable(source: SourceDatabase, table: str, name: str) -> None:
@@ -170,3 +174,61 @@ def test_rotation_under_load(pipe: Pipe):
     assert {(row["id"], row["v"]) for row in state.values()} == set(
         source.query("SELECT id, v FROM dbo.busy")
     )
+
+
+@pytest.mark.slow("the publisher rotates capture instances twice")
+def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Path):
+    """It keeps what the first instance has, and its own login only reads."""
+    source = pipe.source
+    source.execute(
+        "CREATE TABLE dbo.orders (id int PRIMARY KEY, code int NOT NULL, note nvarchar(20),"
+        " secret nvarchar(20), CONSTRAINT uq_code UNIQUE (code))",
+        "INSERT dbo.orders VALUES (1, 1, N'first', N'hidden')",
+        "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', @role_name = N'gate',"
+        " @supports_net_changes = 1, @index_name = N'uq_code',"
+        " @captured_column_list = N'id, code, note', @filegroup_name = N'PRIMARY',"
+        " @allow_partition_switch = 0",
+    )
+    source.scan()
+    definition = (
+        "SELECT role_name, index_name, filegroup_name, supports_net_changes, partition_switch"
+        " FROM cdc.change_tables"
+    )
+    defined = source.query(definition)
+    reader, owner = f"reader_{source.name}", f"owner_{source.name}"
+    source.execute(*(sql for u in (reader, owner) for sql, _ in create_account(u, f"N'{SECRET}'")))
+    captured = Captured([("dbo", "orders")], ["gate"])
+    source.execute(*(sql for sql, _ in least_grants(reader, captured)))
+    options = pipe.options(tables={"schema_change": "rotate"})
+    login = {"user": reader, "password": SECRET}
+    options["source"] |= {**login, "primary": {"user": owner, "password": SECRET}}
+    config = pipe.config(**options)
+
+    with Running(config) as publisher:
+        publisher.until(pipe.is_caught_up, "its snapshot is out")
+        source.execute("ALTER TABLE dbo.orders ADD city nvarchar(20) NULL")
+        source.scan()
+        publisher.until(lambda: bool(publisher.told("rotation_refused")), "it lacks the role")
+        assert "source.primary" in publisher.told("rotation_refused")[0]["reason"]
+    looked = invoke(pipe, tmp_path, "doctor", **options)
+    assert "is not in the role db_owner" in looked.output
+    assert "@capture_instance = N'dbo_orders_r1'" in looked.output
+    granted = invoke(pipe, tmp_path, "grants", **options)
+    (role,) = (sql for sql, _ in rotation_grants(owner))
+    assert role in granted.output
+    source.execute(role)
+
+    with Running(config) as publisher, scanning(source):
+        names = "SELECT capture_instance FROM cdc.change_tables"
+        publisher.until(lambda: source.query(names) == [("dbo_orders_r1",)], "it rotated")
+        source.execute("INSERT dbo.orders VALUES (2, 2, N'second', N'hidden', N'Rome')")
+        publisher.until(lambda: 2 in pipe.topics.state(source.name, "orders", "id"), "it is out")
+        source.execute("ALTER TABLE dbo.orders DROP COLUMN note")
+        publisher.until(lambda: source.query(names) == [("dbo_orders_r2",)], "and again")
+        source.execute("INSERT dbo.orders VALUES (3, 3, N'hidden', N'Oslo')")
+        publisher.until(lambda: 3 in pipe.topics.state(source.name, "orders", "id"), "it is out")
+        assert not publisher.told("table_stopped")
+    state = pipe.topics.state(source.name, "orders", "id")
+    assert state[2] == {"id": 2, "code": 2, "note": "second", "city": "Rome"}
+    assert state[3] == {"id": 3, "code": 3, "city": "Oslo"}
+    assert source.query(definition) == defined

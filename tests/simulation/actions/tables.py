@@ -96,11 +96,11 @@ def switch_out(sim: Simulation, rng: random.Random) -> None:
     table = rng.choice(known)
     sim.reserved = []
     sim.excuses.add(table.name, "its rows were switched out")
-    sim.next_object += 1
+    group.next_object += 1
     sim.switches += 1
     time = group.server.clock.local()
     lsn = group.log.next_lsn()
-    group.write(wal.SwitchOut(lsn, time, table.object_id, sim.next_object))
+    group.write(wal.SwitchOut(lsn, time, table.object_id, group.next_object))
 
 
 @action

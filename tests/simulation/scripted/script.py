@@ -83,6 +83,34 @@ class Script:
         """A capture instance goes."""
         self._write(wal.DisableInstance, instance)
 
+    def alter(self, table: str, kind: str, name: str, type_: str = "int") -> None:
+        """ALTER TABLE: add, drop or alter a column."""
+        found = self._table(table)
+        number = next((c.column_id for c in found.columns if c.name == name), found.next_column_id)
+        self._write(wal.AlterTable, found.object_id, kind, Column(number, name, type_))
+
+    def instances(self, table: str) -> dict[str, list[str]]:
+        """The captured columns of each capture instance of a table."""
+        found = self._sim.group.database.instances_of(self._table(table).object_id)
+        return {i.name: [column.name for column in i.columns] for i in found}
+
+    def leave_out(self, instance: str, column: str) -> None:
+        """An instance was created without a column (@captured_column_list)."""
+        found = self._sim.group.database.instances[instance]
+        found.columns = [c for c in found.columns if c.name != column]
+
+    def may_change(self, *, is_owner: bool) -> None:
+        """Whether the login is in db_owner."""
+        self._sim.source.features.is_owner = is_owner
+
+    def before_change(self, happens: Callable[[], None]) -> None:
+        """Something happens just before a publisher changes a capture instance."""
+        self._sim.source.before_change = happens
+
+    def lose_answer(self) -> None:
+        """A publisher's next change of a capture instance is carried out without an answer."""
+        self._sim.source.lost_answers += 1
+
     def rename(self, table: str, to: str) -> None:
         """sp_rename."""
         self._write(wal.RenameTable, self._table(table).object_id, to)
@@ -239,6 +267,11 @@ class Script:
             elif event.before is not None:
                 rows.pop(event.before["id"], None)
         return rows
+
+    def values(self, table: str, column: str) -> dict[int, int | None]:
+        """Values of a column in the last event of each row that has it."""
+        images = (event.after for event in self._events(table))
+        return {after["id"]: after[column] for after in images if after and column in after}
 
     def source_notes(self, table: str) -> dict[int, int]:
         """Rows of a table at the source."""

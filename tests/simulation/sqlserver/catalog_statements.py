@@ -247,6 +247,11 @@ def _later_ddl(view: View, parameters: Sequence[Any]) -> Answer:
     ]
 
 
+@statement("SELECT object_id, ddl_command FROM cdc.ddl_history")
+def _ddl_commands(view: View, _: Sequence[Any]) -> Answer:
+    return [(entry.instance_object_id, entry.command) for entry in view.database.ddl_history]
+
+
 @statement("SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history")
 def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
     entries = view.database.ddl_history

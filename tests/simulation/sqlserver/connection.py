@@ -12,12 +12,17 @@ from typing import Any, Final, Self
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.source import ApplicationIntent, SourceConfig
 from tailrace_publisher.source.connection.connection import OdbcConnection
-from tests.simulation.sqlserver import catalog_statements, data_statements, statements
+from tests.simulation.sqlserver import (
+    catalog_statements,
+    data_statements,
+    rotation_statements,
+    statements,
+)
 from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.select import SqlError, parse_select
 from tests.simulation.sqlserver.view import Features, View, source_rows
 
-__all__ = ["Source", "SourceConnection", "catalog_statements"]
+__all__ = ["Source", "SourceConnection", "catalog_statements", "rotation_statements"]
 
 _DECLARE: Final = re.compile(r"DECLARE (?P<variables>.*)", re.DOTALL)
 _SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
@@ -49,6 +54,8 @@ class Source:
         row_refusals: how many of the next blocks the driver refuses.
         busy: numbers of errors that the next statements over change rows meet.
         late_declines: how many of the next blocks turn out to be the reference's once encoded.
+        before_change: happens before the next change of a capture instance by a publisher.
+        lost_answers: how many of these changes end without an answer.
     """
 
     group: Group
@@ -61,6 +68,8 @@ class Source:
     has_blocks: bool = False
     row_refusals: int = 0
     late_declines: int = 0
+    before_change: Callable[[], None] | None = None
+    lost_answers: int = 0
     busy: deque[int] = field(default_factory=deque)
 
     def refuses_row(self) -> bool:
@@ -146,7 +155,14 @@ class SourceConnection:
                 named.update(zip(names, given, strict=True))
                 continue
             given.named = named
+            is_change = text.startswith(("EXEC sys.sp_cdc_enable_", "EXEC sys.sp_cdc_disable_"))
+            if is_change and self._source.before_change is not None:
+                happens, self._source.before_change = self._source.before_change, None
+                happens()
             yield self._answer(text, given)
+            if is_change and self._source.lost_answers:
+                self._source.lost_answers -= 1
+                raise sql_error(self._config, 10054, "connection reset", sqlstate="08S01")
         self.go_on()
 
     def go_on(self) -> None:

@@ -144,7 +144,7 @@ class Database:
             record.source,
             record.lsn,
             record.time,
-            list(table.columns),
+            [c for c in table.columns if record.captured is None or c.name in record.captured],
             table.key,
             self.has_command_id,
             self.has_command_id and record.is_ordered,

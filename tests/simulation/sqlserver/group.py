@@ -18,7 +18,16 @@ from uuid import UUID
 
 from tests.simulation.sqlserver.clock import ServerClock
 from tests.simulation.sqlserver.database import Database
-from tests.simulation.sqlserver.log import LSN_BYTES, Capture, Commit, Log, Record, lsn_text
+from tests.simulation.sqlserver.log import (
+    LSN_BYTES,
+    Capture,
+    Commit,
+    EnableInstance,
+    Log,
+    Record,
+    lsn_text,
+)
+from tests.simulation.sqlserver.rows import Table
 
 
 @dataclass(slots=True)
@@ -106,6 +115,7 @@ class Group:
     sessions: list[Session] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     next_session: int = 1
+    next_object: int = 100
 
     @property
     def server(self) -> Replica:
@@ -123,6 +133,31 @@ class Group:
         server = self.server
         server.hardened = len(self.log.records)
         server.database.redo(self.log.records, server.hardened)
+
+    def enable(
+        self,
+        name: str,
+        table: Table,
+        *,
+        is_ordered: bool = True,
+        captured: frozenset[str] | None = None,
+    ) -> None:
+        """sys.sp_cdc_enable_table.
+
+        Args:
+            captured: names of the captured columns; None for all.
+        """
+        self.next_object += 1
+        record = EnableInstance(
+            self.log.next_lsn(),
+            self.server.clock.local(),
+            name,
+            self.next_object,
+            table.object_id,
+            is_ordered,
+            captured,
+        )
+        self.write(record)
 
     def captured(self) -> bytes:
         """The newest LSN in the mapping."""

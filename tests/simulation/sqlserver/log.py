@@ -96,12 +96,14 @@ class EnableInstance(Record):
 
     Attributes:
         is_ordered: whether ``__$command_id`` is in the index, where there is the column.
+        captured: names of the captured columns; None for all.
     """
 
     name: str
     object_id: int
     source: int
     is_ordered: bool = True
+    captured: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def _updateability(view: View, _: Sequence[Any]) -> Answer:
     return [("READ_WRITE" if view.is_primary else "READ_ONLY",)]
 
 
-@pattern(r"SET LOCK_TIMEOUT \d+|SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
+@pattern(r"SET LOCK_TIMEOUT \d+|SET TRANSACTION ISOLATION LEVEL (SNAPSHOT|READ COMMITTED)")
 def _set(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     return []
 

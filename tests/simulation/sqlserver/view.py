@@ -24,6 +24,7 @@ class Features:
         sees_jobs: db_owner, for sys.sp_cdc_help_jobs (else error 22904).
         allows_snapshot: ALLOW_SNAPSHOT_ISOLATION is on.
         refused: tables that the login may not read, by object id of the source table.
+        is_owner: db_owner, for the procedures that change capture instances (else error 22904).
     """
 
     has_log_stats: bool = True
@@ -33,6 +34,7 @@ class Features:
     sees_jobs: bool = False
     allows_snapshot: bool = False
     refused: set[int] = field(default_factory=set)
+    is_owner: bool = True
 
 
 @dataclass(slots=True)

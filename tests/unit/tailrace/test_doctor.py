@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tailrace.doctor.clocks import judged
 from tailrace.doctor.findings import Level
 from tailrace.doctor.server import judge_version
-from tailrace.enable.tsql import CaptureOptions, enable_table
 from tailrace.reading.table_names import TableNameError, parse_table
+from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions, enable_table
 
 PARTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=128)
 

@@ -23,6 +23,7 @@ from tailrace_publisher.daemon.orders.signals import Signals
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.pacing import Pacing
+from tailrace_publisher.daemon.session.rotation import Rotation
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
@@ -53,6 +54,7 @@ class SessionParts:
         changes: publishes schema changes; None if they are not configured.
         switches: notices rows that came or went with a partition.
         sizes: estimates the row counts of the snapshots.
+        rotation: creates and drops capture instances; None if that is not configured.
     """
 
     time: ServerTime
@@ -67,6 +69,7 @@ class SessionParts:
     switches: Switches
     sizes: TableSizes
     watch: CaptureWatch
+    rotation: Rotation | None
 
 
 class Session:
@@ -140,6 +143,8 @@ class Session:
             self._try_again(error)
             return True
         self._backoff.reset()
+        if parts.rotation is not None:
+            parts.rotation.look()
         if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
             parts.committer.commit()
         if is_idle:

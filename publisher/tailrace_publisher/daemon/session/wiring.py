@@ -21,6 +21,7 @@ from tailrace_publisher.daemon.orders.table_orders import TableOrders
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.encoded_pages import SourceAccess
+from tailrace_publisher.daemon.session.rotation import Rotation
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.session.session import Session, SessionParts
@@ -151,6 +152,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
                 switches=Switches(control, fences, tables, state, runtime.clock),
                 sizes=TableSizes(control, tables, carried.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
+                rotation=_rotation(runtime, tables, state, resources),
             ),
         )
 
@@ -180,6 +182,17 @@ def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
         resources.callback(lane.close)
         lanes.append(lane)
     return PageLanes(lanes)
+
+
+def _rotation(
+    runtime: Runtime, tables: PublishedTables, state: PublisherState, resources: ExitStack
+) -> Rotation | None:
+    """Create what rotates capture instances; None if no table wants it."""
+    if not runtime.config.tables.may_rotate:
+        return None
+    executor = runtime.ports.executor("rotation")
+    resources.callback(executor.shutdown)
+    return Rotation(runtime, tables, state, executor)
 
 
 def _blocks(runtime: Runtime) -> BlockReading | None:

@@ -7,7 +7,7 @@ from the low watermark that it had when it was first seen. All functions here ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tailrace_publisher.change.instance import CaptureInstance
@@ -34,6 +34,7 @@ class PublishedTable:
         object_ids: object ids of the instances' change tables at the last refresh. An instance that
             was disabled and created again under the same name has another id.
         is_stop_reported: whether the stop of the table was reported.
+        added: columns that the newest instance lacks because they were added after it.
     """
 
     name: TableName
@@ -42,6 +43,7 @@ class PublishedTable:
     covers: dict[str, Lsn] = field(default_factory=dict)
     object_ids: dict[str, int] = field(default_factory=dict)
     is_stop_reported: bool = False
+    added: Sequence[str] = ()
 
     @property
     def recognised(self) -> dict[str, Lsn]:

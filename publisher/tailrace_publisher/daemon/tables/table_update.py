@@ -88,6 +88,7 @@ class TableUpdate:
         Raises:
             PublisherError: it cannot be published.
         """
+        table.added = catalog.added.get(table.instances[-1].object_id, ())
         registered = self._known_versions.of(table)
         self._state.adopt(table.name, self._names_of(table, registered))
         record = self._state.of(table.name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog.added_columns import added_columns
 from tailrace_publisher.source.catalog.catalog_state import CatalogState, catalog_state
 from tailrace_publisher.source.catalog.ddl_history import type_changes
 from tailrace_publisher.source.catalog.keys import choose_keys, spelled_as
@@ -28,11 +29,14 @@ class Catalog:
         state: shows whether the metadata changed.
         instances: all of them, oldest first.
         ddl: LSNs of type changes, in order, by change table's object id.
+        added: columns that were added to the source table since an instance was created, by change
+            table's object id.
     """
 
     state: CatalogState
     instances: tuple[CaptureInstance, ...]
     ddl: Mapping[int, Sequence[Lsn]]
+    added: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 class KnownCatalog:
@@ -125,9 +129,10 @@ def read_catalog(
     for _ in range(_ATTEMPTS_MAX):
         ddl = type_changes(connection)
         instances = known.instances(connection, database, message_keys, names)
+        added = added_columns(connection, instances)
         state_after = catalog_state(connection)
         if state_after == state:
-            return Catalog(state_after, tuple(instances), ddl)
+            return Catalog(state_after, tuple(instances), ddl, added)
         state = state_after
     raise SourceBusy(
         f"database {database}: DDL kept changing the captured tables while they were read"
@@ -204,6 +209,11 @@ def _described(
                 key=key,
                 identity=identity,
                 renamed_to=own if own != table else None,
+                not_captured={
+                    number: column.name
+                    for number, column in in_source.items()
+                    if all(number != captured.column_id for captured in described)
+                },
             )
         )
     return instances

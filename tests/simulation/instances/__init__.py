@@ -1,0 +1,1 @@
+"""Capture instances that a publisher creates and drops."""

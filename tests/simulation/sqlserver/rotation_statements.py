@@ -1,0 +1,65 @@
+"""The statements that create and drop capture instances."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tests.simulation.sqlserver import log as wal
+from tests.simulation.sqlserver.rows import Table
+from tests.simulation.sqlserver.select import SqlError
+from tests.simulation.sqlserver.statements import Answer, pattern, statement
+from tests.simulation.sqlserver.view import View
+
+_PARAMETER: Final = re.compile(r"@(\w+) = (?:N'([^']*)'|(\w+))")
+_INSTANCES_MAX: Final = 2
+
+
+@statement(
+    "SELECT ct.role_name, i.name, ct.filegroup_name, ct.supports_net_changes, ct.partition_switch"
+    " FROM cdc.change_tables ct LEFT JOIN sys.indexes i ON i.object_id = ct.source_object_id"
+    " AND i.name = ct.index_name AND i.is_unique = 1 WHERE ct.object_id = ?"
+)
+def _definition(view: View, parameters: Sequence[Any]) -> Answer:
+    found = (i for i in view.instances() if i.object_id == parameters[0])
+    return [(None, None, None, 0, int(i.partition_switch)) for i in found]
+
+
+@pattern(r"EXEC sys\.sp_cdc_enable_table (?P<given>.*)")
+def _enable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql"""
+    given, table = _changing(view, match)
+    database, name = view.group.database, given["capture_instance"]
+    if len(database.instances_of(table.object_id)) >= _INSTANCES_MAX:
+        raise SqlError(22962, f"Two capture instances already exist for {table.called}.")
+    if name in database.instances:
+        raise SqlError(22926, f"The capture instance name '{name}' already exists.")
+    listed = given.get("captured_column_list")
+    columns = None if listed is None else frozenset(listed[1:-1].split("], ["))
+    if columns is not None and columns - {column.name for column in table.columns}:
+        raise SqlError(22942, "A column of the list is not in the source table.")
+    view.group.enable(name, table, captured=columns)
+    return []
+
+
+@pattern(r"EXEC sys\.sp_cdc_disable_table (?P<given>.*)")
+def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-disable-table-transact-sql"""
+    given, table = _changing(view, match)
+    group, name = view.group, given["capture_instance"]
+    instance = group.database.instances.get(name)
+    if instance is None or instance.source != table.object_id:
+        raise SqlError(22960, f"The capture instance '{name}' does not exist.")
+    group.write(wal.DisableInstance(group.log.next_lsn(), group.server.clock.local(), name))
+    return []
+
+
+def _changing(view: View, match: re.Match[str]) -> tuple[dict[str, str], Table]:
+    """The parameters and the table of a procedure, if the login may change it here."""
+    if not view.is_primary:
+        raise SqlError(3906, "Failed to update database because the database is read-only.")
+    if not view.features.is_owner:
+        raise SqlError(22904, "Caller is not authorized to initiate the requested action.")
+    given = {name: text or word for name, text, word in _PARAMETER.findall(match["given"])}
+    return given, view.table_named(f"{given['source_schema']}.{given['source_name']}")

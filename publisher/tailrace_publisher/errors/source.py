@@ -208,6 +208,22 @@ class PositionExpired(SourceError):
         super().__init__(text)
 
 
+class SchemaChanged(SourceError):
+    """The columns of a captured table changed, and tables.schema_change is fail."""
+
+    heals = False
+
+    def __init__(self, table: TableName, change: str) -> None:
+        self.table = table
+        self.change = change
+        super().__init__(
+            f"table {table}: its columns changed ({change}), and tables.schema_change is fail. Fix:"
+            " let its only capture instance have the columns of today (docs/schema-changes.md), or"
+            " set tables.schema_changes of the table to follow; then take a new snapshot:"
+            f" tailrace snapshot '{table.schema}.{table.table}'"
+        )
+
+
 _FIX_OF_ROTATION: Final = {
     229: "let source.primary name a login in the role db_owner (tailrace grants)",
     22904: "let source.primary name a login in the role db_owner (tailrace grants)",

@@ -25,6 +25,8 @@ class SchemaChange(StrEnum):
 
     FOLLOW = "follow"
     ROTATE = "rotate"
+    IGNORE = "ignore"
+    FAIL = "fail"
 
 
 class CapturedTables(TableSelection):
@@ -47,7 +49,8 @@ class CapturedTables(TableSelection):
         description="How to handle added and dropped columns. follow continues with the present"
         " capture instance; an operator creates a second one, and drops the older one. rotate does"
         " both (docs/schema-changes.md): it changes the source, so it needs a login in db_owner"
-        " (source.primary), and no other program may read the older instance.",
+        " (source.primary), and no other program may read the older instance. ignore reads no"
+        " newer instance while the present one exists. fail stops the table at every change.",
     )
     schema_changes: dict[str, SchemaChange] = Field(
         default_factory=dict,

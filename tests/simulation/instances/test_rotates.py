@@ -295,3 +295,62 @@ def test_only_the_named_tables_are_rotated() -> None:
     told = script.publish(only(script, "dbo_orders_r1"), during=alter)
     assert steps(told) == ["+dbo_orders_r1", "-dbo_orders"]
     assert list(script.instances("other")) == ["dbo_other"]
+
+
+def test_newer_instances_are_ignored_while_the_present_one_exists() -> None:
+    script = Script(tables={"schema_change": "ignore"})
+    script.create("orders", 1, 2)
+    script.publish(lambda: script.snapshot("orders") == [1, 2] and not script.out_of_cut())
+    script.alter("orders", "add", "city")
+    script.enable("orders", "by_hand")
+    script.scan()
+    script.update("orders", 1, 10)
+    script.scan()
+    told = script.publish(lambda: script.notes("orders")[1] == 10)
+    assert script.values("orders", "city") == {}
+    assert not events(told, "table_stopped")
+
+    script.disable("dbo_orders")
+    script.update("orders", 2, 20)
+    script.scan()
+    told = script.publish(lambda: script.values("orders", "city") == {2: None})
+    assert not events(told, "table_stopped")
+
+
+def add_city(script: Script) -> None:
+    script.alter("orders", "add", "city")
+
+
+def drop_note(script: Script) -> None:
+    script.alter("orders", "drop", "note")
+
+
+def widen_note(script: Script) -> None:
+    script.alter("orders", "alter", "note", "bigint")
+
+
+def add_city_with_an_instance(script: Script) -> None:
+    script.alter("orders", "add", "city")
+    script.enable("orders", "by_hand")
+
+
+@pytest.mark.parametrize("alter", [add_city, drop_note, widen_note, add_city_with_an_instance])
+def test_a_table_stops_at_each_change_until_it_is_allowed(alter: Callable[[Script], None]) -> None:
+    script = Script(tables={"schema_change": "fail"})
+    script.create("orders", 1, 2)
+    script.create("other", 1)
+    script.publish(lambda: script.snapshot("orders") == [1, 2] and not script.out_of_cut())
+    told = script.publish(
+        lambda: script.out_of_cut() == {"orders"}, during=lambda: (alter(script), script.scan())[1]
+    )
+    (stopped,) = events(told, "table_stopped")
+    assert (stopped["error"], stopped["table"]) == ("SchemaChanged", "shop.dbo.orders")
+
+    script.ask_for("orders")
+    script.publish(lambda: not script.out_of_cut(), tables={"schema_change": "follow"})
+    script.update("other", 1, 5)
+    told = script.publish(lambda: script.notes("other") == {1: 5}, tables=_FAILS_OTHER)
+    assert not script.out_of_cut()
+
+
+_FAILS_OTHER = {"schema_changes": {"dbo\\.other": "fail"}}

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.table_record import TableRecord
-from tailrace_publisher.daemon.tables.table_state import TableState
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED, TableState
 from tailrace_publisher.source.catalog.instances import choose_instance
+from tailrace_publisher.source.catalog.next_instance import lacks_change
 from tailrace_publisher.source.catalog.versions import version_at
 from tailrace_publisher.source.log.loss import check_position_held
 from tailrace_schemas.events.envelope import TableSchema
@@ -168,6 +169,42 @@ def covers_from_start(covers: Mapping[str, Lsn], start: Lsn) -> dict[str, Lsn] |
     if covers[first] > start:
         return None
     return {**covers, first: min(covers[first], start.decrement())}
+
+
+def kept_instances(
+    instances: Sequence[CaptureInstance], record: TableRecord
+) -> list[CaptureInstance]:
+    """Return the instances that are read if newer ones are ignored.
+
+    Args:
+        instances: all of a table, oldest first.
+        record: names those that were read so far.
+    """
+    known = [instance for instance in instances if instance.name in record.instances]
+    return known or list(instances)
+
+
+def change_of(
+    table: PublishedTable, record: TableRecord, type_changes: Sequence[Lsn]
+) -> str | None:
+    """Return how a table's columns changed since it is published; None if they did not.
+
+    Args:
+        type_changes: LSNs of DDL that changed a captured column's type, of its newest instance.
+    """
+    newest = table.instances[-1]
+    change = lacks_change(newest, table.added)
+    if change or record.state not in PUBLISHED or not record.instances:
+        return change or None
+    if not any(instance.name in record.instances for instance in table.instances):
+        return f"capture instance {newest.name} replaced {', '.join(record.instances)}"
+    columns = [[(c.column_id, c.name) for c in i.columns] for i in table.instances]
+    if columns[0] != columns[-1]:
+        return f"capture instance {newest.name} has other columns than {table.instances[0].name}"
+    known = max(record.schema_lsn or Lsn.MAX, record.snapshot_fence or Lsn.ZERO)
+    if any(lsn > known for lsn in type_changes):
+        return "a column has another type"
+    return None
 
 
 def oldest_of(covers: Mapping[str, Lsn]) -> str:

@@ -8,7 +8,8 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.daemon.tables.coverage import PublishedTable
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.tables.coverage import PublishedTable, kept_instances
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.registered import RegisteredVersions
 from tailrace_publisher.daemon.tables.renames import Renames
@@ -18,6 +19,7 @@ from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.daemon.tables.table_update import TableUpdate, log_unused
 from tailrace_publisher.errors import PublisherError, TableFailed, TableRenamed
 from tailrace_publisher.errors.one_table import of_one_table
+from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog.catalog_state import CatalogState
 from tailrace_publisher.source.catalog.instances import Catalog, by_table
@@ -105,7 +107,7 @@ class TableIntake:
             self._stopped.add(refused.table, refused.cause)
         catalog = self._renames.catalog()
         captured = by_table(catalog.instances)
-        found = {n: instances for n, instances in captured.items() if self._selects(n)}
+        found = {n: self._read_of(n, i) for n, i in captured.items() if self._selects(n)}
         self.elsewhere = {
             name for name in captured if name not in found and self._config.tables.selects(name)
         }
@@ -136,6 +138,12 @@ class TableIntake:
         if self.tables and all(self.is_stopped(table) for table in self.tables.values()):
             return self._stopped.failure(self.tables)
         return None
+
+    def _read_of(self, name: TableName, instances: list[CaptureInstance]) -> list[CaptureInstance]:
+        """Return the instances that the configuration lets be read."""
+        if self._config.tables.schema_change_of(name) is not SchemaChange.IGNORE:
+            return instances
+        return kept_instances(instances, self._state.of(name))
 
     def _notice_gone(self, found: Iterable[TableName], catalog: Catalog) -> None:
         captured = set(found)

@@ -12,6 +12,7 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.tables.coverage import (
     PublishedTable,
+    change_of,
     covers_from_start,
     covers_of,
     fresh_record,
@@ -27,8 +28,9 @@ from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.encode.columns.value_hash import rules_of
-from tailrace_publisher.errors import PositionExpired, ValuesConverted
+from tailrace_publisher.errors import PositionExpired, SchemaChanged, ValuesConverted
 from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.source.catalog.conversions import changing_conversions
 from tailrace_publisher.source.catalog.instances import Catalog
 from tailrace_publisher.source.catalog.versions import current_columns, timeline, versions_of
@@ -99,6 +101,11 @@ class TableUpdate:
             )
         if any(instance.key for instance in table.instances):  # without one, it is partition 0
             self._topics.check_partitions(table.name, record.topic_partitions)
+        if self._config.tables.schema_change_of(table.name) is SchemaChange.FAIL:
+            types = catalog.ddl.get(table.instances[-1].object_id, ())
+            change = change_of(table, record, types)
+            if change is not None:
+                raise SchemaChanged(table.name, change)
         covers = table.recognised
         if record.state in PUBLISHED:
             covers = covers_of(table, record, self._state.published_lsn)

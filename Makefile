@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python browser demo test test-emulator test-all durations coverage quick test-spark consumers images lint bench check audit docs version dist clean
+.PHONY: help setup setup-python setup-tests demo test test-emulator test-all durations coverage quick test-spark consumers images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -21,9 +21,6 @@ setup: ## virtual environment, locked packages, Java and unixODBC, jars
 	@$(require_python)
 	@$(PYTHON) compose/tailrace_compose/local/set_up.py
 
-browser:
-	@$(PYTHON) compose/tailrace_compose/local/set_up.py browser
-
 setup-python:
 	@$(require_python)
 	@$(PYTHON) compose/tailrace_compose/local/set_up.py python
@@ -31,7 +28,11 @@ setup-python:
 demo: setup ## real flights from SQL Server change tables to Delta tables, verified (ARGS="--days 7 --rate 0")
 	@$(BIN)/tailrace demo $(ARGS)
 
-test: setup browser ## Tailrace's tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
+setup-tests:
+	@$(require_python)
+	@$(PYTHON) compose/tailrace_compose/local/set_up.py test
+
+test: setup-tests ## Tailrace's tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
 	$(PYTEST) -m "not nightly and not containers" tests $(ARGS)
 
 test-emulator: setup ## the embedded server's tests; when all pass, notes for .ci/run what passed

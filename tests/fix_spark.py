@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.java import SPARK_QUICK_START
-from tailrace_sink.spark.s3_log_store import log_store_settings
+from tailrace_sink.spark.s3_log_store import compile_to_jar, log_store_settings
 from tailrace_sink.spark.session import session_with
 
 SPARK_JAVA = (
@@ -21,6 +23,7 @@ without Java's helper program between, such a process costs 1.6 ms of the proces
 """
 _ROOM = "-Xms768m -Xmn384m"
 """With the young generation that it begins with, a tenth of the time was spent collecting it."""
+_LOCAL_FILES = Path(__file__).with_name("LocalFiles.java")
 
 
 @pytest.fixture(scope="session")
@@ -38,16 +41,32 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             **log_store_settings({}),
             "spark.driver.memory": "1500m",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            # Each test has topics of its own. Of a consumer that stays open there are five open
-            # files, and each process that Hadoop starts for a local file (chmod, readlink; 24 for a
-            # commit) first closes all of them: 1.7 ms with a few, 8 ms with a thousand (measured).
+            # Each test has topics of its own.
             "spark.kafka.consumer.cache.capacity": "16",
             "spark.local.dir": str(folder / "local"),
             # Tests end before the optimising compiler would have paid for itself.
             "spark.driver.extraJavaOptions": f"{SPARK_JAVA} {_ROOM}",
         }
     )
+    replace_local_files(session, folder)
     try:
         yield session
     finally:
         session.stop()
+
+
+def replace_local_files(session: SparkSession, folder: Path) -> None:
+    """Let Hadoop start no process for local files.
+
+    It starts chmod and readlink, 24 for a commit of Delta: a tenth of what the sink's tests take.
+    Processors and not the promises of the files are spared: names, checksums and renames stay.
+    """
+    jvm: Any = session._jvm
+    settings: Any = session.sparkContext._jsc.hadoopConfiguration()
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jar = folder / "local-files.jar"
+    compile_to_jar(jvm, loader, _LOCAL_FILES.read_text(encoding="utf-8"), jar)
+    loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    settings.set("fs.file.impl", "io.tailrace.tests.LocalFiles")
+    settings.set("fs.AbstractFileSystem.file.impl", "io.tailrace.tests.LocalFiles$OfContext")
+    jvm.org.apache.hadoop.fs.FileSystem.closeAll()

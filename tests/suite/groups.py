@@ -12,7 +12,12 @@ _OF_SPARK = {"end_to_end", "sink"}
 def group_of(nodeid: str) -> str:
     """The group of a test."""
     file = nodeid.partition("::")[0]
-    return f"{SPARK}{file}" if folder_of(file) in _OF_SPARK else file
+    return f"{SPARK}{file}" if of_spark(nodeid) else file
+
+
+def of_spark(nodeid: str) -> bool:
+    """Whether a test goes to a worker that has the Spark session."""
+    return folder_of(nodeid.partition("::")[0]) in _OF_SPARK
 
 
 def folder_of(file: str) -> str:

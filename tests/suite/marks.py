@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.suite.groups import of_spark
+
 BY_FIXTURE = {
     "kafka": "kafka",
     "registry": "kafka",
@@ -47,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in marks_of(item.path.parts, getattr(item, "fixturenames", ())):
             if item.get_closest_marker(name) is None:
                 item.add_marker(name)
+        is_alone = item.nodeid.startswith("tests/") and not of_spark(item.nodeid)
+        if is_alone and "spark" in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(
+                f"{item.nodeid}: a worker would start a Spark session for this file alone; the"
+                " files that use it are in tests/sink and tests/end_to_end"
+            )
         for name in WITH_REASON:
             mark = item.get_closest_marker(name)
             if mark is not None and not mark.args:

@@ -52,20 +52,23 @@ def say(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the steps: all, with `python` what linting needs, with `browser` only the browser."""
+    """Run the steps: all, with `python` what linting needs, with `test` also what tests need."""
     started = time.monotonic()
     try:
-        if arguments == ["browser"]:
-            browser()
-            return 0
         require_python()
         make_venv()
         if arguments != ["python"]:
             system_packages()
         install_packages()
         install_project()
+        # The jars take the network, what tests need the processor and apt-get.
+        beside = [threading.Thread(target=step) for step in (browser, compile_tests)]
+        for thread in beside if arguments == ["test"] else []:
+            thread.start()
         if arguments != ["python"]:
             fetch_jars()
+        for thread in beside if arguments == ["test"] else []:
+            thread.join()
     except SetUpError as error:
         sys.stderr.write(f"\nset-up stopped: {error}\n")
         return 1
@@ -138,6 +141,20 @@ def browser() -> None:
         debian_packages(missing)
     except SetUpError as error:
         say(f"set-up: tests of the page in a browser are skipped: {error}")
+
+
+def compile_tests() -> None:
+    """Compile the tests, and what they import, by collecting them.
+
+    Each of four workers would compile all of it at the same time: half a minute.
+    """
+    if (CLONE / "tests" / "unit" / "__pycache__").is_dir():
+        return
+    say("set-up: compiling the tests")
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    command = [str(VENV_PYTHON), "-m", "pytest", "--collect-only", "--quiet", "-n", "0", "tests"]
+    # What is wrong with a test is told by the run of the tests.
+    subprocess.run(command, capture_output=True, check=False, env=environ, cwd=CLONE)  # noqa: S603
 
 
 def debian_packages(packages: list[str], *, needs_java: bool = False) -> None:

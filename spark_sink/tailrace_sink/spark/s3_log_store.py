@@ -62,7 +62,7 @@ def install_log_store(spark: SparkSession, cache: Path | None = None) -> None:
     folder = cache if cache is not None and os.access(cache, os.W_OK) else _temporary()
     jar = folder / f"tailrace-log-store-{digest[:16]}.jar"
     if not jar.is_file():
-        _compile(jvm, loader, source, jar)
+        compile_to_jar(jvm, loader, source, jar)
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
     context.addJar(str(jar))
 
@@ -136,7 +136,13 @@ def _temporary() -> Path:
     return Path(tempfile.mkdtemp(prefix="tailrace-log-store-"))
 
 
-def _compile(jvm: Any, loader: Any, source: str, jar: Path) -> None:
+def compile_to_jar(jvm: Any, loader: Any, source: str, jar: Path) -> None:
+    """Compile a Java source into a jar, by Janino.
+
+    Args:
+        loader: class loader of what the source uses.
+        jar: written as a whole or not at all.
+    """
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
     compiler.cook(source)

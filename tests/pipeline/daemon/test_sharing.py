@@ -76,7 +76,7 @@ def load(pipe: Pipe) -> Iterator[None]:
             for table in TABLES:
                 connection.execute(f"INSERT dbo.{table} VALUES ({number}, 0)")
             source.scan(scanning)
-            stop.wait(0.1)
+            stop.wait(0.3)
 
     thread = threading.Thread(target=write, name="load")
     thread.start()

@@ -29,7 +29,6 @@ from tests.sink.conftest import Lake
 
 KEY = column(1, "id", "int", key=1)
 CATALOG = {"kind": "spark", "schema_name": "{database}_{schema}"}
-JARS = ",".join(map(str, spark_jars()))
 
 _READS = """
 import json, sys
@@ -46,6 +45,11 @@ found = [[list(row) for row in spark.sql(query).collect()] for query in queries]
 spark.stop()
 print("FOUND", json.dumps(found))
 """
+
+
+def jars() -> str:
+    """The sink's jars, as Spark's setting has them."""
+    return ",".join(map(str, spark_jars()))
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def put(source: Source, table: SourceTable, *ids: int) -> str:
 
 
 def named(config: SinkConfig, paths: Mapping[str, int], run: Any) -> TableNames:
-    names = TableNames(config, JARS, run)
+    names = TableNames(config, jars(), run)
     names.want(paths)
     names.settle(lambda: False)
     names.close()
@@ -169,7 +173,7 @@ def test_a_sink_names_its_tables_in_hive_and_a_later_process_reads_them_by_name(
     queries = ["SELECT id FROM dbo.orders ORDER BY id", "SELECT count(*) FROM dbo_cut.orders"]
     done = subprocess.run(
         [sys.executable, "-c", _READS],
-        input=json.dumps([{**lake.options, "catalog": hive}, JARS, queries]),
+        input=json.dumps([{**lake.options, "catalog": hive}, jars(), queries]),
         capture_output=True,
         text=True,
         timeout=600,

@@ -1,10 +1,10 @@
-"""A sink that was replaced and does not know it: held at every step, it goes on after the newer one
-has finished its batch and applied the next."""
+"""Sinks that were replaced and do not know it: held at every step, each goes on after the newer
+ones have finished its batch and applied the next."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
+STEPS = ("appending", "logged", "planned", "mirrored", "merged", "committed")
 GO_ON = threading.Event()
 """Never set: the sinks of these tests end when there is nothing more."""
 
@@ -91,42 +92,14 @@ def by_key(rows: Iterable[Any]) -> dict[int, int]:
     return {row["id"]: row["v"] for row in rows}
 
 
-@pytest.fixture(scope="module")
-def shop(module_lake: Lake) -> Shop:
-    """The tables of all tests, which are in the lake after the first of them."""
-    return Shop(module_lake.source, module_lake)
-
-
-@pytest.mark.slow("four starts of sinks, two of them while another one is held")
-@pytest.mark.parametrize(
-    "at", ["appending", "logged", "planned", "mirrored", "merged", "committed"]
-)
-def test_a_replaced_sink_that_goes_on_changes_nothing(
-    shop: Shop, module_lake: Lake, spark: SparkSession, at: str
-):
-    """It ends with a clear word; no row that left comes back, and nothing is doubled."""
-    lake = module_lake
+@pytest.mark.slow("seven starts of sinks, and two batches of each")
+def test_replaced_sinks_that_go_on_change_nothing(source: Source, lake: Lake, spark: SparkSession):
+    """Each one is held at a step of its second batch, while the next one takes over, finishes that
+    batch and is held in turn. They go on, newest first, when the lake is at rest: each ends with a
+    clear word; no row that left comes back, and nothing is doubled."""
+    shop = Shop(source, lake)
     shop.change()
-    second = shop.number + 1
-    started = threading.Event()
-
-    def start_another(step: str, _path: str) -> None:
-        if step != at or started.is_set() or shop.number < second:
-            return
-        started.set()
-        lake.catch_up(merge_pool=1)
-        shop.take_back()
-        lake.catch_up(merge_pool=1)
-
-    older = lake.sink(start_another, merge_pool=1)
-    try:
-        older.open()
-        with pytest.raises(LakeTaken, match="stop one of the two"):
-            run_for_ever(older, spark, lake.source, shop)
-    finally:
-        older.close()
-    assert started.is_set()
-    shop.check()
+    hold_in_turn(shop, lake, spark, STEPS)
 
     shop.change()
     lake.catch_up(merge_pool=1)
@@ -134,9 +107,38 @@ def test_a_replaced_sink_that_goes_on_changes_nothing(
     shop.check_cut()
 
 
+def hold_in_turn(shop: Shop, lake: Lake, spark: SparkSession, steps: Sequence[str]) -> None:
+    """Hold a sink at the first step until sinks that were held at the others have ended."""
+    if not steps:
+        lake.catch_up(merge_pool=1)
+        shop.take_back()
+        lake.catch_up(merge_pool=1)
+        return
+    at, *others = steps
+    second = shop.number + 1
+    is_replaced = threading.Event()
+
+    def replace(step: str, _path: str) -> None:
+        if step == at and shop.number == second and not is_replaced.is_set():
+            is_replaced.set()
+            hold_in_turn(shop, lake, spark, others)
+
+    older = lake.sink(replace, merge_pool=1)
+    try:
+        older.open()
+        with pytest.raises(LakeTaken, match="stop one of the two"):
+            run_for_ever(older, spark, lake.source, shop)
+    finally:
+        older.close()
+    assert is_replaced.is_set(), at
+    shop.check()
+
+
 def run_for_ever(sink: Sink, spark: SparkSession, source: Source, shop: Shop) -> None:
     stream = ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
     while True:
         stream.catch_up(GO_ON)
         sink.fold_tables(GO_ON)
+        if shop.number > 1:
+            shop.take_back()
         shop.change()

@@ -56,7 +56,20 @@ def check_current(lake: Lake, table: SourceTable) -> None:
     )
 
 
-@pytest.mark.parametrize(("delete_mode", "local_changes_max"), [("hard", 0), ("soft", 5000)])
+@pytest.mark.parametrize(
+    ("delete_mode", "local_changes_max"),
+    [
+        ("hard", 0),
+        pytest.param(
+            "soft",
+            5000,
+            marks=pytest.mark.nightly(
+                "the same with hard deletes; the next tests have parts in small batches, and"
+                " test_cuts.py a snapshot's missing rows with soft deletes"
+            ),
+        ),
+    ],
+)
 def test_a_table_comes_back_in_parts_without_the_rows_that_went_unseen(
     source: Source, lake: Lake, delete_mode: str, local_changes_max: int
 ):

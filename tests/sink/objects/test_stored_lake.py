@@ -100,6 +100,10 @@ def test_a_sink_that_was_held_in_its_put_replaces_nothing(
 
 
 @pytest.mark.slow("a sink starts for each step")
+@pytest.mark.nightly(
+    "test_kills.py breaks sinks off at these steps; to the store, one that broke off is one whose"
+    " answer was lost, which the next test has at random"
+)
 def test_a_sink_that_breaks_off_at_each_step(source: Source, lake: Lake):
     table = orders(source)
     for at in range(STEPS):
@@ -143,7 +147,7 @@ def test_lost_answers_and_a_busy_store_change_nothing(
         return request.is_conditional and request.path not in lost
 
     store.proxy.rule = trouble
-    for number in range(3):
+    for number in range(2):
         change(source, table, number)
         assert any(catches_up(lake) for _ in range(ATTEMPTS)), "no attempt got through"
     assert any(re.search(r"_delta_log/\d+\.json", path) for path in lost)

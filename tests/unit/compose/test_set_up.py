@@ -85,6 +85,23 @@ def test_a_failing_command_shows_its_last_words():
 
 
 @pytest.mark.parametrize(
+    ("argument", "further"),
+    [
+        ("python", set()),
+        ("", {"system_packages", "fetch_jars"}),
+        ("test", {"system_packages", "fetch_jars", "browser", "compile_tests"}),
+    ],
+)
+def test_each_target_takes_its_steps(monkeypatch, argument, further):
+    always = {"require_python", "make_venv", "install_packages", "install_project"}
+    taken = set()
+    for step in always | {"system_packages", "fetch_jars", "browser", "compile_tests"}:
+        monkeypatch.setattr(set_up, step, lambda step=step: taken.add(step))
+    assert set_up.main([argument] if argument else []) == 0
+    assert taken == always | further
+
+
+@pytest.mark.parametrize(
     "environ",
     [
         {"TAILRACE_CACHE": "{tmp}/own", "XDG_CACHE_HOME": "{tmp}/xdg"},

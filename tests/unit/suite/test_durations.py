@@ -1,5 +1,6 @@
 """The record of durations orders the tests, and says which are slow."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -46,6 +47,21 @@ def test_a_mark_that_costs_something_gives_its_reason(request, mark):
     request.node.add_marker(getattr(pytest.mark, mark))
     with pytest.raises(pytest.UsageError, match=f"the mark {mark} does not give its reason"):
         marks.pytest_collection_modifyitems([request.node])
+
+
+def test_the_spark_session_is_for_the_folders_whose_workers_have_it():
+    def item(nodeid):
+        return SimpleNamespace(
+            nodeid=nodeid,
+            path=Path(nodeid.partition("::")[0]),
+            fixturenames=["spark"],
+            get_closest_marker=lambda _: None,
+            add_marker=lambda _: None,
+        )
+
+    marks.pytest_collection_modifyitems([item("tests/sink/test_x.py::t")])
+    with pytest.raises(pytest.UsageError, match="a Spark session for this file alone"):
+        marks.pytest_collection_modifyitems([item("tests/property/test_x.py::t")])
 
 
 def test_a_slow_test_has_the_slow_limit_unless_it_names_its_own(request):

@@ -6,6 +6,7 @@
 PYTHON ?= python3
 ARGS ?=
 SPARK ?= 4.0
+TESTS ?= tests/sink
 BIN := .venv/bin
 # Where this is set (as in many images), every process of the tests and of the demo compiles all it
 # imports again: two of the three seconds that a publisher takes to start.
@@ -53,12 +54,12 @@ coverage: setup ## lines and branches that make test runs, in all processes; a f
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property $(ARGS)
 
-test-spark: setup ## the sink's tests on another release of Spark (SPARK=4.2 ARGS="-k upsert")
+test-spark: setup ## the sink's tests on another release of Spark (SPARK=4.2 TESTS=tests/sink/delta)
 	@test -f .cache/spark-$(SPARK)/ready || ($(BIN)/python -m venv --without-pip --clear .cache/spark-$(SPARK) \
 	&& echo "import site; site.addsitedir('$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')')" > $$(.cache/spark-$(SPARK)/bin/python -c 'import site; print(site.getsitepackages()[0])')/rest.pth \
 	&& $(BIN)/pip --python .cache/spark-$(SPARK)/bin/python install --ignore-installed --require-hashes --no-deps --no-build-isolation --no-compile -r tests/sink/spark-$(SPARK).lock \
 	&& touch .cache/spark-$(SPARK)/ready)
-	.cache/spark-$(SPARK)/bin/python -m pytest -n 0 --durations 10 tests/sink $(ARGS)
+	PATH="$$PATH:$(CURDIR)/$(BIN)" .cache/spark-$(SPARK)/bin/python -m pytest -n 0 --durations 10 -m "not nightly and not containers" $(TESTS) $(ARGS)
 
 consumers: setup ## programs of others over the topics: Debezium's JDBC sink into PostgreSQL (which must be installed), Flink SQL
 	$(BIN)/python -m pytest -n 0 tests/consumers/jdbc_sink.py tests/consumers/flink_sql.py $(ARGS)

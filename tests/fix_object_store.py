@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tailrace_compose.local.errors import ArtifactUnavailable
+from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.object_store import ObjectStore
 from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.spark.s3_log_store import install_log_store
@@ -53,6 +55,10 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSto
 @pytest.fixture(scope="session")
 def spark_with_store(spark: SparkSession, shared_store: SharedStore) -> SparkSession:
     """The session's Spark, which reaches the store."""
+    try:
+        spark_jars("s3a://")
+    except ArtifactUnavailable as error:
+        pytest.skip(str(error))
     options = S3Options.model_validate(shared_store.through_proxy).hadoop()
     settings: Any = spark.sparkContext._jsc.hadoopConfiguration()
     for name, value in options.items():

@@ -19,6 +19,7 @@ Group = Literal[
     "spark-4.0",
     "spark-4.2",
     "s3",
+    "s3-4.2",
     "kafka",
     "registry",
     "connect",
@@ -32,6 +33,7 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 # Needed by everyone; a lake's address or some tests need the others, and fetch them.
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
 _BY_SPARK: dict[str, Group] = {"4.0": "spark-4.0", "4.1": "spark", "4.2": "spark-4.2"}
+_S3_BY_SPARK: dict[Group, Group] = {"spark": "s3", "spark-4.2": "s3-4.2"}
 _ARCHIVES: tuple[Group, ...] = ("registry", "jdbc_sink")
 _S3 = ("s3://", "s3a://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -111,9 +113,21 @@ def spark_jars(lake: str = "") -> list[Path]:
 
     Args:
         lake: address of the lake, whose store may need further jars.
+
+    Raises:
+        ArtifactUnavailable: no jars are locked for its release, or none for the store.
     """
-    of_store = ensure("s3") if lake.startswith(_S3) else []
-    return ensure(spark_group()) + of_store
+    group = spark_group()
+    if not lake.startswith(_S3):
+        return ensure(group)
+    of_store = _S3_BY_SPARK.get(group)
+    if of_store is None:
+        raise ArtifactUnavailable(
+            f"PySpark {metadata.version('pyspark')} cannot write the lake {lake}: its Hadoop cannot"
+            " create objects conditionally, which 3.4.2 was the first to do. Fix: install PySpark"
+            " 4.1 or 4.2."
+        )
+    return ensure(group) + ensure(of_store)
 
 
 def registry_home(progress: ivy.Progress | None = None) -> Path:

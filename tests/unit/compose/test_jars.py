@@ -28,6 +28,7 @@ def test_lock_is_complete_and_has_each_file_once():
         7,
         12,
         34,
+        36,
         46,
         1,
         59,
@@ -59,6 +60,14 @@ def test_a_release_of_spark_without_jars_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(metadata, "version", lambda _: "3.5.8")
     with pytest.raises(ArtifactUnavailable, match=r"PySpark 3\.5\.8.*4\.0, 4\.1, 4\.2"):
         jars.spark_jars()
+
+
+def test_a_release_of_spark_without_conditional_creates_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "version", lambda _: "4.0.1")
+    with pytest.raises(
+        ArtifactUnavailable, match=r"PySpark 4\.0\.1 cannot write the lake s3://b/l"
+    ):
+        jars.spark_jars("s3://b/l")
 
 
 def test_versions_that_belong_together():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -275,11 +276,17 @@ def test_a_cut_of_a_table_that_was_quiet_for_long_is_readable(source: Source, la
     source.commit(lambda t: t.update(planes, ("N1",), seats=2))
     yield
     at_version = lake.spark.read.format("delta").option("versionAsOf", version)
-    with pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION"):
+
+    def refused() -> contextlib.AbstractContextManager[Any]:
+        if lake.spark.version.startswith("4.0."):
+            return contextlib.nullcontext()  # Delta 4.0 does not look at the age.
+        return pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION")
+
+    with refused():
         at_version.load(location).collect()
     seats = [row["seats"] for row in quiet.read(planes.name).collect()]
     assert seats == [1]
-    with pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION"):
+    with refused():
         at_version.load(location).collect()
 
 

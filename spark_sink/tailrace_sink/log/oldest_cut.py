@@ -26,11 +26,13 @@ class Tended:
     Attributes:
         through: version of the table that has no old files; -1 if it may have some.
         full_ms: when the table's folder was last listed for it.
+        trim_to: version before which entries of the table's log still have to go; -1: none.
     """
 
     through: int
     at_ms: int
     full_ms: int
+    trim_to: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class OldestCut:
         commit_ms: source commit time of its LSN, milliseconds UTC.
         committed_ms: when its commit row was written.
         has_forgotten: whether any earlier cut was forgotten.
+        chosen_ms: when it was last chosen.
         days, cuts: the options that were in force.
         tended: path below the lake to the last removal of old files.
     """
@@ -51,6 +54,7 @@ class OldestCut:
     commit_ms: int | None = None
     committed_ms: int = 0
     has_forgotten: bool = False
+    chosen_ms: int = 0
     days: float = 0.0
     cuts: int = 0
     tended: dict[str, Tended] = field(default_factory=dict)

@@ -30,7 +30,6 @@ class LakeUpkeep:
         self._config = config
         self._old = OldData(spark, config, log, commits)
         self._version: int | None = None
-        self._day: dt.date | None = None
 
     def open(self) -> None:
         """Read the lake's state of removals again."""
@@ -51,20 +50,21 @@ class LakeUpkeep:
             seen = version - 1 if self._version is None else self._version
             self._version = version
             has_many = is_due(seen, version, COMPACT_EVERY)
-            if has_many or self._day != now.date():
-                self._day = now.date()
-                self._old.forget(state, slices, _milliseconds(now))
+            now_ms = _milliseconds(now)
+            if has_many or self._old.is_due(now_ms):
+                self._old.forget(state, slices, now_ms)
             if has_many:
                 self._log.optimize()
                 self._commits.compact()
-            self._old.tend(state.versions, _milliseconds(now))
+            self._old.tend(state.versions, now_ms)
         except (PySparkException, Py4JError) as error:
             lake = self._config.lake
             raise translated(f"upkeep of log and commit table of {lake}", error) from error
 
     def tend_all(self, state: SinkState, now: dt.datetime, should_stop: Callable[[], bool]) -> None:
         """Remove old files of all tables that are due."""
-        while not should_stop() and self._old.tend(state.versions, _milliseconds(now)):
+        now_ms = _milliseconds(now)
+        while not should_stop() and self._old.tend(state.versions, now_ms):
             pass
 
 

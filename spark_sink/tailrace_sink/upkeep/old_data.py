@@ -10,7 +10,6 @@ versions.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,7 +24,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.delta import old_files
 from tailrace_sink.delta.classes import has_delta_log
 from tailrace_sink.delta.file_log import table_metadata
-from tailrace_sink.delta.old_files import TableLog, vacuum
+from tailrace_sink.delta.old_files import DELETED_MAX, TableLog, vacuum
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.oldest_cut import DAY_MS, OldestCut, OldestCutFile, Tended, oldest_kept
@@ -33,13 +32,9 @@ from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.jvm_errors import translated
-
-FULL_EVERY_MS: Final = 7 * DAY_MS
-"""Time between two listings of a table's folder. Only they find files of writes that failed."""
+from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
 
 _OWN: Final = tuple(f"_tailrace/{name}" for name in ("commits", "log", "dead_letters", "names"))
-_INTERVAL: Final = re.compile(r"interval (\d+) (hour|day|week)s?", re.IGNORECASE)
-_UNIT_MS: Final = {"hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}
 _TOMBSTONES: Final = "delta.deletedFileRetentionDuration"
 
 _log = structlog.get_logger("tailrace.sink")
@@ -63,6 +58,12 @@ class OldData:
         """Read the oldest kept cut again: another sink may have changed it."""
         self._oldest = self._state = None
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the oldest kept cut was chosen a day ago or earlier, or by other options."""
+        known, retention = self._known(), self._config.retention
+        is_other = (known.days, known.cuts) != (retention.days, retention.cuts)
+        return is_other or now_ms - known.chosen_ms >= DAY_MS
+
     def forget(self, state: SinkState, slices: LogSlices, now_ms: int) -> None:
         """Choose the oldest kept cut; delete earlier commit rows and days of the log.
 
@@ -85,11 +86,11 @@ class OldData:
             commit_ms=oldest.closed_commit_ms,
             committed_ms=committed_ms,
             has_forgotten=known.has_forgotten or is_older,
+            chosen_ms=now_ms,
             days=retention.days,
             cuts=retention.cuts,
         )
-        if found != known:
-            self._write(found)
+        self._write(found)
         self._state = oldest
         if is_older:
             self._commits.forget(batch)
@@ -120,18 +121,24 @@ class OldData:
         if new:
             known = replace(known, tended={**known.tended, **new})
             self._write(known)
-        due = [path for path in every if now_ms - known.tended[path].at_ms >= DAY_MS]
+        # Entries of a log that still have to go come first: a run removes some of them.
+        due = [path for path in every if known.tended[path].trim_to >= 0]
+        due = due or [path for path in every if is_due(known.tended[path], now_ms)]
         if not due:
             return False
         path = min(due, key=lambda path: known.tended[path].at_ms)
+        before = known.tended[path]
         try:
-            tended = self._tended(path, known.tended[path], now_ms)
+            if before.trim_to >= 0:
+                after = replace(before, trim_to=self._trimmed_to(path, before.trim_to))
+            else:
+                after = self._tended(path, before, now_ms)
         except (PySparkException, Py4JError) as error:
             # A damaged table stops at its next write; the others are tended.
             reason = str(translated(f"removing old files of {path}", error))
             _log.warning("old_files_not_removed", table=path, reason=reason)
-            tended = replace(known.tended[path], at_ms=now_ms)
-        self._write(replace(known, tended={**known.tended, path: tended}))
+            after = replace(before, at_ms=now_ms, trim_to=-1)
+        self._write(replace(known, tended={**known.tended, path: after}))
         return True
 
     def _tended(self, path: str, before: Tended, now_ms: int) -> Tended:
@@ -141,31 +148,52 @@ class OldData:
         if metadata is None or metadata.version == before.through:
             return waits
         log = TableLog(self._spark, location)
-        horizon_ms, oldest, may_list = round(time.time() * 1000), log.newest, True
-        if path not in _OWN:
-            found = self._oldest_version(path)
-            written_ms = None if found is None else log.written_ms(found)
-            if found is None or written_ms is None:
-                return waits
-            if written_ms - old_files.SLACK_MS > self._known().committed_ms:
-                return waits  # Another table has been in its place since.
-            oldest, left_ms = found, log.written_ms(found + 1)
-            if left_ms is not None:
-                kept_ms = _milliseconds(metadata.properties.get(_TOMBSTONES, ""))
-                may_list = horizon_ms - left_ms < kept_ms
-                horizon_ms = written_ms
-        horizon_ms -= old_files.SLACK_MS
-        is_full = now_ms - before.full_ms >= FULL_EVERY_MS
-        has_listed = vacuum(self._spark, location, horizon_ms, is_full=is_full, may_list=may_list)
-        version = log.version_before(horizon_ms)
-        entries = 0 if version is None else log.trim(min(version, oldest))
-        _log.info("old_files_removed", table=path, log_entries=entries, has_listed=has_listed)
-        return Tended(
-            # As long as newer versions may have left files, the table is tended again.
-            log.newest if version == log.newest else -1,
-            now_ms,
-            now_ms if has_listed else before.full_ms,
+        oldest = None if path in _OWN else self._oldest_of(path, log)
+        if oldest is None and path not in _OWN:
+            return waits
+        present_ms = round(time.time() * 1000)
+        found = removal(
+            before, now_ms, present_ms, oldest, metadata.properties.get(_TOMBSTONES, "")
         )
+        has_listed = vacuum(
+            self._spark,
+            location,
+            found.horizon_ms,
+            is_full=found.is_full,
+            may_list=found.may_list,
+        )
+        _log.info("old_files_removed", table=path, has_listed=has_listed)
+        version = log.version_before(found.horizon_ms)
+        needed = log.newest if oldest is None else oldest.version
+        trim_to = -1 if version is None else min(version, needed)
+        # As long as newer versions may have left files, the table is tended again.
+        through = log.newest if version == log.newest else -1
+        return tended(before, now_ms, has_listed=has_listed, through=through, trim_to=trim_to)
+
+    def _trimmed_to(self, path: str, trim_to: int) -> int:
+        """Remove some entries of a table's log; return before which version some are left, or -1.
+
+        Args:
+            trim_to: version before which entries have to go.
+        """
+        log = TableLog(self._spark, f"{self._config.lake}/{path}")
+        oldest = None if path in _OWN else self._oldest_of(path, log)
+        if oldest is None and path not in _OWN:
+            return -1
+        needed = log.newest if oldest is None else oldest.version
+        removed = log.trim(min(trim_to, needed))
+        _log.info("log_entries_removed", table=path, entries=removed)
+        return trim_to if removed == DELETED_MAX else -1
+
+    def _oldest_of(self, path: str, log: TableLog) -> Oldest | None:
+        """Return the version of a table in the oldest kept cut; None if the table has to wait."""
+        version = self._oldest_version(path)
+        written_ms = None if version is None else log.written_ms(version)
+        if version is None or written_ms is None:
+            return None
+        if written_ms - old_files.SLACK_MS > self._known().committed_ms:
+            return None  # Another table has been in its place since.
+        return Oldest(version, written_ms, log.written_ms(version + 1))
 
     def _oldest_version(self, path: str) -> int | None:
         """Return the version of a table in the oldest kept cut; None if it is not part of it."""
@@ -181,9 +209,3 @@ class OldData:
     def _write(self, oldest: OldestCut) -> None:
         self._file.write(oldest)
         self._oldest = oldest
-
-
-def _milliseconds(interval: str) -> int:
-    """Read an interval property; 0 if it is in another form."""
-    match = _INTERVAL.fullmatch(interval.strip())
-    return 0 if match is None else int(match[1]) * _UNIT_MS[match[2].lower()]

@@ -5,9 +5,12 @@ The clock is handed in. The real part of it is short, so no slack is left and fe
 
 from __future__ import annotations
 
+import json
 import random
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,58 +35,79 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 DAY_S = 86_400.0
 FIRST_S = 1.8e9
-CUTS = 2
-STEP = 2
-"""Days from a fold to the next."""
 ROWS = 40
-CHANGED = 30
-OPTIONS: dict[str, Any] = {
-    "retention": {"days": 1000, "cuts": CUTS},
-    "table_properties": {"delta.checkpointInterval": "2"},
-    "kinds": {".*": ["mirror", "changelog", "history"]},
-}
+FOLDS = 180
 
 
 @dataclass
 class Year:
-    """A lake, and a sink whose clock moves by some days before each fold."""
+    """A lake, and a sink whose clock moves by some days before each fold.
+
+    Attributes:
+        cuts: that are kept.
+        changed: rows that change before a fold.
+        step: days from a fold to the next.
+    """
 
     lake: Lake
     source: Source
     spark: SparkSession
     table: SourceTable
+    cuts: int = 2
+    changed: int = 30
+    step: int = 2
+    kinds: Sequence[str] = ("mirror", "changelog", "history")
     day: int = 0
 
     def __post_init__(self) -> None:
         self.chance = random.Random(5)
-        self.sink = Sink(
-            self.spark,
-            self.lake.config(**OPTIONS),
-            self.source.registry.schema_by_id,
-            now_s=lambda: FIRST_S + self.day * DAY_S,
-        )
-        self.sink.open()
         self.lsns: list[str] = []
+        self.sink = self.started()
+
+    def started(self) -> Sink:
+        options: dict[str, Any] = {
+            "retention": {"days": 1000, "cuts": self.cuts},
+            "table_properties": {"delta.checkpointInterval": "2"},
+            "kinds": {".*": list(self.kinds)},
+        }
+        schemas = self.source.registry.schema_by_id
+        sink = Sink(self.spark, self.lake.config(**options), schemas, now_s=self.now_s)
+        sink.open()
+        return sink
+
+    def now_s(self) -> float:
+        return FIRST_S + self.day * DAY_S
+
+    def costs(self) -> dict[str, float]:
+        """Seconds of a start on the lake as it is, and of reads of its kept cuts."""
+        costs: dict[str, float] = {}
+        self.sink.close()
+        started = time.monotonic()
+        self.sink = self.started()
+        costs["start_s"] = time.monotonic() - started
+        for name, lsn in (("newest", self.lsns[-1]), ("oldest", self.lsns[-self.cuts])):
+            started = time.monotonic()
+            self.rows(lsn)
+            costs[f"{name}_cut_s"] = time.monotonic() - started
+        return costs
 
     def text(self) -> str:
         return self.chance.randbytes(1000).hex()
 
     def fold_once(self) -> None:
         """Change some rows, and fold them."""
-        keys = self.chance.sample(range(ROWS), CHANGED)
+        keys = self.chance.sample(range(ROWS), self.changed)
         if self.day == 0:
             keys = list(range(ROWS))
         changes = [self._change(key) for key in keys]
         self.lsns.append(self.source.commit(*changes))
         self.source.publish()
-        self.day += STEP
+        self.day += self.step
         never = threading.Event()
         ProgressStream(
             self.spark, self.sink.config, self.source.registry.schema_by_id, self.sink
         ).catch_up(never)
         assert self.sink.fold_tables(never) == 1
-        # As a process of its own writes them, which no test of storage needs.
-        NamesTable(self.sink.config).write({f"t{self.day}": "dbo.t"}, {})
 
     def _change(self, key: int) -> Any:
         text, day = self.text(), self.day
@@ -97,7 +121,7 @@ class Year:
 
     def check_a_cut(self) -> None:
         """Read a random one of the kept cuts, as maintenance has just removed something."""
-        lsn = self.chance.choice(self.lsns[-CUTS:])
+        lsn = self.chance.choice(self.lsns[-self.cuts :])
         assert self.rows(lsn) == self.source.cuts[lsn]["t"]
 
     def rows(self, lsn: str) -> dict[tuple[object, ...], dict[str, object]]:
@@ -133,63 +157,116 @@ def vacuum_at(spark: SparkSession, path: str, horizon_ms: int, kind: str) -> Non
     )
 
 
-@pytest.mark.slow("four folds of a table with both companions, and a VACUUM of each table")
-@pytest.mark.parametrize(
-    ("folds", "tidied_every"),
-    [(4, 4), pytest.param(180, 1, marks=pytest.mark.nightly("the same test with four folds"))],
-)
-def test_many_small_folds(
+def watched(monkeypatch: pytest.MonkeyPatch, year: Year) -> Counter[tuple[str, bool]]:
+    """Counts the VACUUMs of each table, with and without a listing; a cut is read after each."""
+    counted: Counter[tuple[str, bool]] = Counter()
+
+    def vacuum(session: SparkSession, path: str, horizon_ms: int, **options: bool) -> bool:
+        has_listed = old_files.vacuum(session, path, horizon_ms, **options)
+        counted[Path(path).name, has_listed] += 1
+        if Path(path).name == "t":
+            year.check_a_cut()
+        return has_listed
+
+    monkeypatch.setattr(old_files, "SLACK_MS", 0)
+    monkeypatch.setattr(old_files, "run_vacuum", vacuum_at)
+    monkeypatch.setattr(old_data, "vacuum", vacuum)
+    return counted
+
+
+def written_whole(lake: Lake, spark: SparkSession, path: Path) -> int:
+    """Bytes of the table if all its rows are written at once."""
+    whole = spark.read.format("delta").load(lake.location("t"))
+    whole.coalesce(1).write.format("delta").save(str(path))
+    return sum(file.stat().st_size for file in path.glob("*.parquet"))
+
+
+def check_cuts(year: Year) -> None:
+    """The kept cuts are the source's, and an earlier one is refused by name."""
+    kept = year.lsns[-year.cuts :]
+    assert [row["through_lsn"] for row in year.lake.commits()] == kept
+    for lsn in kept:
+        assert year.rows(lsn) == year.source.cuts[lsn]["t"]
+    wanted = rf"sink\.retention keeps .* at most {year.cuts} cuts"
+    with pytest.raises(CutForgotten, match=wanted) as error:
+        year.rows(year.lsns[0])
+    assert error.value.oldest_lsn == kept[0]
+
+
+def test_rows_of_forgotten_cuts_leave_the_disk(
     source: Source,
     lake: Lake,
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    folds: int,
-    tidied_every: int,
 ):
-    monkeypatch.setattr(old_files, "SLACK_MS", 0)
+    table = source.table("t", column(1, "id", "int", key=1), column(2, "text", "nvarchar(max)"))
+    year = Year(lake, source, spark, table, cuts=1, changed=ROWS, step=8, kinds=["mirror"])
+    vacuumed = watched(monkeypatch, year)
+    try:
+        year.fold_once()
+        year.fold_once()
+        grown = year.stored()[0]
+        year.tidy()
+    finally:
+        year.sink.close()
+    assert vacuumed == dict.fromkeys([(name, True) for name in ("t", "commits", "log")], 1)
+    check_cuts(year)
+    whole = written_whole(lake, spark, tmp_path / "whole")
+    assert year.stored()[0] < 1.5 * whole < grown, "otherwise it would have grown"
+
+
+@pytest.mark.slow("180 folds, each followed by a VACUUM of all tables")
+@pytest.mark.timeout(14_400)
+@pytest.mark.nightly("the test above, with two folds")
+def test_a_year_of_small_folds(
+    source: Source,
+    lake: Lake,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+):
     monkeypatch.setattr(table_maintenance, "COMMITS_BETWEEN", 2)
     table = source.table("t", column(1, "id", "int", key=1), column(2, "text", "nvarchar(max)"))
     year = Year(lake, source, spark, table)
-    vacuumed: Counter[tuple[str, bool]] = Counter()
-    grown = 0
-
-    def vacuum(session: SparkSession, path: str, horizon_ms: int, **options: bool) -> bool:
-        has_listed = old_files.vacuum(session, path, horizon_ms, **options)
-        vacuumed[Path(path).name, has_listed] += 1
-        if Path(path).name == "t":
-            year.check_a_cut()
-        return has_listed
-
-    monkeypatch.setattr(old_files, "run_vacuum", vacuum_at)
-    monkeypatch.setattr(old_data, "vacuum", vacuum)
+    vacuumed = watched(monkeypatch, year)
+    largest, largest_delta_log = 0, 0
+    costs: dict[str, dict[str, float]] = {}
     try:
-        for number in range(1, folds + 1):
+        for number in range(1, FOLDS + 1):
+            started = time.monotonic()
             year.fold_once()
-            grown = max(grown, year.stored()[0])
-            if number % tidied_every == 0:
-                year.tidy()
+            fold_s = time.monotonic() - started
+            # As a process of its own writes them.
+            NamesTable(year.sink.config).write({f"t{year.day}": "dbo.t"}, {})
+            largest = max(largest, year.stored()[0])
+            year.tidy()
+            largest_delta_log = max(largest_delta_log, year.stored()[1]["shop/dbo/t/_delta_log"])
+            if number in (10, FOLDS // 2, FOLDS):
+                costs[str(number)] = {"fold_s": fold_s, **year.costs()}
     finally:
         year.sink.close()
 
     tended = {"t", "t.changes", "t.history", "commits", "log", "names"}
     assert {name for name, _ in vacuumed} == tended
     for name in tended:
-        assert vacuumed[name, True] <= 1 + folds * STEP // 7, "listed once a week"
-    assert [row["through_lsn"] for row in lake.commits()] == year.lsns[-CUTS:]
-    for lsn in year.lsns[-CUTS:]:
-        assert year.rows(lsn) == source.cuts[lsn]["t"]
-    with pytest.raises(CutForgotten, match=r"sink\.retention keeps .* at most 2 cuts") as error:
-        year.rows(year.lsns[0])
-    assert error.value.oldest_lsn == year.lsns[-CUTS]
-
-    whole = tmp_path / "whole"
-    spark.read.format("delta").load(lake.location("t")).coalesce(1).write.format("delta").save(
-        str(whole)
-    )
-    written = sum(file.stat().st_size for file in whole.glob("*.parquet"))
+        assert vacuumed[name, True] <= 1 + year.day // 7, "listed once a week"
+    check_cuts(year)
+    whole = written_whole(lake, spark, tmp_path / "whole")
     data, files = year.stored()
-    assert data < 3 * written < grown, "otherwise it would have grown"
-    assert files["shop/dbo/t"] < 30
-    assert files["shop/dbo/t/_delta_log"] < 40
-    assert files["_tailrace"] < 10
+    figures = {
+        "whole_bytes": whole,
+        "bytes": data,
+        "bytes_max": largest,
+        "delta_log_files_max": largest_delta_log,
+        "files": dict(files),
+        "costs": costs,
+    }
+    record_property("figures", json.dumps(figures))
+    assert data < 3 * whole, figures
+    assert files["shop/dbo/t"] < 30, figures
+    assert largest_delta_log < 40, figures
+    assert files["_tailrace"] < 10, figures
+    for name, first in costs["10"].items():
+        assert costs[str(FOLDS)][name] < 3 * first, figures

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +15,17 @@ from tailrace.reading.lake import dead_letters
 from tailrace_service.registry.client import RegistryRejected
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import BadRecordRefused
+from tailrace_sink.log.commit_table import CommitTable
+from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import DELETES_PROPERTY
+from tailrace_sink.upkeep import old_data
+from tailrace_sink.upkeep.old_data import OldData
 from tests.envelopes.messages import Message
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
-from tests.sink.conftest import Lake
+from tests.sink.conftest import Interrupted, Lake
 from tests.sink.intake.test_log import GO_ON, stream_of
 from tests.sink.reading.test_as_of import rows
 from tests.sink.tables.test_lake_layout import properties
@@ -87,7 +94,9 @@ def test_a_record_that_cannot_be_decoded_stops_its_table_alone(source: Source, l
 
 
 @pytest.mark.slow("four starts of a sink, one of which breaks off")
-def test_bad_records_are_put_aside_once_and_the_rest_goes_on(source: Source, lake: Lake):
+def test_bad_records_are_put_aside_once_and_the_rest_goes_on(
+    source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
+):
     options = {**ASIDE, "local_changes_max": 5_000}
     bad, good = two_tables(source)
     lake.catch_up(**options)
@@ -109,9 +118,9 @@ def test_bad_records_are_put_aside_once_and_the_rest_goes_on(source: Source, lak
 
     def crash(step: str, path: str) -> None:
         if step == "merged" and path == "shop/dbo/bad":
-            raise InterruptedError
+            raise Interrupted
 
-    with pytest.raises(InterruptedError):
+    with pytest.raises(Interrupted):
         lake.catch_up(crash, **options)
     sink = lake.sink(**options)
     try:
@@ -141,6 +150,26 @@ def test_bad_records_are_put_aside_once_and_the_rest_goes_on(source: Source, lak
     source.publish()
     lake.catch_up(**options)
     assert lake.cut()["bad"] == {**expected, (3,): {"id": 3, "v": 33}}
+    check_vacuum(lake, monkeypatch)
+    assert read(lake.spark, f"{lake.path}/lake").dead_letters().collect() == letters
+
+
+def check_vacuum(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a write that failed leaves the folder of the dead letters after a week."""
+    config, day_ms = lake.config(), 86_400_000
+    monkeypatch.setattr(old_data, "_OWN", ("_tailrace/dead_letters",))
+    spark = lake.spark
+    log = LogTable(spark, config.log_path, config.prefix)
+    old = OldData(spark, config, log, CommitTable(spark, config.commits_path))
+    left = Path(config.dead_letters_path, "part-left.parquet")
+    left.write_bytes(b"of a write that failed")
+    os.utime(left, (0, 0))
+    now_ms = round(time.time() * 1000)
+    assert not old.tend([], now_ms), "seen for the first time today"
+    assert old.tend([], now_ms + 6 * day_ms)
+    assert left.exists()
+    assert old.tend([], now_ms + 13 * day_ms)
+    assert not left.exists()
 
 
 def test_a_schema_that_nobody_has_is_put_aside_and_foreign_records_too(

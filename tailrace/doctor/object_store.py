@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_sink.errors import ConfigError
+from tailrace_sink.errors import ConfigError, StoreUnsafe
 from tailrace_sink.options.s3_options import S3Options, s3_address
 
 if TYPE_CHECKING:
@@ -52,13 +52,8 @@ def look_at_store(lake: str, s3: S3Options) -> Iterator[Finding]:
     if is_refused:
         yield _LAKE.ok(lake, "the store refused the second create of an object, as it must")
         return
-    yield _LAKE.problem(
-        lake,
-        f"the store {s3.endpoint or 'of AWS'} accepted a second create of one object, although the"
-        " request had If-None-Match: *",
-        "two sinks could both commit one version, and one commit would be lost",
-        Fix("use a release of the store that honors it (docs/object-stores.md)"),
-    )
+    unsafe = StoreUnsafe.accepts_a_second_create(lake, s3.endpoint)
+    yield _LAKE.problem(lake, unsafe.problem, unsafe.effect, Fix(unsafe.fix))
 
 
 def _open(lake: str, s3: S3Options) -> S3Store:

@@ -65,15 +65,9 @@ def log_commits(path: str, options: Options = None) -> list[tuple[str, int]]:
     Returns:
         In the order of the cuts; what Delta still knows of them: a day at least.
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
-
-    try:
-        history = DeltaTable(path, storage_options=_given(options)).history()
-    except TableNotFoundError:
-        return []
+    table = _open(path, options)
     cuts: dict[str, int] = {}
-    for commit in reversed(history):
+    for commit in [] if table is None else reversed(table.history()):
         closed_lsn = commit.get("userMetadata")
         if closed_lsn:
             cuts.setdefault(closed_lsn, commit["timestamp"])
@@ -87,14 +81,8 @@ def newest_logged(path: str, options: Options = None) -> str | None:
         path: folder or URI of the log (``SinkConfig.log_path``).
         options: of its store (``SinkConfig.storage_options``).
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
-
-    try:
-        table = DeltaTable(path, storage_options=_given(options))
-        newest_first = table.history(_NEWEST)
-    except TableNotFoundError:
-        return None
+    table = _open(path, options)
+    newest_first = [] if table is None else table.history(_NEWEST)
     return next((str(c["userMetadata"]) for c in newest_first if c.get("userMetadata")), None)
 
 
@@ -105,14 +93,10 @@ def dead_letters(path: str, options: Options = None) -> dict[str, int]:
         path: folder or URI of the dead letters (``SinkConfig.dead_letters_path``).
         options: of its store (``SinkConfig.storage_options``).
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
-
     from tailrace_sink.log.delta_query import query_rows
 
-    try:
-        table = DeltaTable(path, storage_options=_given(options))
-    except TableNotFoundError:
+    table = _open(path, options)
+    if table is None:
         return {}
     rows = query_rows(table, "SELECT topic, count(*) AS records FROM t GROUP BY topic")
     return {row["topic"]: row["records"] for row in rows}
@@ -134,7 +118,7 @@ class CommitRows:
 
     def newest(self) -> CommitRow | None:
         """Return the row of the newest cut, read from its own file; None without one."""
-        table = self._open()
+        table = _open(self._path, self._options)
         if table is None:
             return None
         batch = table.transaction_version(_APPLICATION)
@@ -145,7 +129,7 @@ class CommitRows:
 
     def read(self) -> list[CommitRow]:
         """Return all rows in the order of their cuts; empty while there is no commit table."""
-        table = self._open()
+        table = _open(self._path, self._options)
         if table is None:
             return []
         if table.version() == self._version:
@@ -159,14 +143,16 @@ class CommitRows:
         self._version = table.version()
         return self._rows
 
-    def _open(self) -> DeltaTable | None:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
 
-        try:
-            return DeltaTable(self._path, storage_options=_given(self._options))
-        except TableNotFoundError:
-            return None
+def _open(path: str, options: Options) -> DeltaTable | None:
+    """Open the table at a path; None if there is none."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return DeltaTable(path, storage_options=dict(options) if options else None)
+    except TableNotFoundError:
+        return None
 
 
 def _rows_of(table: DeltaTable, condition: str) -> list[CommitRow]:
@@ -194,10 +180,6 @@ def _batches(table: DeltaTable) -> tuple[float, float]:
 def delta_problem(error: Exception) -> str:
     """Return what deltalake says of an error, in one line: of a store, it is a coloured tree."""
     return " ".join(_TREE.sub(": ", str(error)).split())
-
-
-def _given(options: Options) -> dict[str, str] | None:
-    return dict(options) if options else None
 
 
 def _commit_row(row: dict[str, Any]) -> CommitRow:

@@ -115,10 +115,26 @@ class AppendSkipped(TableError):
 class StoreUnsafe(SinkError):
     """The lake's store lets two sinks commit the same version of a table."""
 
+    effect = "of two sinks, one could replace a commit of the other"
+
     def __init__(self, lake: str, problem: str, fix: str) -> None:
-        super().__init__(
-            f"lake {lake}: {problem}. Of two sinks, one could replace a commit of the other. Fix:"
-            f" {fix}"
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"lake {lake}: {problem}; {self.effect}. Fix: {fix}")
+
+    @classmethod
+    def accepts_a_second_create(cls, lake: str, endpoint: str | None) -> StoreUnsafe:
+        """Create the error of a store that ignores the condition of a request.
+
+        Args:
+            endpoint: of the store; None for that of AWS.
+        """
+        return cls(
+            lake,
+            f"the store {endpoint or 'of AWS'} accepted a second create of one object, although"
+            " the request had If-None-Match: *",
+            "use a release of the store that honors it (docs/object-stores.md), or a log store"
+            " that locks elsewhere: sink.spark.spark.delta.logStore.s3a.impl",
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
@@ -22,7 +21,7 @@ from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.options.table_options import SchemaMode
-from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts, refuse_bulk
+from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.log_tail import milliseconds
 from tailrace_sink.reading.table_by_name import table_by_name
@@ -89,8 +88,7 @@ def changes(
     names = TopicNames(last.prefix)
     rows = spark.read.format("delta").load(log.path)
     states = rows.where("topic = ''")
-    bulk = bulk_cuts(states)
-    table = _named(table, rows, bulk, names, lake)
+    table = _named(table, rows, names, lake)
     topic = names.data(table)
     first = None if after is None else _lsn_of(states, after)
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
@@ -103,7 +101,7 @@ def changes(
     if first and len(last.state.shards) < 2:
         since = _batch(states, "max", f"lsn <= {literal(first)}")
     values = events.where(f"batch > {since}")
-    bulk = [cut for cut in bulk if since < cut.batch <= through]
+    bulk = bulk_cuts(states.where(f"batch > {since} AND batch <= {through}"))
     refuse_bulk(bulk, table, topic, first or "")
     schemas = SchemaStore(spark, log.path, f"{lake.rstrip('/')}/_tailrace/schemas")
     # If the table did not change in the range, earlier events give its columns.
@@ -132,17 +130,11 @@ def changes(
     return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
 
 
-def _named(
-    name: TableName | str,
-    rows: DataFrame,
-    bulk: Iterable[BulkCut],
-    names: TopicNames,
-    lake: str,
-) -> TableName:
+def _named(name: TableName | str, rows: DataFrame, names: TopicNames, lake: str) -> TableName:
     if isinstance(name, TableName):
         return name
     topics = {row["topic"] for row in rows.select("topic").distinct().collect()}
-    topics |= {topic for cut in bulk for topic in cut.ranges}
+    topics |= {topic for cut in bulk_cuts(rows.where("topic = ''")) for topic in cut.ranges}
     known = {table for table in map(names.table_of, topics) if table is not None}
     try:
         return table_by_name(name, known)

@@ -120,14 +120,7 @@ def _create_twice(spark: SparkSession, lake: str) -> None:
         if _REFUSED.isdisjoint(cause_classes(error)):
             raise
     else:
-        endpoint = settings.get("fs.s3a.endpoint") or "of AWS"
-        raise StoreUnsafe(
-            lake,
-            f"the store {endpoint} accepted a second create of one object, although the request"
-            " had If-None-Match: *",
-            "use a release of the store that honours it (docs/object-stores.md), or a log store"
-            f" that locks elsewhere: sink.spark.{_SETTING}",
-        )
+        raise StoreUnsafe.accepts_a_second_create(lake, settings.get("fs.s3a.endpoint"))
     finally:
         files.delete(path, False)
 

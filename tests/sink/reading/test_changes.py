@@ -18,7 +18,7 @@ from tailrace_sink.reading.reader import read
 from tests.envelopes.messages import FIRST_COMMIT_MS
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
-from tests.sink.conftest import Lake
+from tests.sink.conftest import Interrupted, Lake
 
 pytestmark = [
     pytest.mark.spark,
@@ -127,9 +127,9 @@ def test_a_changelog_that_is_switched_on_later_starts_with_its_table(source: Sou
 
     def crash(step: str, _path: str) -> None:
         if step == "merged":
-            raise InterruptedError
+            raise Interrupted
 
-    with pytest.raises(InterruptedError):
+    with pytest.raises(Interrupted):
         lake.catch_up(crash, **options)
     lake.catch_up(**options)
     read_changes = read(lake.spark, f"{lake.path}/lake")
@@ -186,10 +186,10 @@ def test_intervals_end_where_a_row_left_while_nobody_looked(source: Source, lake
 
     def crash(step: str, _path: str) -> None:
         if step == "merged":
-            raise InterruptedError
+            raise Interrupted
 
     read_changes = read(lake.spark, f"{lake.path}/lake")
-    with pytest.raises(InterruptedError):
+    with pytest.raises(Interrupted):
         lake.catch_up(crash, **options)
     lake.catch_up(**options)
     cut = read_changes.as_of("latest")

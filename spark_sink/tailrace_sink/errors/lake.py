@@ -133,7 +133,7 @@ class StoreUnsafe(SinkError):
             lake,
             f"the store {endpoint or 'of AWS'} accepted a second create of one object, although"
             " the request had If-None-Match: *",
-            "use a release of the store that honors it (docs/object-stores.md), or a log store"
+            "use a release of the store that honours it (docs/object-stores.md), or a log store"
             " that locks elsewhere: sink.spark.spark.delta.logStore.s3a.impl",
         )
 

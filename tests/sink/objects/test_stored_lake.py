@@ -18,6 +18,7 @@ from tailrace.settings.settings import Settings
 from tailrace_sink import read
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.delta.old_files import TableLog
 from tailrace_sink.errors import LakeTaken, SinkError, StoreUnsafe
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
@@ -56,6 +57,11 @@ def catch_up(sink: Sink, spark: SparkSession, source: Source) -> None:
 def check(lake: Lake, source: Source) -> None:
     assert lake.cut() == source.cut()
     assert lake.logged_twice() == []
+    versions = lake.commits()[-1]["tables"]
+    for path, version in versions.items():
+        log = TableLog(lake.spark, f"{lake.address}/{path}")
+        assert log.newest >= version
+        assert (log.written_ms(version) or 0) > 0
     cut = read(lake.spark, lake.address).as_of("latest")
     assert {row["id"] for row in cut.read("dbo.orders").collect()} == {
         key[0] for key in source.tables["orders"].rows

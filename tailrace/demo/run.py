@@ -7,7 +7,6 @@ in the data directory. Whatever was started is stopped on every way out.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import sys
 import threading
@@ -21,6 +20,7 @@ from rich.console import Console
 
 from tailrace.demo import database, flights, midday
 from tailrace.demo.configured import PREFIX, write_config
+from tailrace.demo.folder import make_empty
 from tailrace.demo.replay import Replay, plan
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
@@ -30,7 +30,7 @@ from tailrace.reading.lake import CommitRows
 from tailrace.reading.progress import ProgressFollower
 from tailrace.settings.load import load
 from tailrace.web.run import WebOptions, serving
-from tailrace_compose.local.stack import LocalStack, stop_kept
+from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.errors import LocalStackError
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.topics.topic_names import TopicNames
@@ -84,7 +84,7 @@ def conduct(options: DemoOptions, console: Console) -> Report:
 
     Raises:
         DemoFailed: a step did not come to its end.
-        LocalStackError: broker, registry or source did not start.
+        LocalStackError: broker, registry or source did not start, or the folder is in use.
     """
     picture = Picture(tables=tuple(database.TABLES))
     with Screen(console, picture) as screen:
@@ -110,7 +110,7 @@ class _Demo:
 
     def run(self) -> Report:
         """All steps in order."""
-        self._empty_data_dir()
+        make_empty(self._options.data_dir)
         with ExitStack() as cleanup:
             day = midday.with_gates(flights.transactions(self._options.days))
             stack = LocalStack(self._options.data_dir, has_store=self._options.is_in_s3)
@@ -140,16 +140,6 @@ class _Demo:
             for child in (self._publisher, sink):
                 child.stop(60)
             return self._report(stack, follower, watch, day, config)
-
-    def _empty_data_dir(self) -> None:
-        data_dir = self._options.data_dir
-        if data_dir.exists() and not (data_dir / "stack.json").exists() and any(data_dir.iterdir()):
-            raise DemoFailed(
-                f"{data_dir} holds something that is not a demo: name another --data-dir"
-            )
-        stop_kept(data_dir)
-        shutil.rmtree(data_dir, ignore_errors=True)
-        data_dir.mkdir(parents=True)
 
     def _child(self, cleanup: ExitStack, command: str, config: Path) -> ChildProcess:
         log = self._options.data_dir / f"{command}.log"

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import re
-import sys
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +11,10 @@ from typing import Any, Final
 import pyodbc
 
 from bench import workload
+from bench.daemon_process import DaemonProcess
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN
-from tailrace_emulator.testing.process import ChildProcess, free_port
+from tailrace_emulator.testing.process import free_port
 
 DATABASE: Final = "shop"
 SEED_ROWS: Final = 1000
@@ -26,43 +22,11 @@ START_LIMIT_S: Final = 120.0
 NAMES: Final = [column.name for column in workload.table_schema().columns]
 
 
-class PublisherProcess(ChildProcess):
-    """``tailrace publish`` as a process of its own.
-
-    Args:
-        folder: where configuration and log are written.
-    """
+class PublisherProcess(DaemonProcess):
+    """``tailrace publish`` as a process of its own."""
 
     def __init__(self, settings: Mapping[str, Any], folder: Path) -> None:
-        self._port = settings["publisher"]["metrics_port"]
-        path = folder / f"{settings['prefix']}.yaml"
-        path.write_text(json.dumps(settings), encoding="utf-8")
-        command = [sys.executable, "-m", "tailrace", "publish", "--config", str(path)]
-        super().__init__("tailrace publish", command, folder / f"{settings['prefix']}.log")
-
-    @property
-    def url(self) -> str:
-        """Of its endpoint."""
-        return f"http://127.0.0.1:{self._port}"
-
-    def counted(self, counter: str) -> float:
-        """The sum of one of its counters over the labels; 0 before it answers."""
-        return self.figures(f"{counter}_total")[0]
-
-    def figures(self, *names: str) -> list[float]:
-        """The sums of some of its figures over the labels, at one moment; 0 before it answers."""
-        text = self._answer("/metrics")
-        return [
-            sum(
-                map(
-                    float,
-                    re.findall(
-                        rf"^tailrace_{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE
-                    ),
-                )
-            )
-            for name in names
-        ]
+        super().__init__("publisher", settings, folder)
 
     def has_committed(self) -> bool:
         """Whether it has made its first commit.
@@ -70,34 +34,7 @@ class PublisherProcess(ChildProcess):
         Its figures are asked for when it is ready, and not before: of a thousand tables they take
         50 ms of what is measured.
         """
-        return bool(self._answer("/ready")) and self.counted("commits") > 0
-
-    def peak_kb(self) -> int:
-        """Largest resident size that it ever had, in kB."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
-        return int(status.split("VmHWM:")[1].split()[0])
-
-    def cpu_s(self) -> float:
-        """Seconds that it has spent on a core."""
-        return cpu_s_of(self.process.pid)
-
-    def _answer(self, path: str) -> str:
-        """What it says under a path; nothing before it answers, and where it says no."""
-        try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=3) as answer:  # noqa: S310 - our own
-                text: str = answer.read().decode()
-        except OSError:
-            return ""
-        return text
-
-
-def cpu_s_of(pid: int | None) -> float:
-    """Seconds that a process has spent on a core; 0 of none."""
-    if pid is None:
-        return 0.0
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    user, system = fields.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return bool(self.answer("/ready")) and self.counted("commits") > 0
 
 
 @contextmanager

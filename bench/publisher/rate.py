@@ -38,9 +38,9 @@ import structlog
 from confluent_kafka import Producer
 
 from bench import workload
+from bench.daemon_process import cpu_s_of
 from bench.publisher.change_load import ChangeLoad, Shape
 from bench.publisher.debezium import MODES, DebeziumRun
-from bench.publisher.published_orders import cpu_s_of
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
 from tailrace_publisher.daemon import run as run_publisher

@@ -27,12 +27,12 @@ from typing import Any, Final
 import pyodbc
 
 from bench import workload
+from bench.daemon_process import cpu_s_of
 from bench.publisher.published_orders import (
     NAMES,
     SEED_ROWS,
     PublisherProcess,
     captured_orders,
-    cpu_s_of,
     running_publisher,
     settings_of,
 )

@@ -1,5 +1,7 @@
 """The job that people write by hand: Kafka, from_avro, the last change of a key, MERGE.
 
+Rows that are all new are also appended, without keys: what people write for an initial load.
+
 It is the sink's peer, with the sink's own settings of Spark, and handles its tables in parallel. It
 has nothing that the sink promises: no cut over tables, no ledger, no harmless repetition, no schema
 changes.
@@ -53,6 +55,14 @@ class ByHand:
         """
         return self._timed(self._merge, ranges)
 
+    def append(self, ranges: Iterable[TopicRange]) -> float:
+        """Append some ranges to tables of their own: a fair initial load, as nothing is updated.
+
+        Returns:
+            Seconds.
+        """
+        return self._timed(self._append, ranges)
+
     def decode(self, ranges: Iterable[TopicRange]) -> float:
         """Decode some ranges into Parquet and do nothing else: no keys, no MERGE, no Delta.
 
@@ -78,8 +88,15 @@ class ByHand:
             "offset",
         )
 
+    def _append(self, found: TopicRange) -> None:
+        rows = self._images(found)
+        rows.write.format("delta").mode("append").save(f"{self._folder}/appended-{found.topic}")
+
+    def _images(self, found: TopicRange) -> DataFrame:
+        return self.rows(self._sessions[found.topic], found).select("image.*", "op", "lsn")
+
     def _write_decoded(self, found: TopicRange) -> None:
-        rows = self.rows(self._sessions[found.topic], found).select("image.*", "op", "lsn")
+        rows = self._images(found)
         rows.write.parquet(f"{self._folder}/decoded-{found.topic}-{time.monotonic_ns()}")
 
     def latest(self, spark: SparkSession, found: TopicRange) -> DataFrame:

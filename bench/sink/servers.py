@@ -23,6 +23,7 @@ class Servers(NamedTuple):
     bootstrap: str
     url: str
     registry: SchemaRegistry
+    pids: tuple[int | None, ...]
 
 
 @contextmanager
@@ -34,4 +35,5 @@ def running_servers(folder: Path) -> Iterator[Servers]:
         stack.callback(broker.stop)
         url = server.start()
         stack.callback(server.stop)
-        yield Servers(bootstrap, url, stack.enter_context(SchemaRegistry(url)))
+        registry = stack.enter_context(SchemaRegistry(url))
+        yield Servers(bootstrap, url, registry, (broker.pid, server.pid))

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-sink-start-")))
-        bootstrap, url, registry = stack.enter_context(running_servers(folder))
+        bootstrap, url, registry, _ = stack.enter_context(running_servers(folder))
         topics = Topics(bootstrap, registry, "start", TABLES, 4)
         for number in range(CHANGES):
             topics.publish([Change(table, "c", number) for table in range(TABLES)])

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow("builds and starts images"), pytest.mark.usefixtu
 SIZE_MAX = {
     "publisher": 330_000_000,
     "emulator": 330_000_000,
-    "sink": 1_810_000_000,
+    "sink": 1_750_000_000,
     "kafka": 600_000_000,
     "registry": 700_000_000,
 }

@@ -80,6 +80,32 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """Changes that the sink is carrying into the lake's tables.
+
+    Attributes:
+        done: changes that came into the tables since the backlog was last empty.
+        left: published changes that are not in the tables.
+        per_s: changes a second, over the last minute; None while it is not known.
+        left_s: seconds until the backlog is empty at that pace; None while it is not known.
+    """
+
+    done: int = 0
+    left: int = 0
+    per_s: float | None = None
+    left_s: float | None = None
+
+    def to_text(self) -> str:
+        """How far it is, how fast, and how long it will take, for people."""
+        told = f"{self.done:,} of {self.done + self.left:,} changes"
+        if self.per_s is not None:
+            told += f", {self.per_s:,.0f}/s"
+        if self.left_s is not None:
+            told += f", about {_duration(self.left_s)} left"
+        return told
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonStatus:
     """One daemon.
 
@@ -112,6 +138,7 @@ class DaemonStatus:
     figures: Mapping[str, float | None] = field(default_factory=dict)
     tables: tuple[TableStatus, ...] = ()
     errors: tuple[Failure, ...] = ()
+    backlog: Backlog | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -132,6 +159,7 @@ class DaemonStatus:
                         TableStatus(**_known(TableStatus, table)) for table in value["tables"]
                     ),
                     "errors": tuple(Failure(**_known(Failure, e)) for e in value["errors"]),
+                    "backlog": _backlog(value.get("backlog")),
                 }
             )
         except (TypeError, KeyError, AttributeError) as error:
@@ -146,12 +174,18 @@ class DaemonStatus:
             + (f", log at {self.log_lsn}" if self.log_lsn else "")
             + f", {_seconds(self.lag_s)} behind",
         ]
+        if self.backlog is not None and self.backlog.left:
+            lines.append(f"backlog: {self.backlog.to_text()}")
         lines += [f"{name}: {_number(value)}" for name, value in self.figures.items()]
         lines += [_table_line(table) for table in self.tables]
         for failure in self.errors:
             of = f" {failure.table}" if failure.table else ""
             lines.append(f"{_time(failure.at_ms)}{of} {failure.error}: {failure.reason}")
         return "\n".join(lines)
+
+
+def _backlog(value: Mapping[str, Any] | None) -> Backlog | None:
+    return None if value is None else Backlog(**_known(Backlog, value))
 
 
 def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:

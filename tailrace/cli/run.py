@@ -73,7 +73,7 @@ def sink(configuration: Configuration, once: bool, log_format: LogFormat) -> Non
 
     set_log_format(log_format, "sink")
     metrics = SinkMetrics()
-    bar = progress_bar(metrics) if once and sys.stderr.isatty() else nullcontext()
+    bar = progress_bar(metrics, once=once) if sys.stderr.isatty() else nullcontext()
     with _StopOnSignal() as stop, bar:
         with failing_with(SinkError, RegistryError, named=True):
             run(config, spark_jars(config.lake), stop, once=once, metrics=metrics)

@@ -13,6 +13,7 @@ from tailrace.cli.options import Configuration, checked, configured, fail, faili
 
 if TYPE_CHECKING:
     from tailrace.settings.settings import Settings
+    from tailrace_service.status import Backlog
 
 
 def _every(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -48,7 +49,18 @@ def status(configuration: Configuration, as_json: bool, check: bool) -> None:
     if check:
         _check(configuration.settings)
     with failing_with(StageUnavailable):
-        show(configuration.settings, as_json=as_json)
+        show(configuration.settings, _backlog(configuration.settings), as_json=as_json)
+
+
+def _backlog(settings: Settings) -> Backlog | None:
+    """Ask the sink of this configuration, if it answers on this machine."""
+    from tailrace.web.daemons import DaemonUnavailable, address_of, ask_status
+
+    address = address_of(settings.sink()) if settings.has_sink else None
+    try:
+        return None if address is None else ask_status(address).backlog
+    except DaemonUnavailable:
+        return None
 
 
 def _check(settings: Settings) -> NoReturn:

@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
+from rich.columns import Columns
 from rich.console import Console, JustifyMethod
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Connection
+    from tailrace_service.status import Backlog
+
+_BAR_WIDTH: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,11 @@ class TableLag:
     publisher_paused: bool = False
 
 
-def show(settings: Settings, *, as_json: bool) -> None:
+def show(settings: Settings, backlog: Backlog | None, *, as_json: bool) -> None:
     """Ask source, topics and lake, and print.
+
+    Args:
+        backlog: as the sink reports it; None if it does not answer.
 
     Raises:
         SettingsError: the configuration is not usable.
@@ -67,6 +75,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
     lags = [_noted(lag, notes) for lag in _lags(config, topics, lake)]
     if as_json:
         answer = {"tables": [asdict(lag) for lag in lags]} | notes.to_json()
+        answer["backlog"] = None if backlog is None else asdict(backlog)
         click.echo(json.dumps(answer, indent=2))
         return
     table = Table()
@@ -84,6 +93,9 @@ def show(settings: Settings, *, as_json: bool) -> None:
     console.print(table)
     for line in notes.lines():
         console.print(Text(line))
+    if backlog is not None and backlog.left:
+        bar = ProgressBar(backlog.done + backlog.left, backlog.done, width=_BAR_WIDTH)
+        console.print(Columns(["into the tables", bar, backlog.to_text()]))
     for lag in lags:
         if lag.lake_stopped is not None:
             console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))

@@ -21,6 +21,7 @@ from tailrace_sink.daemon.warm_up import warm_up
 from tailrace_sink.errors import SinkError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.session import build_session
+from tailrace_sink.watch.backlog_watch import watched_backlog
 from tailrace_sink.watch.hang_detector import Part, watched_tasks
 from tailrace_sink.watch.hooks import LOG_STEPS, Hook, no_hook
 from tailrace_sink.watch.metrics import SinkMetrics
@@ -77,6 +78,7 @@ def serve(
         endpoint(config, metrics, board),
         open_registry(config.registry) as registry,
         watched_tasks(spark, board.steps),
+        watched_backlog(metrics),
     ):
 
         def stepped(step: str, path: str) -> None:

@@ -79,6 +79,7 @@ class SinkBoard:
             figures=figures,
             tables=by_name(self._tables(folded, log)),
             errors=metrics.failures.newest_first(),
+            backlog=metrics.backlog,
         )
 
     def _tables(self, folded: SinkState, log: SinkState) -> list[TableStatus]:

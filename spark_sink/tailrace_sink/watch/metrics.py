@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tailrace_service.status import LastFailures, finite
+from tailrace_service.status import Backlog, LastFailures, finite
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -21,6 +22,7 @@ class SinkMetrics:
 
     Attributes:
         failures: the last reported errors.
+        backlog: as it was last observed.
         has_logged, has_folded: whether the lag of log and of tables is known.
     """
 
@@ -38,6 +40,17 @@ class SinkMetrics:
             "tailrace_sink_waiting_changes",
             "Published changes that are not yet in the log, or not yet in the tables",
             ["stage"],
+            registry=self.registry,
+        )
+        self.backlog = Backlog()
+        self._backlog_changes = Gauge(
+            "tailrace_sink_backlog_changes",
+            "Published changes that are not yet in the tables",
+            registry=self.registry,
+        )
+        self._backlog_seconds = Gauge(
+            "tailrace_sink_backlog_seconds",
+            "Seconds until the backlog is empty, by the last minute; NaN while not known",
             registry=self.registry,
         )
         self._cut_seconds = Histogram(
@@ -115,6 +128,13 @@ class SinkMetrics:
         """Record the time up to which the tables have all that was published."""
         self.has_folded = True
         self._lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
+
+    def backlogged(self, backlog: Backlog) -> None:
+        """Record the backlog."""
+        self.backlog = backlog
+        self._backlog_changes.set(backlog.left)
+        known = 0.0 if not backlog.left else backlog.left_s
+        self._backlog_seconds.set(math.nan if known is None else known)
 
     def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
         """Store a reported error with the time.

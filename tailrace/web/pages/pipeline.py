@@ -42,10 +42,21 @@ def _items(model: Model) -> Iterator[str]:
                 told += tag("span", "not visible to the login", {"class": "warn"})
         else:
             told = _daemon(mover, daemons[mover], mover in model.watched)
+        if name == "lake":
+            told += _backlog(model.sink)
         delay = delay_text(stage)
         kind = "slow" if name == slowest else ""
         yield tag("li", told + tag("span", text(delay)), {"class": f"arrow {kind}".strip()})
         yield _box(title, "" if stage.lsn is None else f"up to {_reached(stage)}", is_html=True)
+
+
+def _backlog(sink: DaemonStatus | None) -> str:
+    """A bar over what the sink still has to carry; nothing without a backlog."""
+    backlog = None if sink is None else sink.backlog
+    if backlog is None or not backlog.left:
+        return ""
+    limits = {"value": backlog.done, "max": backlog.done + backlog.left, "aria-label": "backlog"}
+    return tag("progress", "", limits) + tag("span", text(backlog.to_text()))
 
 
 def _box(title: str, note: str, *, is_html: bool = False) -> str:

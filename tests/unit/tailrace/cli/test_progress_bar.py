@@ -1,18 +1,34 @@
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from tailrace.cli.progress_bar import progress_bar
+from tailrace_service.status import Backlog
 from tailrace_sink.watch.metrics import SinkMetrics
 
 
-def test_the_bar_ends_with_what_was_carried():
+def drawn(*backlogs: Backlog, once: bool) -> str:
     metrics, out = SinkMetrics(), StringIO()
-    with progress_bar(metrics, Console(file=out, force_terminal=True, width=100)):
-        metrics.logged(12, 0.1, 0)
-        metrics.waiting.labels(stage="tables").set(5)
-        metrics.changes.inc(7)
-    last = out.getvalue()
-    assert "into the log" in last
-    assert "12/12" in last
-    assert "7/12" in last
+    with progress_bar(metrics, Console(file=out, force_terminal=True, width=120), once=once):
+        for backlog in backlogs:
+            metrics.backlogged(backlog)
+    return out.getvalue()
+
+
+def test_the_bar_is_one_over_the_backlog_with_pace_and_time_left():
+    out = drawn(Backlog(1_234_567, 8_765_433, 40_000.4, 219.1), once=True)
+    assert "1,234,567 of 10,000,000 changes, 40,000/s, about 4 min left" in out
+    assert "into the tables" in out
+
+
+def test_what_was_carried_once_stays():
+    assert "12 of 12 changes" in drawn(Backlog(0, 12), Backlog(12, 0), once=True)
+
+
+@pytest.mark.parametrize(
+    ("backlog", "is_shown"),
+    [(Backlog(0, 300), False), (Backlog(9_000, 50_000), True), (Backlog(59_000, 0), False)],
+)
+def test_a_running_sink_shows_a_backlog_that_is_worth_it(backlog: Backlog, is_shown: bool):
+    assert ("into the tables" in drawn(backlog, once=False)) == is_shown

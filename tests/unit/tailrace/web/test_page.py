@@ -20,7 +20,7 @@ from tailrace.web.pages.table_page import Explorer, table_page
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.records.signals import PauseSignal, SnapshotSignal
-from tailrace_service.status import DaemonStatus, Failure, TableStatus
+from tailrace_service.status import Backlog, DaemonStatus, Failure, TableStatus
 
 NOW_MS = 1_795_000_000_000
 HOSTILE = "dbo.<script>alert('1')</script>\"&"
@@ -125,6 +125,16 @@ def test_each_cell_of_a_table_has_its_heading_for_the_cards_of_a_phone():
 def test_a_part_that_does_not_answer_is_named():
     assert "source did not answer: <i>" not in shown(model(source="<i>"))
     assert "source did not answer: &lt;i&gt;" in shown(model(source="<i>"))
+
+
+def test_a_backlog_has_a_bar_with_pace_and_time_left():
+    seen = model()
+    assert seen.sink is not None
+    for backlog, bars in ((None, []), (Backlog(7, 0), []), (Backlog(10, 30, 2.0, 15.0), ["10"])):
+        html = shown(replace(seen, sink=replace(seen.sink, backlog=backlog)))
+        found = [a for a in Elements(html).named("progress") if a.get("aria-label") == "backlog"]
+        assert [a["value"] for a in found] == bars
+        assert ("10 of 40 changes, 2/s, about 15 s left" in html) is bool(bars)
 
 
 def test_what_will_be_lost_is_told_before_it_is():

@@ -1,0 +1,91 @@
+"""The backlog as one figure: how many changes are left, how fast they go, and how long it takes.
+
+The ledger counts the changes of a backlog before one of them is read. Batches come into the tables
+as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from tailrace_service.status import Backlog
+
+_WINDOW_S: Final = 60.0
+_KNOWN_AFTER_S: Final = 2.0
+"""Seconds from which on a pace is known: at first a few changes would say too much."""
+
+
+class BacklogPace:
+    """The pace of a backlog, over a window. Pure: the time is given.
+
+    Only moments at which changes came are kept. Until the next ones are due, as those before came,
+    the pace stays, and falls slowly afterwards. So batches that come as a whole make no jumps.
+
+    Args:
+        window_s: seconds of the past that count.
+
+    Attributes:
+        backlog: by the last observation.
+    """
+
+    def __init__(self, window_s: float = _WINDOW_S) -> None:
+        self._window_s = window_s
+        self._came: deque[tuple[float, int]] = deque()
+        self._applied = self._first = 0
+        self.backlog = Backlog()
+
+    def observe(self, now_s: float, applied: int, left: int) -> Backlog:
+        """Record how far the tables are.
+
+        Args:
+            now_s: a clock that does not go back.
+            applied: changes in the tables since the sink started. A batch that failed gives up what
+                it had read: what was counted once is not taken back.
+            left: published changes that are not in the tables.
+        """
+        applied = max(applied, self._applied)
+        if not self.backlog.left:  # The last backlog is over.
+            self._first = self._applied
+            self._came.clear()
+        if not self._came or applied > self._applied:
+            self._came.append((now_s, applied))
+            while len(self._came) > 2 and self._came[1][0] <= now_s - self._window_s:
+                self._came.popleft()
+        self._applied = applied
+        self.backlog = Backlog(applied - self._first, left, *self._estimate(now_s, left))
+        return self.backlog
+
+    def _estimate(self, now_s: float, left: int) -> tuple[float | None, float | None]:
+        """Changes a second, and seconds that are left."""
+        (first_s, first), (last_s, last) = self._came[0], self._came[-1]
+        if last == first or now_s - first_s < _KNOWN_AFTER_S:
+            return None, None
+        usual_s = (last_s - first_s) / (len(self._came) - 1)
+        waited_s = now_s - last_s
+        per_s = (last - first) / (last_s - first_s + max(0.0, waited_s - usual_s))
+        return per_s, max(0.0, left / per_s - min(waited_s, usual_s))
+
+
+class WaitingChanges:
+    """The number of published changes that are not in the tables, from the sink's counters.
+
+    The fold counts what waits when it plans a batch. Afterwards cuts come into the log, and the
+    batch into the tables.
+    """
+
+    def __init__(self) -> None:
+        self._planned = self._logged = self._applied = 0
+
+    def left(self, log: tuple[int, int], tables: tuple[int, int]) -> int:
+        """Return the number.
+
+        Args:
+            log: changes that came into the log since the start, and those that wait for it.
+            tables: the same of the tables; what waits is by the newest plan.
+        """
+        (logged, for_log), (applied, planned) = log, tables
+        if planned != self._planned:
+            self._planned, self._logged, self._applied = planned, logged, applied
+        since = (logged - self._logged) - (applied - self._applied)
+        return for_log + max(0, planned + since)

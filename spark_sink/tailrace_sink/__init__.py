@@ -11,7 +11,7 @@ Spark is loaded at the first use.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailrace_sink.daemon.application import run
+    from tailrace_sink.daemon.start import run
     from tailrace_sink.reading.changes import changes
     from tailrace_sink.reading.history import history
     from tailrace_sink.reading.reader import read
@@ -21,7 +21,7 @@ __all__ = ["changes", "history", "read", "run"]
 
 def __getattr__(name: str) -> Any:
     if name == "run":
-        from tailrace_sink.daemon.application import run
+        from tailrace_sink.daemon.start import run
 
         return run
     if name == "changes":

@@ -67,7 +67,7 @@ def sink(configuration: Configuration, once: bool, log_format: LogFormat) -> Non
     from tailrace.cli.progress_bar import progress_bar
     from tailrace_compose.local.jars import spark_jars
     from tailrace_service.registry.client import RegistryError
-    from tailrace_sink.daemon.application import run
+    from tailrace_sink.daemon.start import run
     from tailrace_sink.errors import SinkError
     from tailrace_sink.watch.metrics import SinkMetrics
 

@@ -1,11 +1,9 @@
-"""The sink's process: session, log, fold, and the loop that retries."""
+"""The sink in a session: log, fold, and the loop that retries."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 
 import structlog
 from pyspark.sql import SparkSession
@@ -20,7 +18,6 @@ from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.daemon.warm_up import warm_up
 from tailrace_sink.errors import SinkError
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.spark.session import build_session
 from tailrace_sink.watch.backlog_watch import watched_backlog
 from tailrace_sink.watch.hang_detector import Part, watched_tasks
 from tailrace_sink.watch.hooks import LOG_STEPS, Hook, no_hook
@@ -28,37 +25,6 @@ from tailrace_sink.watch.metrics import SinkMetrics
 from tailrace_sink.watch.retries import Retries
 
 _log = structlog.get_logger("tailrace.sink")
-
-
-def run(
-    config: SinkConfig,
-    jars: Iterable[str | Path],
-    stop: threading.Event,
-    *,
-    once: bool = False,
-    on_ready: Callable[[], None] | None = None,
-    hook: Hook | None = None,
-    metrics: SinkMetrics | None = None,
-) -> None:
-    """Run the sink until ``stop`` is set.
-
-    Args:
-        jars: files for Spark: the Kafka connector, spark-avro, Delta and their dependencies.
-        stop: ends the sink between two batches; the sink sets it when it ends by an error.
-        once: whether to end at the present end of the progress topic.
-        on_ready: called once, after the lake was opened.
-
-    Raises:
-        SinkError: not retryable, or still there after ``apply_attempts``.
-        RegistryError: the registry refuses a schema.
-    """
-    begun = time.monotonic()
-    spark = build_session(config, jars)
-    _log.info("spark_started", seconds=round(time.monotonic() - begun, 1))
-    try:
-        serve(spark, config, stop, once=once, on_ready=on_ready, hook=hook, metrics=metrics)
-    finally:
-        spark.stop()
 
 
 def serve(
@@ -71,7 +37,7 @@ def serve(
     hook: Hook | None = None,
     metrics: SinkMetrics | None = None,
 ) -> None:
-    """Run the sink in an existing session, which keeps running afterwards."""
+    """Run the sink in an existing session, which keeps running afterwards (``start.run``)."""
     metrics = metrics or SinkMetrics()
     board = SinkBoard(config, metrics)
     with (

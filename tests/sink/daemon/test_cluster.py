@@ -39,7 +39,7 @@ ROWS = 1_000
 PROGRAM = """
 import json, os, pathlib, signal, sys, threading
 
-from tailrace_sink.daemon.application import run
+from tailrace_sink.daemon.start import run
 from tailrace_sink.options.config import SinkConfig
 
 workers = json.loads(sys.argv[2])

@@ -102,7 +102,7 @@ KILLED_SINK = """
 import os, signal, sys, threading
 from tailrace_compose.local.jars import spark_jars
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.daemon.application import run
+from tailrace_sink.daemon.start import run
 
 def kill(step, path):
     if step == "merged":

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
-from rich.columns import Columns
 from rich.console import Console, JustifyMethod
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace_publisher.ports import Connection
     from tailrace_service.status import Backlog
 
-_BAR_WIDTH: Final = 30
+_BAR_WIDTH: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,8 @@ def show(settings: Settings, backlog: Backlog | None, *, as_json: bool) -> None:
     for line in notes.lines():
         console.print(Text(line))
     if backlog is not None and backlog.left:
-        bar = ProgressBar(backlog.done + backlog.left, backlog.done, width=_BAR_WIDTH)
-        console.print(Columns(["into the tables", bar, backlog.to_text()]))
+        console.print(Text(f"The sink's backlog: {backlog.to_text()}"))
+        console.print(ProgressBar(backlog.done + backlog.left, backlog.done, width=_BAR_WIDTH))
     for lag in lags:
         if lag.lake_stopped is not None:
             console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))

@@ -44,10 +44,11 @@ def serve(
         endpoint(config, metrics, board),
         open_registry(config.registry) as registry,
         watched_tasks(spark, board.steps),
-        watched_backlog(metrics),
+        watched_backlog(metrics) as backlog,
     ):
 
         def stepped(step: str, path: str) -> None:
+            backlog.stepped(step)
             board.steps.stepped(Part.LOG if step in LOG_STEPS else Part.FOLD)
             (hook or no_hook)(step, path)
 

@@ -71,21 +71,18 @@ class WaitingChanges:
     """The number of published changes that are not in the tables, from the sink's counters.
 
     The fold counts what waits when it plans a batch. Afterwards cuts come into the log, and the
-    batch into the tables.
+    batch into the tables. Counters are changes that came into log or tables since the start, and
+    those that wait for it.
     """
 
     def __init__(self) -> None:
-        self._planned = self._logged = self._applied = 0
+        self._plan = (0, 0, 0)
+
+    def planned(self, log: tuple[int, int], tables: tuple[int, int]) -> None:
+        """Record the counters at the moment of a plan."""
+        self._plan = (log[0], *tables)
 
     def left(self, log: tuple[int, int], tables: tuple[int, int]) -> int:
-        """Return the number.
-
-        Args:
-            log: changes that came into the log since the start, and those that wait for it.
-            tables: the same of the tables; what waits is by the newest plan.
-        """
-        (logged, for_log), (applied, planned) = log, tables
-        if planned != self._planned:
-            self._planned, self._logged, self._applied = planned, logged, applied
-        since = (logged - self._logged) - (applied - self._applied)
-        return for_log + max(0, planned + since)
+        """Return the number by the present counters."""
+        logged, applied, waited = self._plan
+        return log[1] + max(0, waited + (log[0] - logged) - (tables[0] - applied))

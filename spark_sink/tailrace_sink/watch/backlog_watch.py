@@ -14,25 +14,42 @@ from tailrace_sink.watch.metrics import SinkMetrics
 _LOOK_S: Final = 1.0
 
 
+class BacklogWatch:
+    """What watches; the fold's thread reports its plans."""
+
+    def __init__(self, metrics: SinkMetrics) -> None:
+        self._metrics = metrics
+        self._pace, self._waiting = BacklogPace(), WaitingChanges()
+
+    def stepped(self, step: str) -> None:
+        """Record a step of the sink (``hooks``)."""
+        if step == "planned":
+            self._waiting.planned(*self._counters())
+
+    def look(self) -> None:
+        """Observe the backlog now."""
+        log, tables = self._counters()
+        left = self._waiting.left(log, tables)
+        self._metrics.backlogged(self._pace.observe(time.monotonic(), tables[0], left))
+
+    def _counters(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return self._metrics.carried("log"), self._metrics.carried("tables")
+
+
 @contextmanager
-def watched_backlog(metrics: SinkMetrics) -> Iterator[None]:
+def watched_backlog(metrics: SinkMetrics) -> Iterator[BacklogWatch]:
     """Watch the backlog while the block runs."""
-    over, pace, waiting = threading.Event(), BacklogPace(), WaitingChanges()
+    over, watch = threading.Event(), BacklogWatch(metrics)
 
     def look() -> None:
-        tables = metrics.carried("tables")
-        left = waiting.left(metrics.carried("log"), tables)
-        metrics.backlogged(pace.observe(time.monotonic(), tables[0], left))
-
-    def look_until_over() -> None:
         while not over.wait(_LOOK_S):
-            look()
+            watch.look()
 
-    looking = threading.Thread(target=look_until_over, name="backlog", daemon=True)
+    looking = threading.Thread(target=look, name="backlog", daemon=True)
     looking.start()
     try:
-        yield
+        yield watch
     finally:
         over.set()
         looking.join()
-        look()
+        watch.look()

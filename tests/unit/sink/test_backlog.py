@@ -86,11 +86,18 @@ def test_what_waits_follows_log_and_tables_between_two_plans():
     waiting = WaitingChanges()
     assert waiting.left((0, 900), (0, 0)) == 900
     assert waiting.left((500, 400), (0, 0)) == 900  # a cut is in the log, and not yet in a plan
-    assert waiting.left((500, 400), (0, 500)) == 900  # the plan counts it
+    waiting.planned((500, 400), (0, 500))
+    assert waiting.left((500, 400), (0, 500)) == 900
     assert waiting.left((700, 200), (0, 500)) == 900
     assert waiting.left((700, 200), (500, 500)) == 400  # the batch is in the tables
-    assert waiting.left((900, 0), (500, 400)) == 400
-    assert waiting.left((900, 0), (900, 0)) == 0
+    waiting.planned((900, 0), (500, 400))
+    assert waiting.left((900, 0), (900, 400)) == 0
+
+
+def test_what_an_earlier_sink_left_in_the_log_waits_too():
+    waiting = WaitingChanges()
+    waiting.planned((0, 0), (0, 70))
+    assert (waiting.left((0, 0), (0, 70)), waiting.left((0, 0), (70, 70))) == (70, 0)
 
 
 @pytest.mark.parametrize("backlog", [None, Backlog(10, 30, 2.0, 15.0), Backlog(0, 7)])

@@ -67,10 +67,10 @@ def add_lake(found: Explanation, look: LakeLook) -> None:
     add_cuts(found, look)
     if look.problem is not None:
         return
-    name = found.table
-    path = f"{look.path}/{name.path}"
-    key = _typed_key(found)
-    version = look.cuts[-1].tables.get(name.path) if look.cuts else None
+    place, origin = look.cuts[-1].place_of(found.table) if look.cuts else (found.table.path, {})
+    path = f"{look.path}/{place}"
+    key: Key = {**_typed_key(found), **origin}
+    version = look.cuts[-1].tables.get(place) if look.cuts else None
     try:
         table = DeltaTable(path, version, storage_options=dict(look.options) or None)
         condition = " AND ".join(f'"{_quoted(n)}" = {_literal(v)}' for n, v in key.items())

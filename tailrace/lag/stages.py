@@ -29,7 +29,7 @@ class Stage:
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Of those, the ones that the sink stopped, and why."""
     tables: frozenset[str] | None = None
-    """Paths below the lake of the tables that are in its newest cut; None of the topics."""
+    """Paths of the source tables with rows in the lake's newest cut; None of the topics."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many records of each topic the sink could not apply."""
     published_ms: int | None = None
@@ -100,7 +100,7 @@ def tables_stage(commits: CommitRows, path: str) -> Stage | None:
         newest.closed_lsn,
         newest.closed_commit_ms,
         stopped=newest.stopped,
-        tables=frozenset(newest.tables),
+        tables=newest.sources,
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -42,6 +44,24 @@ class CommitRow:
     tables: Mapping[str, int]
     stopped: Mapping[str, str]
     """Topics of tables that the lake cannot follow, and why."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """Path of each source table whose rows are in a table with others, to its path."""
+    left_out: Collection[str] = ()
+    """Those of these source tables whose rows are not at the LSN."""
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Paths of the source tables with rows in the cut, in tables of their own or shared."""
+        shared = {source for source, home in self.homes.items() if home in self.tables}
+        return frozenset(self.tables) | shared.difference(self.left_out)
+
+    def place_of(self, name: TableName) -> tuple[str, dict[str, str]]:
+        """Path of the lake table with a source table's rows, and columns that select them."""
+        home = self.homes.get(name.path, name.path)
+        if home == name.path:
+            return home, {}
+        origin = {"database": name.database, "schema": name.schema, "table": name.table}
+        return home, {f"_cdc_{part}": text for part, text in origin.items()}
 
     @property
     def committed_ms(self) -> int:
@@ -183,9 +203,11 @@ def delta_problem(error: Exception) -> str:
 
 
 def _commit_row(row: dict[str, Any]) -> CommitRow:
-    """A row of the commit table; an earlier release's has no column ``stopped``."""
+    """A row of the commit table; an earlier release's lacks the columns with JSON."""
     found = dict(row)
     for name, column in _COLUMNS.items():
         found[name] = found.pop(column)
     stopped = json.loads(found.get("stopped") or "{}")
+    found |= {"homes": json.loads(found.get("homes") or "{}")}
+    found |= {"left_out": json.loads(found.get("left_out") or "[]")}
     return CommitRow(**{**found, "tables": dict(found["tables"]), "stopped": stopped})

@@ -224,11 +224,13 @@ class TailracePipeline:
         from deltalake import DeltaTable
 
         name = self._table(table)
-        path = name.path
         row = self._last_cut()
-        if row is None or path not in row.tables:
+        if row is None or name.path not in row.sources:
             raise NotStarted(f"table {name} is not in the lake yet: wait_until_caught_up() first")
-        found = DeltaTable(str(self.lake / path), version=row.tables[path]).to_pyarrow_table()
+        path, origin = row.place_of(name)
+        only = [(column, "=", value) for column, value in origin.items()] or None
+        lake_table = DeltaTable(str(self.lake / path), version=row.tables[path])
+        found = lake_table.to_pyarrow_table(filters=only)
         columns = [column for column in found.column_names if not column.startswith("_cdc_")]
         return list(found.select(columns).to_pylist())
 
@@ -293,7 +295,7 @@ class TailracePipeline:
         if row is None or row.batch < reached.batch:
             return False
         tables = (self.names.table_of(topic) for topic in reached.topics)
-        return all(table.path in row.tables for table in tables if table is not None)
+        return all(table.path in row.sources for table in tables if table is not None)
 
     def _caught_up(self, what: str, begun: float) -> None:
         self._say(f"{what} of {self._database} caught up ({time.monotonic() - begun:.1f} s)")

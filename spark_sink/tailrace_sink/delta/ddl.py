@@ -13,22 +13,19 @@ from typing import Any
 
 import structlog
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.delta.described_table import features_of, lake_table_of
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import TableMetadata, table_bytes, table_metadata
+from tailrace_sink.delta.file_log import table_bytes, table_metadata
 from tailrace_sink.delta.table_properties import new_table_properties, set_properties
 from tailrace_sink.errors import ApplyFailed, LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode, Profile
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.tables.column_identity import (
-    COLUMNS_PROPERTY,
     DROPPED_PROPERTY,
-    known_identities,
-    parse_dropped,
 )
 from tailrace_sink.tables.lake_table import (
     CURRENT,
@@ -36,16 +33,15 @@ from tailrace_sink.tables.lake_table import (
     DELETES_UNKNOWN,
     MODE_PROPERTY,
     NO_ZONE,
-    OWN_COLUMNS,
     OWNER_PROPERTY,
-    SCHEMA_LSN_PROPERTY,
     Feature,
     Kind,
-    LakeColumn,
     LakeTable,
+    table_at,
     table_path,
 )
 from tailrace_sink.tables.new_table import columns_ddl, create_statement, new_table
+from tailrace_sink.tables.origins import in_shared_table
 from tailrace_sink.tables.schema_changes import evolve, require_plain
 from tailrace_sink.tables.schema_record import (
     SCHEMA_RECORD_PROPERTY,
@@ -85,12 +81,14 @@ class LakeTables:
         versions: Sequence[TableSchema],
         kind: Kind,
         *,
+        into: TableName | None = None,
         may_replace: bool = False,
     ) -> LakeTable:
         """Create or alter the lake table of a source table to hold some schema versions.
 
         Args:
             versions: of one source table, at least one, in any order.
+            into: name of the lake table, if several source tables share it.
             may_replace: whether a table that cannot follow may be replaced, because the whole
                 table is about to be written.
 
@@ -98,13 +96,15 @@ class LakeTables:
             UnsupportedSchemaChange: the lake cannot follow without losing values.
             UnsupportedType: a column has a type without a lake form.
         """
-        ordered = sorted(versions, key=lambda version: version.schema_lsn)
+        source = versions[0].table
+        ordered = [in_shared_table(version, into or source) for version in _by_age(versions)]
         path = new_table(ordered[0], kind).path
         location = f"{self._config.lake}/{path}"
         try:
-            known = self._known.get(path) or self._read(spark, ordered[0].table, location, kind)
+            known = self._known.get(path) or self._read(spark, location, ordered[0].table, kind)
             if known is None:
                 known = self._create(spark, ordered[0], location, kind)
+            known = replace(known, origin=source if known.is_shared else None)
             followed, statements = self._evolve(known, ordered, location)
         except (UnsupportedSchemaChange, LakeTableChanged) as error:
             if not may_replace:
@@ -120,7 +120,7 @@ class LakeTables:
         Raises:
             UnsupportedSchemaChange, UnsupportedType: see :meth:`follow`.
         """
-        ordered = sorted(versions, key=lambda version: version.schema_lsn)
+        ordered = _by_age(versions)
         table = ordered[0].table
         location = f"{self._config.lake}/{table_path(table)}"
         made = self._replace(spark, ordered[0], location, reason)
@@ -171,11 +171,10 @@ class LakeTables:
         self._known[table.path] = replace(doubted, is_new=False)
         return doubted
 
-    def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
-        """Return the present lake table of a source table, or None."""
-        path = table_path(table)
+    def at(self, spark: SparkSession, path: str) -> LakeTable | None:
+        """Return the present lake table at a path below the lake, or None."""
         location = f"{self._config.lake}/{path}"
-        return self._known.get(path) or self._read(spark, table, location, Kind.MIRROR)
+        return self._known.get(path) or self._read(spark, location, *table_at(path))
 
     def forget(self, table: TableName | None = None) -> None:
         """Forget one table or all, as a failure may have come after some statements."""
@@ -202,7 +201,7 @@ class LakeTables:
         )
         spark.sql(statement)
         # An older sink may have created the table at the same time, and written to it.
-        found = self._read(spark, table.table, location, kind)
+        found = self._read(spark, location, table.table, kind)
         if found is None:
             raise ApplyFailed(f"creating table {table.table}", f"{location} became no Delta table")
         _log.info("lake_table_created", table=str(table.table), location=location)
@@ -233,7 +232,7 @@ class LakeTables:
         """
         table = self._new(version, Kind.MIRROR)
         found = table_metadata(spark, location)
-        features = frozenset() if found is None else _features(found)
+        features = frozenset() if found is None else features_of(found)
         needed = {feature.value: feature.on for feature in sorted(table.features - features)}
         if any(column.type == NO_ZONE for column in table.columns):
             needed["delta.feature.timestampNtz"] = "supported"
@@ -257,7 +256,7 @@ class LakeTables:
         return replace(table, features=features, schema_lsn="", recorded="", schema_record=record)
 
     def _read(
-        self, spark: SparkSession, table: TableName, location: str, kind: Kind
+        self, spark: SparkSession, location: str, table: TableName, kind: Kind
     ) -> LakeTable | None:
         self._fence.enter(spark, location)
         metadata = table_metadata(spark, location)
@@ -267,64 +266,5 @@ class LakeTables:
         return replace(found, is_new=found.is_new or table_bytes(spark, location) == 0)
 
 
-def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> LakeTable:
-    """Describe a lake table by its metadata.
-
-    Raises:
-        LakeTableChanged: somebody else changed columns or properties that the sink needs.
-    """
-    properties = metadata.properties
-    columns, foreign = _columns(table, metadata)
-    return LakeTable(
-        table=table,
-        kind=kind,
-        columns=columns,
-        schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
-        features=_features(metadata),
-        foreign=foreign,
-        recorded=properties.get(COLUMNS_PROPERTY, ""),
-        dropped=parse_dropped(properties.get(DROPPED_PROPERTY)),
-        mode=properties.get(MODE_PROPERTY, ""),
-        schema_record=properties.get(SCHEMA_RECORD_PROPERTY, ""),
-        deletes=properties.get(DELETES_PROPERTY, ""),
-        is_new=metadata.version == 0,
-    )
-
-
-def _features(metadata: TableMetadata) -> frozenset[Feature]:
-    found = {feature: metadata.properties.get(feature.value, "none") for feature in Feature}
-    return frozenset(f for f, value in found.items() if value.lower() not in {"none", "false"})
-
-
-def _columns(
-    table: TableName, metadata: TableMetadata
-) -> tuple[tuple[LakeColumn, ...], frozenset[str]]:
-    """Split columns into those that mirror the source's and those that somebody else added.
-
-    Raises:
-        LakeTableChanged: a mirrored column is gone, or the property that names them is damaged.
-    """
-    schema: StructType = metadata.schema
-    fields = [field for field in schema.fields if field.name not in OWN_COLUMNS]
-    comments = {field.name: field.metadata.get("comment") for field in fields}
-    try:
-        identities, must_have = known_identities(metadata.properties, comments)
-    except ValueError as error:
-        raise LakeTableChanged(str(table), "", f"{COLUMNS_PROPERTY}: {error}") from error
-    columns = tuple(
-        LakeColumn(
-            field.name,
-            identities[field.name].column_id,
-            field.dataType.simpleString().upper(),
-            identities[field.name].sql_type,
-            identities[field.name].key_ordinal,
-            comments[field.name],
-        )
-        for field in fields
-        if field.name in identities
-    )
-    missing = must_have - {column.column_id for column in columns}
-    if missing or not columns:
-        gone = [name for name, identity in identities.items() if identity.column_id in missing]
-        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), "it was renamed or dropped")
-    return columns, frozenset(f.name.lower() for f in fields if f.name not in identities)
+def _by_age(versions: Sequence[TableSchema]) -> list[TableSchema]:
+    return sorted(versions, key=lambda version: version.schema_lsn)

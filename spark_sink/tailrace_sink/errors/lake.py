@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tailrace_sink.errors.base import SinkError, TableError
+from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
 
 
 class ApplyFailed(SinkError):
@@ -58,6 +58,29 @@ class SchemaChangeRefused(TableError):
             " (sink.schema_mode, sink.schema_modes). Fix: set sink.schema_modes for this table to"
             f" evolve, restart the sink, and take a new snapshot: tailrace snapshot '{name}'. Later"
             " you may set it back"
+        )
+
+
+class RowsElsewhere(TableError):
+    """The rows of a source table are in another lake table than ``sink.into`` says."""
+
+    def __init__(self, table: str, found: str, wanted: str) -> None:
+        self.table = table
+        super().__init__(
+            f"table {table}: its rows are in the lake's {found}, and sink.into says {wanted}. Fix:"
+            f" take a new snapshot of it {SNAPSHOT_HELPS}, whose rows go into {wanted}"
+        )
+
+
+class LakeNameTaken(TableError):
+    """A source table has the name of a lake table of several others."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"table {table}: sink.into gives its name to a lake table with other sources. Fix: use"
+            " a name there that no source table has, restart the sink, and take a new snapshot of"
+            " this table: tailrace snapshot"
         )
 
 

@@ -49,6 +49,7 @@ from tailrace_sink.tables.lake_table import (
     literal,
     quote,
 )
+from tailrace_sink.tables.origins import own_rows
 
 _VIEW = "_tailrace_latest"
 _EXAMINED: Final = {
@@ -131,7 +132,7 @@ def append_all_gone(
 def rows_there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
     """Return the rows of a mirror that the source has."""
     rows = spark.read.format("delta").load(f"{config.lake}/{table.path}")
-    return rows.where(f"{OPERATION} <> 'd'")
+    return rows.where(f"{OPERATION} <> 'd' AND {own_rows(table)}")
 
 
 def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
@@ -283,6 +284,16 @@ def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
     return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"
 
 
+def once_in(config: SinkConfig, table: LakeTable, purpose: str) -> str:
+    """Return the scope of the transaction versions with which a source writes to a table.
+
+    Args:
+        purpose: distinguishes several writes of one batch to one table.
+    """
+    origin = "" if table.origin is None else f"-of-{table.origin.path}"
+    return f"tailrace-sink-{config.prefix}{purpose}{origin}"
+
+
 def append_changes(
     config: SinkConfig,
     fence: Fence,
@@ -294,7 +305,7 @@ def append_changes(
     purpose: str = "",
     examine: Examine | None = None,
 ) -> None:
-    """Append every change, once per batch id and purpose.
+    """Append every change, once per batch id, purpose and source table.
 
     Args:
         purpose: distinguishes several appends of one batch to one table.
@@ -304,5 +315,5 @@ def append_changes(
     """
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
-    application = f"tailrace-sink-{config.prefix}{purpose}"
+    application = once_in(config, table, purpose)
     append_once(rows, f"{config.lake}/{table.path}", application, batch, check, fence, examine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -15,17 +14,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.events.column_types import UnsupportedType
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.registry.client import RegistryError
 from tailrace_sink.delta.conflicts import is_refused
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_bytes
 from tailrace_sink.delta.table_properties import set_retention
 from tailrace_sink.errors import (
-    ApplyFailed,
     BadRecord,
     BadRecordRefused,
     ForeignRecord,
     LakeTableChanged,
-    LakeTableUnreadable,
     LedgerMismatch,
     SchemaUnknown,
     SinkError,
@@ -34,7 +33,14 @@ from tailrace_sink.errors import (
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.companions import companion_kinds
-from tailrace_sink.fold.table_batch import TableBatch, TableBatches, without
+from tailrace_sink.fold.patience import Patience
+from tailrace_sink.fold.table_batch import (
+    TableBatch,
+    TableBatches,
+    elsewhere,
+    left_behind,
+    without,
+)
 from tailrace_sink.fold.table_fold import TableFold
 from tailrace_sink.fold.topic_reader import TopicReader
 from tailrace_sink.kafka.offset_bounds import TopicCheck
@@ -42,9 +48,9 @@ from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
-from tailrace_sink.spark.jvm_errors import lacks_file, translated
+from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import TunedSession
-from tailrace_sink.tables.lake_table import table_path
+from tailrace_sink.tables.lake_table import companion_paths, table_path
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.upkeep.table_maintenance import Maintenance
 
@@ -61,11 +67,14 @@ class Applied:
         versions: path below the lake to the version of each table that was written.
         stopped: topic to the error of each table that the lake cannot follow.
         schema_changes: changes of the tables' columns, for the commit row.
+        homes: path of each source table that was written to the path of the lake table with its
+            rows; empty if that is its own.
     """
 
     versions: dict[str, int]
     stopped: dict[str, SinkError]
     schema_changes: list[Change]
+    homes: dict[str, str]
 
 
 class BatchApplier:
@@ -81,7 +90,7 @@ class BatchApplier:
         self._config = config
         self._metrics = parts.metrics
         self._batches = TableBatches(
-            config.topics, config.tables.selects, parts.schemas.schema_by_id
+            config.topics, config.tables.selects, parts.schemas.schema_by_id, config.shared_tables
         )
         events = Events(parts.log, config.kafka)
         self._check = TopicCheck(parts.spark, config.kafka)
@@ -102,6 +111,7 @@ class BatchApplier:
     def begin(self, fence: Fence) -> None:
         """Read the lake's tables from scratch, for the sink that owns the log."""
         self._fence = fence
+        self._is_settled = False
         self._fold.begin(fence)
 
     def set_retention(self, paths: Iterable[str]) -> None:
@@ -144,13 +154,16 @@ class BatchApplier:
         }
         # Bulk cuts are not in the log, so Kafka may have deleted them since they were planned.
         stopped |= self._check.gone({t.topic: t.from_kafka for t in plan.topics if t.from_kafka})
+        found, leaving = elsewhere(without(sources, stopped), before)
+        stopped |= found
+        if not self._is_settled:
+            names, shared = self._config.topics, self._config.shared_tables
+            stopped |= left_behind(before, names, shared, sources)
+        versions = self._leave(leaving, before, plan.point)
         sources = [self._with_starts(of, before) for of in without(sources, stopped)]
         if is_small:
             sources = self._with_values(sources)
-        futures = [
-            self._pool.submit(self._apply_table, source, plan.point, is_small=is_small)
-            for source in sources
-        ]
+        futures = self._submit(sources, plan.point, is_small=is_small)
         wait(futures)
         unreadable = self._patience.over(plan.following.batch, sources, futures)
         others: list[Future[dict[str, int]]] = []
@@ -161,18 +174,69 @@ class BatchApplier:
             else:
                 others.append(future)
         self._refuse_if_asked(stopped.values())
-        versions: dict[str, int] = {}
         for future in _failed_last(others):
-            versions |= future.result()
-        return Applied(versions, stopped, self._fold.schema_changes())
+            for path, version in future.result().items():
+                versions[path] = max(version, versions.get(path, 0))
+        self._is_settled = True
+        homes = {of.table.path: of.home for of in sources}
+        return Applied(versions, stopped, self._fold.schema_changes(), homes)
+
+    def _leave(
+        self, sources: Iterable[tuple[TableBatch, str]], before: SinkState, cut: CutPoint
+    ) -> dict[str, int]:
+        """Delete the rows of sources that moved from the tables in which they were."""
+        versions: dict[str, int] = {}
+        for source, home in sources:
+            paths = [path for path in (home, *companion_paths(home)) if path in before.versions]
+            session = self._idle.get()
+            try:
+                versions |= self._fold.leave(session.spark, source.table, paths, cut)
+            except (PySparkException, Py4JError) as error:
+                raise translated(f"table {home}", error) from error
+            finally:
+                self._idle.put(session)
+        return versions
+
+    def _submit(
+        self, sources: Sequence[TableBatch], cut: CutPoint, *, is_small: bool
+    ) -> list[Future[dict[str, int]]]:
+        """Apply all sources: those of one lake table one after the other, so they cannot conflict.
+
+        Returns:
+            The future of each source, in their order.
+        """
+        futures: list[Future[dict[str, int]]] = [Future() for _ in sources]
+        by_lake_table: dict[TableName, list[tuple[TableBatch, Future[dict[str, int]]]]] = {}
+        for source, future in zip(sources, futures, strict=True):
+            by_lake_table.setdefault(source.lake_table, []).append((source, future))
+
+        def apply(group: Iterable[tuple[TableBatch, Future[dict[str, int]]]]) -> None:
+            ends: BaseException | None = None
+            for source, future in group:
+                if ends is not None:
+                    future.set_exception(ends)
+                    continue
+                try:
+                    future.set_result(self._apply_table(source, cut, is_small=is_small))
+                except (SinkError, RegistryError) as error:
+                    future.set_exception(error)
+                except BaseException as error:  # noqa: BLE001 - raised by who waits for the future
+                    ends = error
+                    future.set_exception(error)
+
+        for group in by_lake_table.values():
+            self._pool.submit(apply, group)
+        return futures
 
     def _with_starts(self, source: TableBatch, before: SinkState) -> TableBatch:
         """Add the cut that companions of the table start with, if they start."""
-        is_whole = source.topic_range.is_whole  # the batch itself has every row
-        if is_whole or table_path(source.table) not in before.versions:
+        lake_table = source.lake_table
+        # Without other sources, a whole table has every row.
+        has_all = source.topic_range.is_whole and not source.is_shared
+        if has_all or table_path(lake_table) not in before.versions:
             return source
-        kinds = companion_kinds(self._config, source.table)
-        new = [kind for kind in kinds if table_path(source.table, kind) not in before.versions]
+        kinds = companion_kinds(self._config, lake_table)
+        new = [kind for kind in kinds if table_path(lake_table, kind) not in before.versions]
         return replace(source, starts=dict.fromkeys(new, before.point))
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
@@ -201,7 +265,8 @@ class BatchApplier:
         session = self._idle.get()
         try:
             with self._metrics.table_seconds(str(source.table)):
-                size = table_bytes(session.spark, f"{self._config.lake}/{table_path(source.table)}")
+                path = table_path(source.lake_table)
+                size = table_bytes(session.spark, f"{self._config.lake}/{path}")
                 # A MERGE of few changes reads the table too, so its size counts.
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
                 session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
@@ -232,49 +297,6 @@ class BatchApplier:
         """Maintain all tables that are due."""
         while not should_stop() and self._maintenance.run() is not None:
             pass
-
-
-class Patience:
-    """Counts a batch's attempts at each table.
-
-    Args:
-        attempts: after which a table that fails alone stops.
-    """
-
-    def __init__(self, attempts: int) -> None:
-        self._attempts = attempts
-        self._batch = -1
-        self._failed: Counter[str] = Counter()
-
-    def over(
-        self,
-        batch: int,
-        sources: Sequence[TableBatch],
-        futures: Sequence[Future[dict[str, int]]],
-    ) -> dict[str, SinkError]:
-        """Return the errors of tables that stop, by topic.
-
-        If all of several tables fail, the cause is not in the tables. If the only table of a batch
-        fails, the write of the commit row shows whether the cause is in the lake.
-
-        Args:
-            futures: of the sources in the same order; all have ended.
-        """
-        if batch != self._batch:
-            self._batch, self._failed = batch, Counter()
-        failed: dict[str, tuple[TableBatch, ApplyFailed]] = {}
-        for source, future in zip(sources, futures, strict=True):
-            error = future.exception()
-            if isinstance(error, ApplyFailed):
-                failed[source.topic] = source, error
-                self._failed[source.topic] += 1
-        is_general = len(failed) == len(sources) > 1
-        return {
-            topic: LakeTableUnreadable(str(source.table), self._attempts, error.reason)
-            for topic, (source, error) in failed.items()
-            if self._failed[topic] >= self._attempts
-            and (not is_general or lacks_file(error.cause_classes))
-        }
 
 
 def _failed_last(

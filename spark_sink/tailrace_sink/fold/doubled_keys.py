@@ -22,6 +22,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import POSITION, LakeTable, quote
+from tailrace_sink.tables.origins import own_rows
 
 _COMPARED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of overlapping files whose keys are read before an append. GUIDs and other keys without an
@@ -97,7 +98,7 @@ def leave_one_row_each(spark: SparkSession, fence: Fence, location: str, table: 
         LakeTaken: a newer sink has the table.
         PySparkException, Py4JError: Spark failed.
     """
-    rows = spark.read.format("delta").load(location)
+    rows = spark.read.format("delta").load(location).where(own_rows(table))
     keys = [quote(name) for name in table.key]
     # Hashes are grouped faster than texts. A collision only runs the statement in vain.
     hashes = rows.groupBy(F.xxhash64(*keys)).count()

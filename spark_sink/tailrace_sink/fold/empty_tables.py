@@ -1,12 +1,23 @@
-"""Columns of a source table without rows, of which no event names a schema id."""
+"""Source tables without rows: their columns, which no event names, and rows that must go."""
 
 from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema, table_schema_of
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 from tailrace_service.registry.access import open_registry
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.fold.apply import append_all_gone
+from tailrace_sink.fold.companions import Companions
+from tailrace_sink.fold.history_table import History
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.decode import check_form
+from tailrace_sink.rows.mirror_statements import empty_statement
+from tailrace_sink.tables.lake_table import LakeTable
 
 
 def registered_version(config: SinkConfig, topic: str, table: TableName) -> TableSchema | None:
@@ -33,3 +44,24 @@ def registered_version(config: SinkConfig, topic: str, table: TableName) -> Tabl
     except ValueError:
         return None
     return version
+
+
+def delete_all(
+    spark: SparkSession,
+    config: SinkConfig,
+    fence: Fence,
+    table: LakeTable,
+    companions: Companions,
+    cut: CutPoint,
+) -> None:
+    """Delete all rows of a source from a mirror, and end them in its companions. Idempotent.
+
+    Args:
+        spark: used by this thread only.
+    """
+    if companions.changes is not None:
+        append_all_gone(spark, config, fence, table, companions.changes, cut)
+    statement = empty_statement(config, table, cut.lsn)
+    fence.write(spark, f"{config.lake}/{table.path}", partial(spark.sql, statement))
+    if companions.history is not None:
+        History(config, fence, companions.history, table).close_gone(spark, cut)

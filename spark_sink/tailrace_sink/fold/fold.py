@@ -281,11 +281,16 @@ class Fold:
                 if companion not in applied.versions:
                     # It is switched off: it leaves the cut, and may start again later.
                     versions.pop(companion, None)
+        homes = {**self.state.homes, **applied.homes}
+        away = [path for path, home in homes.items() if home not in ("", path)]
         for topic in {*held, *stopped}:
             table = self._config.topics.table_of(topic)
-            for path in [] if table is None else lake_paths(table):
-                versions.pop(path, None)
-        return replace(plan.following, versions=versions, stopped=stopped, held=held)
+            away += [] if table is None else [table.path]
+        for path in away:
+            for own in (path, *companion_paths(path)):
+                versions.pop(own, None)
+        homes = {path: home for path, home in homes.items() if home}
+        return replace(plan.following, versions=versions, homes=homes, stopped=stopped, held=held)
 
     def _known_paths(self) -> set[str]:
         """Paths of all tables that the lake may have, also of those outside of the cut."""

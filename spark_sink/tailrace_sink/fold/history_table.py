@@ -23,7 +23,7 @@ from tailrace_sink.delta.append_once import append_once
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.errors import AppendSkipped
-from tailrace_sink.fold.apply import TableWork, changes_of, deletes_of, rows_there
+from tailrace_sink.fold.apply import TableWork, changes_of, deletes_of, once_in, rows_there
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.intervals import (
@@ -44,6 +44,7 @@ from tailrace_sink.tables.lake_table import (
     LakeTable,
     quote,
 )
+from tailrace_sink.tables.origins import own_rows
 
 _VIEW: Final = "_tailrace_intervals"
 
@@ -102,14 +103,15 @@ class History:
         Args:
             rows: all rows that the source has after the changes; None if that is not known.
         """
-        application = f"tailrace-sink-{self.config.prefix}{purpose}"
+        application = once_in(self.config, self.table, purpose)
         found = transaction_version(spark, self.location, application)
         if found is not None and found >= batch:
             if found > batch:
                 raise AppendSkipped(self.location, batch, found)
             return
         names = [column.name for column in self.table.columns]
-        known = known_rows(spark.read.format("delta").load(self.location), names)
+        there = spark.read.format("delta").load(self.location).where(own_rows(self.table))
+        known = known_rows(there, names)
         if changes is None:
             changes = known.where("false")
         if rows is None:

@@ -24,6 +24,7 @@ from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.decode import change_rows
 from tailrace_sink.rows.mirror_statements import empty_statement, same_key, soft_delete
 from tailrace_sink.tables.lake_table import LSN, OPERATION, LakeTable, literal, quote
+from tailrace_sink.tables.origins import own_rows
 
 _KEYS = "_tailrace_keys"
 
@@ -56,7 +57,7 @@ def finish(
     since = literal(whole.since_lsn)
     older = f"({LSN} IS NULL OR {LSN} < {since})"
     there = f"{OPERATION} <> 'd'"
-    rows = spark.read.format("delta").load(location)
+    rows = spark.read.format("delta").load(location).where(own_rows(table))
     keys = None
     if rows.where(f"{LSN} = {since} AND {there}").limit(1).collect():
         keys = _keys(spark, events, source, table)
@@ -73,7 +74,8 @@ def finish(
     fence.write(spark, location, partial(spark.sql, statement))
     if keys is not None:
         keys.createOrReplaceTempView(_KEYS)
-        statement = _without_keys_statement(location, config, table, cut.lsn, f"t.{LSN} = {since}")
+        same_lsn = f"t.{LSN} = {since} AND {own_rows(table, 't')}"
+        statement = _without_keys_statement(location, config, table, cut.lsn, same_lsn)
         fence.write(spark, location, partial(spark.sql, statement))
 
 

@@ -13,6 +13,8 @@ from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import RegistryError
 from tailrace_sink.errors import (
     ForeignRecord,
+    LakeNameTaken,
+    RowsElsewhere,
     SchemaUnknown,
     SinkError,
     TableExcluded,
@@ -20,12 +22,13 @@ from tailrace_sink.errors import (
     UnsupportedTopicName,
 )
 from tailrace_sink.log.schema_store import SchemaNotStored
+from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.progress_record import SchemaById
-from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.plan.sink_state import CutPoint, SinkState
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.decode import WriterSchema, writer_schema
-from tailrace_sink.tables.lake_table import Kind
+from tailrace_sink.tables.lake_table import Kind, table_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class TableBatch:
     """One source table's part of a batch.
 
     Attributes:
+        lake_table: name of the lake table with its rows; its own, unless several share one.
         other_writers: writer schemas of other tables in the same topic.
         missing: id of each writer schema that could not be found, to the reason.
         values: partition, offset, key and value of its events if they are few; else None.
@@ -41,6 +45,7 @@ class TableBatch:
     """
 
     table: TableName
+    lake_table: TableName
     topic_range: TopicRange
     writers: tuple[WriterSchema, ...]
     other_writers: tuple[WriterSchema, ...] = ()
@@ -53,6 +58,23 @@ class TableBatch:
     def topic(self) -> str:
         """Topic of the events."""
         return self.topic_range.topic
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the lake table may have rows of other source tables."""
+        return self.lake_table != self.table
+
+    @property
+    def home(self) -> str:
+        """Path of the lake table, for the state after the batch; empty if it is known from the topic."""
+        has_to_be_told = self.is_shared or self.topic_range.is_part
+        return table_path(self.lake_table) if has_to_be_told else ""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether the batch has rows of a snapshot, or its end."""
+        found = self.topic_range
+        return found.is_whole or found.is_part or found.finishes is not None
 
     @property
     def all_writers(self) -> tuple[WriterSchema, ...]:
@@ -87,12 +109,18 @@ class TableBatches:
 
     Args:
         selects: whether the lake gets a table.
+        shared: which lake table has the rows of each.
     """
 
     def __init__(
-        self, names: TopicNames, selects: Callable[[TableName], bool], schema_by_id: SchemaById
+        self,
+        names: TopicNames,
+        selects: Callable[[TableName], bool],
+        schema_by_id: SchemaById,
+        shared: SharedTables | None = None,
     ) -> None:
         self._names = names
+        self._shared = shared or SharedTables()
         self._selects = selects
         self._schema_by_id = schema_by_id
         self._writers: dict[int, WriterSchema] = {}
@@ -128,9 +156,13 @@ class TableBatches:
                 # These events were logged before the table was excluded. The lake lacks them now.
                 stopped[topic] = TableExcluded()
             for table in selected:
+                if self._shared.is_taken(table):
+                    stopped[topic] = LakeNameTaken(str(table))
+                    continue
                 own = tuple(w for w in writers if w.version.table == table)
                 other = tuple(w for w in writers if w.version.table != table)
-                batches.append(TableBatch(table, topic_range, own, other, missing))
+                into = self._shared.lake_table(table)
+                batches.append(TableBatch(table, into, topic_range, own, other, missing))
         return batches, stopped
 
     def _known(self, topic_range: TopicRange) -> tuple[list[WriterSchema], dict[int, str]]:
@@ -152,6 +184,50 @@ class TableBatches:
             found = writer_schema(schema_id, self._schema_by_id(schema_id), topic)
             self._writers[schema_id] = found
         return found
+
+
+def elsewhere(
+    batches: Iterable[TableBatch], before: SinkState
+) -> tuple[dict[str, SinkError], list[tuple[TableBatch, str]]]:
+    """Find sources with rows in another lake table than their batch would write to.
+
+    Returns:
+        Topic to error of those that need a snapshot first. Then those whose snapshot is here, with
+        the path of the shared table that their rows must leave.
+    """
+    stopped: dict[str, SinkError] = {}
+    leaving = []
+    for batch in batches:
+        wanted, home = table_path(batch.lake_table), before.home_of(batch.table.path)
+        if home is None or home == wanted:
+            continue
+        held = before.held.get(batch.topic)
+        if not batch.is_snapshot or (held is not None and held.rest is not None):
+            stopped[batch.topic] = RowsElsewhere(str(batch.table), home, wanted)
+        elif home != batch.table.path:
+            leaving.append((batch, home))
+    return stopped, leaving
+
+
+def left_behind(
+    before: SinkState, names: TopicNames, shared: SharedTables, batches: Iterable[TableBatch]
+) -> dict[str, SinkError]:
+    """Find quiet sources with rows in another lake table than configured, by topic.
+
+    Args:
+        batches: sources that are not quiet.
+    """
+    busy = {batch.topic for batch in batches}
+    stopped: dict[str, SinkError] = {}
+    for topic in before.offsets.keys() - busy - before.held.keys() - before.stopped.keys():
+        table = names.table_of(topic)
+        home = None if table is None else before.home_of(table.path)
+        if table is None or home is None:
+            continue
+        wanted = table_path(shared.lake_table(table))
+        if home != wanted:
+            stopped[topic] = RowsElsewhere(str(table), home, wanted)
+    return stopped
 
 
 def without(batches: Iterable[TableBatch], topics: Container[str]) -> list[TableBatch]:

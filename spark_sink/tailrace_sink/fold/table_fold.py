@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.delta.conflicts import is_conflict, is_refused
+from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.ddl import LakeTables
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_version
-from tailrace_sink.delta.table_properties import set_properties
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
-from tailrace_sink.fold.apply import TableWork, append_all_gone, apply_changes
-from tailrace_sink.fold.changelog_start import start_changelog
-from tailrace_sink.fold.companions import Companions, followed_companions
-from tailrace_sink.fold.dead_letters import DeadLetters
-from tailrace_sink.fold.empty_tables import registered_version
+from tailrace_sink.fold.apply import TableWork, apply_changes
+from tailrace_sink.fold.companions import Companions, followed_companions, start
+from tailrace_sink.fold.dead_letters import DeadLetters, may_be_records, to_blame
+from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
 from tailrace_sink.fold.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.fold.passing_count import NotAsCounted, is_enough
@@ -31,10 +29,9 @@ from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.rows.bad_records import Screen
-from tailrace_sink.rows.mirror_statements import empty_statement
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
-from tailrace_sink.tables.lake_table import WHOLE_FROM_PROPERTY, Kind, LakeTable, table_path
+from tailrace_sink.tables.lake_table import Kind, LakeTable, table_path
+from tailrace_sink.tables.origins import own_rows
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.hooks import Hook
 from tailrace_sink.watch.metrics import SinkMetrics
@@ -86,7 +83,7 @@ class TableFold:
             if not is_analysis_error(error):
                 raise
             # Somebody else may have altered the table since this process read it.
-            self._tables.forget(source.table)
+            self._tables.forget(source.lake_table)
             return self._apply(session, source, cut)
 
     def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
@@ -120,7 +117,7 @@ class TableFold:
             try:
                 return self._write(session, source, values, cut)
             except (PySparkException, Py4JError) as error:
-                bad = _to_blame(error, source.screen, values)
+                bad = to_blame(error, source.screen, values)
                 if bad is None:
                     raise
         if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
@@ -139,7 +136,7 @@ class TableFold:
             # A replaced table loses its rows, so the new ones must be counted first.
             return None
         except (PySparkException, Py4JError) as error:
-            if not _may_be_records(error):
+            if not may_be_records(error):
                 raise
         return None
 
@@ -196,13 +193,14 @@ class TableFold:
             return {}
         versions = source.versions
         kind = Kind.of(versions[0])
-        may_replace = is_counted and kind is Kind.MIRROR and source.topic_range.is_only_whole
-        table = self._tables.follow(session, versions, kind, may_replace=may_replace)
+        is_alone = source.topic_range.is_only_whole and not source.is_shared
+        may_replace = is_counted and kind is Kind.MIRROR and is_alone
+        table = self._follow(session, source, versions, may_replace=may_replace)
         if lacks_changes:
             table = self._tables.doubt_deletes(session, table)
         companions = Companions()
         if kind is Kind.MIRROR:
-            companions = followed_companions(session, self._config, self._tables, versions)
+            companions = self._companions(session, source, versions)
         work = TableWork(
             table,
             companions.changes,
@@ -236,34 +234,24 @@ class TableFold:
     ) -> None:
         """Start the table's companions if needed, then apply the changes."""
         config = self._config
-        history = None
-        if history_table is not None:
-            history = History(config, self._fence, history_table, work.table)
+        companions = Companions(work.changes_table, history_table)
         for kind, after in source.starts.items():
-            if kind is Kind.CHANGES and work.changes_table is not None:
-                table, companion = work.table, work.changes_table
-                start_changelog(session, config, self._fence, table, companion, after, cut.batch)
-            elif history is not None:
-                history.start(session, after, cut.batch)
-            path = table_path(source.table, kind)
-            whole_from = set_properties(f"{config.lake}/{path}", {WHOLE_FROM_PROPERTY: after.lsn})
-            self._fence.alter(session, f"{config.lake}/{path}", whole_from)
-            _log.info("companion_started", table=path, whole_from_lsn=after.lsn)
+            path = start(session, config, self._fence, companions, work.table, kind, after, cut)
             self._hook("started", path)
         if source.values is not None and not source.values.num_rows:
             return
         apply_changes(session, config, work, cut)
-        if history is not None:
+        if history_table is not None:
             self._hook("mirrored", work.table.path)
-            history.follow(session, work, cut)
+            History(config, self._fence, history_table, work.table).follow(session, work, cut)
 
     def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Delete the rows that a snapshot in parts lacks."""
         versions, config, fence = source.versions, self._config, self._fence
         if not versions or Kind.of(versions[0]) is not Kind.MIRROR:
             return {}
-        table = self._tables.follow(session, versions, Kind.MIRROR)
-        companions = followed_companions(session, config, self._tables, versions)
+        table = self._follow(session, source, versions)
+        companions = self._companions(session, source, versions)
         finish(session, config, fence, self._events, source, table, companions.changes, cut)
         if companions.history is not None:
             History(config, fence, companions.history, table).close_gone(session, cut)
@@ -272,25 +260,65 @@ class TableFold:
 
     def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Empty the lake table of a source table without rows; create it if needed."""
-        name = source.table
-        version = registered_version(self._config, source.topic, name)
-        table, companions = self._tables.known(session, name), Companions()
+        version = registered_version(self._config, source.topic, source.table)
+        table = self._tables.at(session, table_path(source.lake_table))
+        companions = Companions()
         if version is not None:
-            kind = Kind.of(version)
-            table = self._tables.follow(session, [version], kind, may_replace=kind is Kind.MIRROR)
-            if kind is Kind.MIRROR:
-                companions = followed_companions(session, self._config, self._tables, [version])
+            may_replace = Kind.of(version) is Kind.MIRROR and not source.is_shared
+            table = self._follow(session, source, [version], may_replace=may_replace)
+            if table.kind is Kind.MIRROR:
+                companions = self._companions(session, source, [version])
         if table is None:
             return {}
+        table = replace(table, origin=source.table if source.is_shared else None)
         if table.kind is Kind.MIRROR and table.key and not table.is_new:
-            config, fence = self._config, self._fence
-            if companions.changes is not None:
-                append_all_gone(session, config, fence, table, companions.changes, cut)
-            statement = empty_statement(config, table, cut.lsn)
-            location = f"{config.lake}/{table.path}"
-            fence.write(session, location, partial(session.sql, statement))
-            if companions.history is not None:
-                History(config, fence, companions.history, table).close_gone(session, cut)
+            delete_all(session, self._config, self._fence, table, companions, cut)
+        return self._versions(session, [table, *companions.tables])
+
+    def _follow(
+        self,
+        session: SparkSession,
+        source: TableBatch,
+        versions: list[TableSchema],
+        *,
+        may_replace: bool = False,
+    ) -> LakeTable:
+        """Create or alter the lake table of a source."""
+        kind, into = Kind.of(versions[0]), source.lake_table
+        table = self._tables.follow(session, versions, kind, into=into, may_replace=may_replace)
+        if not table.is_shared or table.is_new or not source.topic_range.is_whole:
+            return table
+        # A source that comes to others has no rows there, so its snapshot is appended.
+        rows = session.read.format("delta").load(f"{self._config.lake}/{table.path}")
+        return replace(table, is_new=not rows.where(own_rows(table)).limit(1).collect())
+
+    def _companions(
+        self, session: SparkSession, source: TableBatch, versions: list[TableSchema]
+    ) -> Companions:
+        """Create or alter the companions of a source's mirror."""
+        return followed_companions(session, self._config, self._tables, versions, source.lake_table)
+
+    def leave(
+        self, session: SparkSession, source: TableName, paths: Iterable[str], cut: CutPoint
+    ) -> dict[str, int]:
+        """Delete the rows of a source from a lake table that it shares with others. Idempotent.
+
+        Args:
+            paths: of the lake table and its companions.
+
+        Returns:
+            As :meth:`apply`.
+        """
+        found = {}
+        for path in paths:
+            table = self._tables.at(session, path)
+            if table is not None:
+                found[table.kind] = replace(table, origin=source)
+        table = found.get(Kind.MIRROR)
+        if table is None or not table.key:
+            return {}
+        companions = Companions(found.get(Kind.CHANGES), found.get(Kind.HISTORY))
+        delete_all(session, self._config, self._fence, table, companions, cut)
         return self._versions(session, [table, *companions.tables])
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
@@ -299,21 +327,3 @@ class TableFold:
             table.path: table_version(session, f"{self._config.lake}/{table.path}")
             for table in tables
         }
-
-
-def _may_be_records(error: PySparkException | Py4JError) -> bool:
-    """Whether a record may be the cause of a failed write."""
-    return not (is_analysis_error(error) or is_refused(error) or is_conflict(error))
-
-
-def _to_blame(
-    error: PySparkException | Py4JError, screen: Screen, values: DataFrame
-) -> BadRecord | None:
-    """Find the first record that cannot be written, if one is the cause of the error."""
-    if not _may_be_records(error):
-        return None
-    try:
-        return screen.first(values)
-    except (PySparkException, Py4JError):
-        # Spark fails here too, so the records are not the cause.
-        return None

@@ -122,6 +122,7 @@ class LogOwner:
             prefix=self._config.prefix,
             deletes=str(self._config.delete_mode),
             bad_records=str(self._config.on_bad_record),
+            into=self._config.into,
         )
         batch = (before or self.nothing_yet).state.batch
         try:

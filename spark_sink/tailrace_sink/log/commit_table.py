@@ -60,6 +60,12 @@ _COLUMNS: Final = (
         "STRING",
         "JSON: changes of columns in this cut, with table and schema mode",
     ),
+    (
+        "homes",
+        "STRING",
+        "JSON: path of each source table whose rows are in a table with others, to its path",
+    ),
+    ("left_out", "STRING", "JSON: those of these source tables whose rows are not at that LSN"),
     ("server", "STRING", "Logical name of the source server"),
     ("database", "STRING", "The source database"),
 )
@@ -110,6 +116,7 @@ class CommitTable:
         """
         # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
         tables = literal(json.dumps(dict(state.versions)))
+        left_out = sorted(table.path for found in state.left_out.values() for table in found)
         commit_ms = "NULL" if state.closed_commit_ms is None else str(state.closed_commit_ms)
         values = {
             "batch": f"CAST({state.batch} AS BIGINT)",
@@ -123,6 +130,8 @@ class CommitTable:
             "held": literal(json.dumps(held_json(state.held))),
             "stopped": literal(json.dumps(dict(state.stopped))),
             "schema_changes": literal(json.dumps(list(schema_changes), ensure_ascii=False)),
+            "homes": literal(json.dumps(dict(state.homes))),
+            "left_out": literal(json.dumps(left_out)),
             "server": literal(state.server),
             "database": literal(state.database),
         }
@@ -183,6 +192,7 @@ def state_of(row: Row) -> SinkState:
         stopped=json.loads(row["stopped"] or "{}"),
         offsets=offsets_of(json.loads(row["offsets"])),
         versions=dict(row["tables"]),
+        homes=json.loads(row.asDict().get("homes") or "{}"),
         server=row["server"],
         database=row["database"],
     )

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.options.sections import TableSelection, check_patterns, matches
+from tailrace_sink.options.shared_tables import SharedTables, check_rules
 
 
 class SchemaMode(StrEnum):
@@ -50,6 +51,15 @@ class TableOptions(EndpointOptions):
         description="Deprecated, removed in the next minor release: use kinds. Tables that also get"
         " an append-only <table>.changes.",
     )
+    into: dict[str, str] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " the schema.table of one lake table for all tables that match, e.g. the same table of each"
+        " tenant. Its key starts with _cdc_database, _cdc_schema and _cdc_table, the origin of each"
+        " row. Its columns are those of all sources, by name. The first matching pattern counts."
+        " The other options by table then name the lake table. The name must not be that of a"
+        " source table. Set later, it stops each source until a new snapshot of it.",
+    )
     schema_mode: SchemaMode = Field(
         default=SchemaMode.EVOLVE,
         description="What a lake table does when the columns of its source table change. evolve:"
@@ -71,6 +81,12 @@ class TableOptions(EndpointOptions):
         check_patterns(rules)
         return rules
 
+    @field_validator("into")
+    @classmethod
+    def _is_usable(cls, rules: dict[str, str]) -> dict[str, str]:
+        check_rules(rules)
+        return rules
+
     @field_validator("kinds")
     @classmethod
     def _has_mirror(cls, rules: dict[str, list[TableKind]]) -> dict[str, list[TableKind]]:
@@ -79,6 +95,11 @@ class TableOptions(EndpointOptions):
             if TableKind.MIRROR not in kinds:
                 raise ValueError(f"{pattern}: add mirror; the other kinds start with its rows")
         return rules
+
+    @property
+    def shared_tables(self) -> SharedTables:
+        """Which lake table has the rows of each source table."""
+        return SharedTables(self.into)
 
     def kinds_of(self, table: TableName) -> frozenset[TableKind]:
         """Return the kinds of lake tables of a source table."""

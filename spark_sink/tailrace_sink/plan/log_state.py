@@ -50,6 +50,7 @@ class LogState:
         published_ms: when the newest record was published, milliseconds UTC.
         is_start: whether a start wrote the row, for the batch that it found.
         in_kafka: what the log lacks of a bulk cut, by topic: its batch reads that from Kafka.
+        into: the option ``sink.into``, for readers.
     """
 
     state: SinkState
@@ -63,6 +64,7 @@ class LogState:
     deletes: str = ""
     bad_records: str = ""
     in_kafka: Mapping[str, LogRange] = field(default_factory=dict)
+    into: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mark(self) -> Mark:
@@ -86,6 +88,7 @@ class LogState:
                 "deletes": self.deletes,
                 "bad_records": self.bad_records,
                 "in_kafka": {topic: found.to_json() for topic, found in self.in_kafka.items()},
+                "into": dict(self.into),
             }
         )
 
@@ -111,6 +114,7 @@ class LogState:
             in_kafka={
                 topic: LogRange.of_json(of) for topic, of in found.get("in_kafka", {}).items()
             },
+            into=found.get("into", {}),
         )
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.tables.lake_table import table_at
+
+_PARTS = 3
+"""Parts of a table's name, with which its topic ends: their dots are escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class SinkState:
         stopped: topic to reason of each table that only a new snapshot brings back.
         offsets: next offsets of the lake, by topic and partition.
         versions: path below the lake to the version of each table in the cut.
+        homes: path of a source table to the path of the lake table with its rows. Has those whose
+            rows are in a table with others, and those of which only parts are applied.
         server: logical name of the source; empty before the first cut.
     """
 
@@ -61,6 +68,7 @@ class SinkState:
     stopped: Mapping[str, str] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
     server: str = ""
     database: str = ""
 
@@ -68,6 +76,24 @@ class SinkState:
     def point(self) -> CutPoint:
         """The cut of the state."""
         return CutPoint(self.batch, self.closed_lsn, self.closed_commit_ms)
+
+    @property
+    def left_out(self) -> dict[str, frozenset[TableName]]:
+        """Sources whose rows are not at the cut, by the path of the table that they share.
+
+        They are held or stopped. A table that has no other source is left out as a whole.
+        """
+        names = (topic.split(".")[-_PARTS:] for topic in (*self.held, *self.stopped))
+        away = {"/".join(parts) for parts in names}
+        found: dict[str, set[TableName]] = {}
+        for path, home in self.homes.items():
+            if path in away and home != path:
+                found.setdefault(home, set()).add(table_at(path)[0])
+        return {home: frozenset(tables) for home, tables in found.items()}
+
+    def home_of(self, path: str) -> str | None:
+        """Return the path of the lake table with a source table's rows; None if it is unknown."""
+        return self.homes.get(path) or (path if path in self.versions else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ def state_json(state: SinkState) -> Json:
         "stopped": dict(state.stopped),
         "offsets": {topic: dict(found) for topic, found in state.offsets.items()},
         "versions": dict(state.versions),
+        "homes": dict(state.homes),
         "server": state.server,
         "database": state.database,
     }

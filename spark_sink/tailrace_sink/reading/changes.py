@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -20,10 +20,12 @@ from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.s3_options import hadoop_address
+from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.log_tail import milliseconds
+from tailrace_sink.reading.shared_changes import NoChanges, changes_of_all
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.rows.bad_records import REASON, Screen
 from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema, fields_of, writer_schema
@@ -60,7 +62,8 @@ def changes(
     Args:
         spark: a session with Delta and spark-avro.
         lake: the lake's address, as in the sink's configuration.
-        table: ``"dbo.orders"``, in any case; or with the database first.
+        table: ``"dbo.orders"``, in any case; or with the database first. A lake table with several
+            sources has the changes of all.
         after: the point after which changes start; None: the start of the lake's log. The log is
             retained one day longer than the oldest kept cut (``sink.retention``).
         up_to: the last point; None: the newest closed LSN in the log.
@@ -88,11 +91,16 @@ def changes(
     names = TopicNames(last.prefix)
     rows = spark.read.format("delta").load(log.path)
     states = rows.where("topic = ''")
-    table = _named(table, rows, names, lake)
-    topic = names.data(table)
     first = None if after is None else _lsn_of(states, after)
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
     end = min(end, last.state.closed_lsn)
+    shared = SharedTables(last.into)
+    table, sources = _named(table, rows, names, lake, shared)
+    if sources:
+        # The log may lack changes of one, so each is read alone.
+        of_one = partial(changes, spark, lake, after=first, up_to=end)
+        return changes_of_all(sources, of_one)
+    topic = names.data(table)
     _check_complete(states, table, topic, first, end)
     # The cut that closes the last point has all changes up to it, so later cuts are not read.
     through = _batch(states, "min", f"lsn >= {literal(end)}")
@@ -110,7 +118,7 @@ def changes(
     found = [writer_schema(i, schemas.schema_by_id(i), topic) for i in sorted(ids)]
     own = [writer for writer in found if writer.version.table == table]
     if not own:
-        raise ChangesUnknown(f"the log of {lake} has no event of table {table} up to LSN {end}")
+        raise NoChanges(f"the log of {lake} has no event of table {table} up to LSN {end}")
     other = tuple(writer for writer in found if writer.version.table != table)
     screen = Screen(table, topic, tuple(own), other)
     if last.bad_records == BadRecords.DEAD_LETTER:
@@ -130,14 +138,22 @@ def changes(
     return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
 
 
-def _named(name: TableName | str, rows: DataFrame, names: TopicNames, lake: str) -> TableName:
-    if isinstance(name, TableName):
-        return name
+def _named(
+    name: TableName | str,
+    rows: DataFrame,
+    names: TopicNames,
+    lake: str,
+    shared: SharedTables,
+) -> tuple[TableName, list[TableName]]:
+    """Return the table of a name; of a lake table with several sources, these as well."""
+    if isinstance(name, TableName) and name.in_database not in shared.rules.values():
+        return name, []
     topics = {row["topic"] for row in rows.select("topic").distinct().collect()}
     topics |= {topic for cut in bulk_cuts(rows.where("topic = ''")) for topic in cut.ranges}
     known = {table for table in map(names.table_of, topics) if table is not None}
     try:
-        return table_by_name(name, known)
+        found = table_by_name(name, known | set(map(shared.lake_table, known)))
+        return found, [] if found in known else shared.sources(found, known)
     except LookupError as error:
         raise ChangesUnknown(f"the log of {lake} has no table {name}. {error}") from None
 

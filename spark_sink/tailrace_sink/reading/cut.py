@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -20,16 +20,24 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.events.column_types import UnsupportedType
-from tailrace_schemas.topics.escaped_names import unescape
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.ddl import lake_table_of
+from tailrace_sink.delta.described_table import lake_table_of
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.errors import TableError
+from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.reading.kept_cuts import CutUnknown, require_kept
 from tailrace_sink.reading.log_tail import Tail
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.reading.tail_rows import BaseTable, history_with_tail, with_tail
-from tailrace_sink.tables.lake_table import CHANGED, Kind, quote, source_path, table_path
+from tailrace_sink.tables.lake_table import (
+    CHANGED,
+    Kind,
+    quote,
+    source_path,
+    table_at,
+    table_path,
+)
+from tailrace_sink.tables.origins import ORIGIN, from_source, not_from
 
 _REFUSES_OLD_VERSIONS: Final = (
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
@@ -51,6 +59,8 @@ class Cut:
         closed_commit_time: when the source committed that LSN, without a zone, in that of the
             process, like PySpark's timestamps; None if the source has committed nothing yet.
         versions: path below the lake to the version of each table.
+        homes: as in the state (``SinkState``).
+        left_out: path of a table with several sources to those whose rows are not at the cut.
         tail: the changes of the log that these versions lack; None if there are none.
     """
 
@@ -60,12 +70,14 @@ class Cut:
     closed_lsn: str
     closed_commit_time: datetime | None
     versions: dict[str, int]
+    homes: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, frozenset[TableName]] = field(default_factory=dict)
     tail: Tail | None = None
 
     @property
     def tables(self) -> list[TableName]:
         """Tables in the cut, without append-only companions."""
-        found = {_table_at(path) for path in self.versions if path == source_path(path)}
+        found = {table_at(path)[0] for path in self.versions if path == source_path(path)}
         return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
     def read(
@@ -74,7 +86,8 @@ class Cut:
         """Read one table of this cut.
 
         Args:
-            table: ``"dbo.orders"``, in any case; or with the database first.
+            table: ``"dbo.orders"``, in any case; or with the database first. The name of one of
+                several sources of a lake table selects its rows.
             is_changes: whether to read its append-only companion instead.
             is_history: whether to read its validity intervals instead.
 
@@ -85,10 +98,15 @@ class Cut:
         """
         require_kept(self.spark, self.lake, self.batch)
         table = self._named(table)
+        kind = Kind.HISTORY if is_history else Kind.CHANGES if is_changes else None
         try:
-            if is_history:
-                return self._read(table, Kind.HISTORY)
-            return self._read(table, Kind.CHANGES if is_changes else None)
+            home = self.homes.get(table.path)
+            if home is None or home == table.path:
+                return self._read(table, kind)
+            if table in self.left_out.get(home, ()):
+                raise CutUnknown(self._lacks(table))
+            rows = self._read(table_at(home)[0], kind)
+            return rows.where(from_source(table)).drop(*ORIGIN)
         except (TableError, UnsupportedType) as error:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.closed_lsn}, as it stops before it:"
@@ -96,7 +114,7 @@ class Cut:
             ) from error
 
     def _named(self, name: TableName | str) -> TableName:
-        known = {_table_at(source_path(path)) for path in self.versions}
+        known = {table_at(path)[0] for path in (*self.versions, *self.homes)}
         try:
             return table_by_name(name, known | set(self.tables))
         except LookupError as error:
@@ -113,14 +131,17 @@ class Cut:
         """Read one table; without a kind, the source table itself."""
         path = table_path(table, kind or Kind.MIRROR)
         version = self.versions.get(path)
-        in_tail = None if self.tail is None else self.tail.tables.get(table)
+        changed = [] if self.tail is None else self.tail.of(table)
         is_new = kind is None and table in self.tables
         if version is None and not is_new:
             raise CutUnknown(self._lacks(table))
         base = None
         if version is not None:
             rows = self._at(path, version)
-            if in_tail is None or not (in_tail.writers or in_tail.is_empty):
+            others = not_from(self.left_out.get(table_path(table), ()))
+            if others is not None:
+                rows = rows.where(others)
+            if not changed:
                 return rows
             metadata = table_metadata(self.spark, f"{self.lake}/{path}", version)
             if metadata is None:
@@ -128,21 +149,24 @@ class Cut:
             if kind is None:
                 kind = Kind.EVENTS if CHANGED in rows.columns else Kind.MIRROR
             base = BaseTable(lake_table_of(table, metadata, kind), rows)
-        if self.tail is None or in_tail is None:
+        for batch in changed:
+            base = self._with_tail(base, batch, kind)
+        if base is None:
             raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
+        return base.rows
+
+    def _with_tail(self, base: BaseTable | None, batch: TableBatch, kind: Kind | None) -> BaseTable:
+        """Apply one source's part of the tail."""
+        if self.tail is None:
+            raise ValueError("there is no tail")
+        values = self.tail.values(batch.table)
         if kind is Kind.HISTORY and base is not None:
-            has_all = in_tail.topic_range.is_whole or not in_tail.writers
-            rows_after = self._read(table, None) if has_all else None
+            has_all = batch.topic_range.is_whole or not batch.writers
+            rows_after = self._read(batch.lake_table, None) if has_all else None
             point = self.tail.plan.following.point
-            return history_with_tail(base, in_tail, self.tail.values(table), rows_after, point)
-        return with_tail(
-            base,
-            in_tail,
-            self.tail.values(table),
-            self.tail.deletes,
-            self.closed_lsn,
-            kind or Kind.of(in_tail.versions[0]),
-        )
+            return history_with_tail(base, batch, values, rows_after, point)
+        deletes, kind = self.tail.deletes, kind or Kind.of(batch.versions[0])
+        return with_tail(base, batch, values, deletes, self.closed_lsn, kind)
 
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
         """Create temporary views of all tables of this cut, for SQL.
@@ -179,7 +203,7 @@ class Cut:
 
     def _new_in_tail(self, tail: Tail) -> set[TableName]:
         """Tables whose rows are only in the log."""
-        return {table for table, found in tail.tables.items() if found.writers}
+        return {found.lake_table for found in tail.tables.values() if found.writers}
 
     def _at(self, path: str, version: int) -> DataFrame:
         # Without a version Delta would read the current one of each run of the DataFrame. Delta has
@@ -187,10 +211,6 @@ class Cut:
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
-
-
-def _table_at(path: str) -> TableName:
-    return TableName(*map(unescape, path.split("/")))
 
 
 def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:

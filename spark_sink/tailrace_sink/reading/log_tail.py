@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.fold.ledger import counted_by_spark, counted_in, difference, rest_of
-from tailrace_sink.fold.table_batch import TableBatches
+from tailrace_sink.fold.table_batch import TableBatch, TableBatches, elsewhere, without
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.modes import BadRecords
+from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_groups import Backlog
@@ -39,6 +40,7 @@ class Tail:
         spark: the session of the reader.
         last: the newest state row of the log.
         plan: the plan of a fold.
+        state: by the commit row before.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Tail:
         last: LogState,
         plan: BatchPlan,
         schemas: SchemaStore,
+        state: SinkState,
     ) -> None:
         self._spark = spark
         self._log = log
@@ -57,9 +60,28 @@ class Tail:
         self._lock = threading.Lock()
         self._local: pa.Table | None = None
         self.names = TopicNames(last.prefix)
-        batches = TableBatches(self.names, _every_one, schemas.schema_by_id)
+        shared = SharedTables(last.into)
+        batches = TableBatches(self.names, _every_one, schemas.schema_by_id, shared)
         listed, self.stopped = batches.of(plan.topics)
-        self.tables = {batch.table: batch for batch in listed}
+        found, self.leaving = elsewhere(without(listed, self.stopped), state)
+        self.stopped |= found
+        self.tables = {batch.table: batch for batch in without(listed, found)}
+
+    def state(self) -> SinkState:
+        """Return the state after the tail, as the fold will write it, without versions."""
+        following = self.plan.following
+        stopped = {topic: str(error) for topic, error in self.stopped.items()}
+        homes = {**following.homes, **{b.table.path: b.home for b in self.tables.values()}}
+        homes = {path: home for path, home in homes.items() if home}
+        return replace(following, homes=homes, stopped={**following.stopped, **stopped})
+
+    def of(self, lake_table: TableName) -> list[TableBatch]:
+        """Return the sources of a lake table that the tail changes, in the order of the fold."""
+        return [
+            batch
+            for batch in self.tables.values()
+            if batch.lake_table == lake_table and (batch.writers or batch.is_empty)
+        ]
 
     def values(self, name: TableName) -> DataFrame:
         """Read the events of one table, as the fold will apply them.
@@ -182,7 +204,7 @@ class TailReader:
         if plan is None or not plan.moves or any(found.in_kafka for found in plan.topics):
             # The last case: a snapshot ends here, and the log lacks its rows.
             return None
-        return Tail(self.spark, self._log, last, plan, self._schemas)
+        return Tail(self.spark, self._log, last, plan, self._schemas, state)
 
 
 def backlog_up_to(slices: LogSlices, state: SinkState, point: Point) -> Backlog:

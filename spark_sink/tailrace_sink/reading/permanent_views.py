@@ -10,13 +10,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.registration import LAKE_PROPERTY, replace_views
+from tailrace_sink.log.commit_table import state_of
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.reading.reader import commit_row
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.tables.catalog_names import CatalogName, catalog_names
-from tailrace_sink.tables.lake_table import quote
+from tailrace_sink.tables.lake_table import quote, source_path
+from tailrace_sink.tables.origins import not_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +54,16 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
         row = commit_row(spark, lake, point)
         if row is None:
             raise CutUnknown(f"lake {lake} has no cut yet")
-        versions = dict(row["tables"])
+        versions, left_out = dict(row["tables"]), state_of(row).left_out
         names = {
             path: CatalogName(f"{name.schema}_{label}", name.table)
             for path, name in catalog_names(versions, catalog.schema_name).items()
         }
-        views = {
-            name: f"SELECT * FROM delta.{quote(f'{lake}/{path}')} VERSION AS OF {versions[path]}"
-            for path, name in names.items()
-        }
+        views = {}
+        for path, name in names.items():
+            at = f"delta.{quote(f'{lake}/{path}')} VERSION AS OF {versions[path]}"
+            others = not_from(left_out.get(source_path(path), ())) or "true"
+            views[name] = f"SELECT * FROM {at} WHERE {others}"
         properties = {
             LAKE_PROPERTY: lake,
             "tailrace.lsn": row["through_lsn"],

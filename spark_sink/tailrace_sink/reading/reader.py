@@ -18,7 +18,7 @@ from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut
 from tailrace_sink.reading.kept_cuts import CutForgotten, CutUnknown, oldest_cut
 from tailrace_sink.reading.log_tail import Point, TailReader, milliseconds
-from tailrace_sink.tables.lake_table import lake_paths, literal
+from tailrace_sink.tables.lake_table import companion_paths, literal
 
 
 class LakeReader:
@@ -84,13 +84,21 @@ class LakeReader:
                 closed_lsn=row["through_lsn"],
                 closed_commit_time=row["through_commit_time"],
                 versions=dict(row["tables"]),
+                homes=state.homes,
+                left_out=state.left_out,
             )
-        following = tail.plan.following
+        following = tail.state()
         versions = dict(state.versions)
-        for topic in {*following.held, *following.stopped, *tail.stopped}:
+        away = [path for path, home in following.homes.items() if home != path]
+        for topic in {*following.held, *following.stopped}:
             table = tail.names.table_of(topic)
-            for path in [] if table is None else lake_paths(table):
-                versions.pop(path, None)
+            away += [] if table is None else [table.path]
+        for path in away:
+            for own in (path, *companion_paths(path)):
+                versions.pop(own, None)
+        left_out = following.left_out
+        for batch, home in tail.leaving:
+            left_out[home] = left_out.get(home, frozenset()) | {batch.table}
         committed = following.closed_commit_ms
         return Cut(
             spark=self._spark,
@@ -101,6 +109,8 @@ class LakeReader:
             if committed is None
             else datetime.fromtimestamp(committed / 1000),  # noqa: DTZ006 - as PySpark gives them
             versions=versions,
+            homes=following.homes,
+            left_out=left_out,
             tail=tail,
         )
 

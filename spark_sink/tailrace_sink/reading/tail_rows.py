@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.options.table_options import SchemaMode
@@ -39,6 +40,7 @@ from tailrace_sink.tables.lake_table import (
     quote,
 )
 from tailrace_sink.tables.new_table import new_table
+from tailrace_sink.tables.origins import in_shared_table, own_rows
 from tailrace_sink.tables.schema_changes import evolve
 
 _BASE: Final = "_tailrace_base"
@@ -60,8 +62,8 @@ def with_tail(
     deletes: str,
     cut_lsn: str,
     kind: Kind,
-) -> DataFrame:
-    """Compute the rows of one lake table at a cut.
+) -> BaseTable:
+    """Compute the rows of one lake table after the changes of one source.
 
     Args:
         base: the table at the version of the commit row; None if it did not exist.
@@ -75,10 +77,10 @@ def with_tail(
         # Its snapshot found no row.
         if base is None:
             raise ValueError("neither a table nor an event of it")
-        return _all_deleted(base.rows, deletes, cut_lsn)
-    versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
+        table = _of_source(base.table, tail)
+        return BaseTable(table, _all_deleted(base.rows, table, deletes, cut_lsn))
     appends = kind.appends
-    known = new_table(versions[0], kind) if base is None else base.table
+    known = new_table(_versions(tail)[0], kind) if base is None else base.table
     table = _following(known, tail)
     whole_from = None if appends else tail.topic_range.whole_from
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
@@ -87,8 +89,10 @@ def with_tail(
     rows = None if base is None else _aligned(base, table)
     if appends:
         added = changes.select(*map(quote, names))
-        return added if rows is None else rows.unionByName(added, allowMissingColumns=True)
-    return _keyed(rows, changes, table, names, deletes, cut_lsn if whole_from is not None else None)
+        every = added if rows is None else rows.unionByName(added, allowMissingColumns=True)
+        return BaseTable(table, every)
+    whole_at = cut_lsn if whole_from is not None else None
+    return BaseTable(table, _keyed(rows, changes, table, names, deletes, whole_at))
 
 
 def history_with_tail(
@@ -97,8 +101,8 @@ def history_with_tail(
     values: DataFrame,
     rows: DataFrame | None,
     cut: CutPoint,
-) -> DataFrame:
-    """Compute the validity intervals of one table at a cut.
+) -> BaseTable:
+    """Compute the validity intervals of one table after the changes of one source.
 
     Args:
         base: the history table at the version of the commit row.
@@ -106,10 +110,11 @@ def history_with_tail(
         values: events of the tail.
         rows: the source's rows at the cut, if the tail has the whole table.
     """
-    table = base.table
+    table = _of_source(base.table, tail)
     if tail.writers:
         table = _following(table, tail)
-    there = _aligned(base, table)
+    every_there = _aligned(base, table)
+    there = every_there.where(own_rows(table))
     names = [column.name for column in table.columns]
     every = known_rows(there, names)
     if tail.writers:
@@ -123,16 +128,27 @@ def history_with_tail(
         rows = rows.where(f"{OPERATION} <> 'd'")
         after = without_gone(after, rows, table, cut)
     columns = [*names, *table.cdc_columns]
-    closed = there.where(f"NOT {CURRENT}").select(*map(quote, columns))
-    return closed.unionByName(after.select(*map(quote, columns)))
+    stays = every_there.where(f"NOT ({CURRENT} AND {own_rows(table)})")
+    changed = after.select(*map(quote, columns))
+    return BaseTable(table, stays.select(*map(quote, columns)).unionByName(changed))
 
 
 def _following(known: LakeTable, tail: TableBatch) -> LakeTable:
     """Return a table with the columns after the tail's schema versions."""
-    versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
     mode = SchemaMode(known.mode or SchemaMode.EVOLVE)
-    known = replace(known, recorded=known.identities)
-    return evolve(known, versions, "a reader's view", mode=mode)[0]
+    known = replace(_of_source(known, tail), recorded=known.identities)
+    return evolve(known, _versions(tail), "a reader's view", mode=mode)[0]
+
+
+def _of_source(table: LakeTable, tail: TableBatch) -> LakeTable:
+    """Return a table of which the rows of the tail's source are meant."""
+    return replace(table, origin=tail.table if table.is_shared else None)
+
+
+def _versions(tail: TableBatch) -> list[TableSchema]:
+    """Return the schema versions of the tail in the terms of its lake table, the oldest first."""
+    ordered = sorted(tail.versions, key=lambda version: version.schema_lsn)
+    return [in_shared_table(version, tail.lake_table) for version in ordered]
 
 
 def _keyed(
@@ -169,9 +185,7 @@ def _keyed(
         changed = changed.where(f"{OPERATION} <> 'd'")
     kept = old.join(new, same, "left_anti")
     if whole_at is not None:
-        if is_hard:
-            return changed
-        kept = _all_deleted(kept, deletes, whole_at)
+        kept = _all_deleted(kept, table, deletes, whole_at)
     return kept.unionByName(changed)
 
 
@@ -205,14 +219,15 @@ def _aligned(base: BaseTable, table: LakeTable) -> DataFrame:
     return base.rows.selectExpr(*columns, *rest)
 
 
-def _all_deleted(rows: DataFrame, deletes: str, cut_lsn: str) -> DataFrame:
+def _all_deleted(rows: DataFrame, table: LakeTable, deletes: str, cut_lsn: str) -> DataFrame:
+    """Delete all rows of the table's source."""
     if deletes != DeleteMode.SOFT:
-        return rows.where("false")
-    gone = F.col(OPERATION) != "d"
+        return rows.where(f"NOT ({own_rows(table)})")
+    gone = F.expr(f"{OPERATION} <> 'd' AND {own_rows(table)}")
     return rows.withColumns(
         {
             POSITION: F.when(gone, F.expr(snapshot_position(cut_lsn))).otherwise(F.col(POSITION)),
             LSN: F.when(gone, F.expr(literal(cut_lsn))).otherwise(F.col(LSN)),
-            OPERATION: F.lit("d"),
+            OPERATION: F.when(gone, F.lit("d")).otherwise(F.col(OPERATION)),
         }
     )

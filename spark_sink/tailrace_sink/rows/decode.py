@@ -31,6 +31,7 @@ from tailrace_sink.tables.lake_table import (
     literal,
     quote,
 )
+from tailrace_sink.tables.origins import in_shared_table, origin_values
 
 _READ: Final = EventShape()
 _FIELDS: Final = frozenset({"before", "after", "op", "source"})
@@ -149,9 +150,15 @@ def _rows_only(avro: str) -> str:
 
 def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
     """SQL expressions over image, source and op for the columns of the lake table."""
+    origin = origin_values(version.table)
+    if table.is_shared:
+        version = in_shared_table(version, table.table)
     fields = fields_of(table, version)
     rows = []
     for column in table.columns:
+        if column.is_origin:
+            rows.append(f"{literal(origin[column.column_id])} AS {quote(column.name)}")
+            continue
         field = fields.get(column.column_id)
         value = f"image.{quote(field)}" if field is not None else "NULL"
         if field is not None and column.is_large:

@@ -18,6 +18,7 @@ from tailrace_sink.tables.lake_table import (
     literal,
     quote,
 )
+from tailrace_sink.tables.origins import own_rows
 
 
 def same_key(table: LakeTable, left: str, right: str) -> list[str]:
@@ -74,7 +75,8 @@ def merge_statement(
         gone = "THEN DELETE"
         if delete_mode is DeleteMode.SOFT:
             gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(whole_at)}"
-        clauses.append(f"WHEN NOT MATCHED BY SOURCE {gone}")
+        own = "" if table.origin is None else f"AND {own_rows(table, 't')} "
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE {own}{gone}")
     return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
 
 
@@ -93,6 +95,9 @@ def empty_statement(
         condition: selects the rows; None: all.
     """
     location = f"delta.{quote(f'{config.lake}/{table.path}')}"
+    if table.origin is not None:
+        own = own_rows(table)
+        condition = own if condition is None else f"{own} AND {condition}"
     if config.delete_mode is DeleteMode.HARD:
         return f"DELETE FROM {location}" + ("" if condition is None else f" WHERE {condition}")
     chosen = f"{OPERATION} <> 'd'" + ("" if condition is None else f" AND {condition}")

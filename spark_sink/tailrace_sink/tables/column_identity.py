@@ -20,6 +20,8 @@ COLUMNS_PROPERTY: Final = "tailrace.columns"
 PENDING_PROPERTY: Final = "tailrace.columns.pending"
 DROPPED_PROPERTY: Final = "tailrace.columns.dropped"
 """Property with the ids of columns that the source no longer has."""
+FIRST_ORIGIN_ID: Final = 1 << 62
+"""Ids from here on are those of the columns of the origin, in tables with several sources."""
 _RETIRED_OF: Final = 1000
 _COMMENT: Final = re.compile(r"^(?P<type>[^;]*); column_id=(?P<id>\d+)(?:; key=(?P<key>\d+))?$")
 

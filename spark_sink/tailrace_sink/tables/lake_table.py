@@ -14,8 +14,10 @@ from typing import Final
 
 from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.topics.escaped_names import unescape
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.tables.column_identity import (
+    FIRST_ORIGIN_ID,
     Identity,
     identities_text,
     parse_comment,
@@ -157,6 +159,11 @@ class LakeColumn:
         return self.comment == self.sql_type or parse_comment(self.comment) is not None
 
     @property
+    def is_origin(self) -> bool:
+        """Whether it has a part of the source table's name."""
+        return self.column_id >= FIRST_ORIGIN_ID
+
+    @property
     def needs_mapping(self) -> bool:
         """Whether Parquet does not allow its name."""
         return not _NOT_IN_PARQUET.isdisjoint(self.name)
@@ -167,7 +174,7 @@ class LakeTable:
     """A lake table, at present or after some statements.
 
     Attributes:
-        table: the source table that it mirrors.
+        table: the source table that it mirrors, or the name of a table with several sources.
         columns: in the lake's order, without the ``_cdc_`` columns.
         schema_lsn: LSN of the newest schema version applied, as text.
         foreign: names of columns that somebody else added, in lower case.
@@ -178,6 +185,7 @@ class LakeTable:
         dropped: ids of columns that the source no longer has.
         mode: how it follows the source's columns: a ``SchemaMode`` as text; empty: ``evolve``.
         schema_record: the changes of the last batch that changed its columns, as text.
+        origin: the source table whose rows are meant, if it has several; None: all rows.
     """
 
     table: TableName
@@ -192,6 +200,17 @@ class LakeTable:
     dropped: frozenset[int] = field(default=frozenset(), compare=False)
     mode: str = field(default="", compare=False)
     schema_record: str = field(default="", compare=False)
+    origin: TableName | None = field(default=None, compare=False)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has several source tables."""
+        return any(column.is_origin for column in self.columns)
+
+    @property
+    def source(self) -> str:
+        """Name of the source table, for messages."""
+        return str(self.origin or self.table)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -257,6 +276,13 @@ def lake_paths(table: TableName) -> list[str]:
 def companion_paths(path: str) -> list[str]:
     """Return the paths of the companions that the table at a path may have."""
     return [f"{path}{suffix}" for suffix in COMPANIONS.values()]
+
+
+def table_at(path: str) -> tuple[TableName, Kind]:
+    """Return the name and the kind of the lake table at a path below the lake."""
+    mirror = source_path(path)
+    kind = next((k for k, suffix in COMPANIONS.items() if path == mirror + suffix), Kind.MIRROR)
+    return TableName(*map(unescape, mirror.split("/"))), kind
 
 
 def source_path(path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tailrace_schemas.events.column_types import lake_type
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_sink.errors import UnsupportedSchemaChange
-from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, FIRST_ORIGIN_ID
 from tailrace_sink.tables.lake_table import (
     DELETES_PROPERTY,
     RESERVED,
@@ -89,7 +89,7 @@ def check_names(schema: TableSchema) -> None:
     seen: dict[str, str] = {}
     for column in schema.columns:
         lowered = column.name.lower()
-        if lowered.startswith(RESERVED):
+        if lowered.startswith(RESERVED) and column.column_id < FIRST_ORIGIN_ID:
             raise UnsupportedSchemaChange(
                 str(schema.table),
                 column.name,

@@ -39,11 +39,12 @@ from tailrace_sink.tables.schema_record import (
     SCHEMA_RECORD_PROPERTY,
     Change,
     column_changes,
-    ignored,
+    not_followed,
     record_text,
 )
 from tailrace_sink.tables.schema_refusal import (
     check_key,
+    does_not_fit,
     not_plain,
     require_unchanged,
     way_out,
@@ -65,6 +66,7 @@ def evolve(
     A version newer than the table's renames and widens columns; an older one only adds missing
     ones. A dropped column stays with its values. If another column gets its name, it is renamed to
     ``<name>_dropped_<column_id>``. A type that the lake's type already holds changes nothing.
+    All versions of a table with several sources count as older ones.
 
     Args:
         existing: the table as it is.
@@ -85,7 +87,9 @@ def evolve(
     for version in sorted(versions, key=lambda version: version.schema_lsn):
         lsn = str(version.schema_lsn)
         # The table's own version counts as newer: it may have been ignored by another mode.
-        changes.follow(version, is_newer=lsn >= table.schema_lsn, is_new=lsn > table.schema_lsn)
+        # A version of one source of several says nothing of the columns of the others.
+        is_newer = lsn >= table.schema_lsn and not table.is_shared
+        changes.follow(version, is_newer=is_newer, is_new=lsn > table.schema_lsn)
         table = replace(table, schema_lsn=max(table.schema_lsn, lsn))
     table = replace(
         table,
@@ -167,7 +171,7 @@ class _Changes:
         """
         if self.mode is SchemaMode.IGNORE:
             if is_new:
-                self.notes += _not_followed(self.columns, version)
+                self.notes += not_followed(self.columns, version)
             version = replace(
                 version,
                 columns=tuple(c for c in version.columns if c.column_id in self.columns),
@@ -178,7 +182,7 @@ class _Changes:
         if self.mode is SchemaMode.FAIL:
             there = replace(self.table, dropped=frozenset(self.dropped))
             require_unchanged(there, self.columns, wanted, version, is_newer=is_newer)
-        if not self.table.kind.appends:
+        if not self.table.kind.appends or self.table.is_shared:
             check_key(self.table, self.columns.values(), wanted.values(), version)
         if is_newer:
             self.dropped |= {i for i in self.columns if i > 0 and i not in wanted}
@@ -240,13 +244,10 @@ class _Changes:
             case _ if self._may_retire(present):
                 present = self._retire(present, column, is_newer=is_newer)
             case _:
-                raise UnsupportedSchemaChange(
-                    str(self.table.table),
-                    column.name,
-                    f"its type became {column.sql_type}, which a lake column of type"
-                    f" {present.type} does not hold and cannot be widened to",
-                    way_out(self.table),
-                )
+                raise does_not_fit(self.table, present, column)
+        if self.table.is_shared and column.is_large and not present.is_large:
+            # Of a large column, a change of any source may lack the value.
+            present = replace(present, sql_type=column.sql_type)
         if is_newer and present.identity != column.identity:
             changed = replace(present, sql_type=column.sql_type, key_ordinal=column.key_ordinal)
             if present.has_our_comment and present.comment != column.comment:
@@ -316,15 +317,3 @@ class _Changes:
                 "the lake's table has a column of that name that is not from the source",
                 f"rename or drop it, and {way_out(self.table)}",
             )
-
-
-def _not_followed(columns: Mapping[int, LakeColumn], version: TableSchema) -> list[Change]:
-    """List what a table that keeps its columns does not take from a version."""
-    found = []
-    for column in version.columns:
-        known = columns.get(column.column_id)
-        if known is None:
-            found.append(ignored(column.name, str(column.type)))
-        elif known.name != column.name:
-            found.append(ignored(known.name, column.name))
-    return found

@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.tables.column_identity import Identity, source_id
+from tailrace_sink.tables.lake_table import LakeColumn
 
 SCHEMA_RECORD_PROPERTY: Final = "tailrace.schemaChanges"
 """Property with the changes of the last batch that changed the table's columns."""
@@ -55,9 +57,16 @@ def replaced(reason: str) -> Change:
     return _change("replaced", "", None, reason)
 
 
-def ignored(column: str, becomes: str) -> Change:
-    """Describe a change of the source that the table does not follow."""
-    return _change("ignored", column, None, becomes)
+def not_followed(columns: Mapping[int, LakeColumn], version: TableSchema) -> list[Change]:
+    """List what a table that keeps its columns does not take from a version."""
+    found = []
+    for column in version.columns:
+        known = columns.get(column.column_id)
+        if known is None:
+            found.append(_change("ignored", column.name, None, str(column.type)))
+        elif known.name != column.name:
+            found.append(_change("ignored", known.name, None, column.name))
+    return found
 
 
 def _change(change: str, column: str, was: str | None, becomes: str | None) -> Change:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.errors import SchemaChangeRefused, UnsupportedSchemaChange
 from tailrace_sink.tables.lake_table import Feature, Kind, LakeColumn, LakeTable
+from tailrace_sink.tables.origins import ORIGIN
 from tailrace_sink.tables.type_widening import Widening, widening
 
 
@@ -57,7 +58,7 @@ def key_of(columns: Iterable[LakeColumn]) -> dict[int, int]:
 def _refused(
     table: LakeTable, column: str, change: str, version: TableSchema
 ) -> SchemaChangeRefused:
-    return SchemaChangeRefused(str(table.table), column, change, str(version.schema_lsn))
+    return SchemaChangeRefused(table.source, column, change, str(version.schema_lsn))
 
 
 def not_plain(
@@ -65,10 +66,27 @@ def not_plain(
 ) -> UnsupportedSchemaChange:
     """Describe a change that needs a feature which the profile does not allow."""
     return UnsupportedSchemaChange(
-        str(table.table),
+        table.source,
         column,
         f"{reason} needs Delta's {feature.value}, which sink.profile compatible does not allow",
         f"use sink.profile fast, or {way_out(table)}",
+    )
+
+
+def does_not_fit(
+    table: LakeTable, present: LakeColumn, column: LakeColumn
+) -> UnsupportedSchemaChange:
+    """Describe a type that the lake's column does not hold.
+
+    Args:
+        column: with the type of the source.
+    """
+    return UnsupportedSchemaChange(
+        table.source,
+        column.name,
+        f"its type became {column.sql_type}, which a lake column of type {present.type} does not"
+        " hold and cannot be widened to",
+        way_out(table),
     )
 
 
@@ -84,16 +102,18 @@ def check_key(
         UnsupportedSchemaChange: the key's columns or their order differ.
     """
     if key_of(present) != key_of(wanted):
-        raise UnsupportedSchemaChange(
-            str(table.table),
-            "",
-            f"its key changed with schema version {version.schema_lsn}",
-            way_out(table),
-        )
+        problem = f"its key changed with schema version {version.schema_lsn}"
+        if table.is_shared:
+            names = ", ".join(c.name for c in version.key_columns if c.name not in ORIGIN) or "none"
+            of_lake = ", ".join(name for name in table.key if name not in ORIGIN) or "none"
+            problem = f"its key ({names}) is not that of the lake table {table.table} ({of_lake})"
+        raise UnsupportedSchemaChange(table.source, "", problem, way_out(table))
 
 
 def way_out(table: LakeTable) -> str:
     """Return the fix of a change that the lake cannot follow."""
+    if table.is_shared:
+        return "give the source table another lake table in sink.into, or use tables.exclude"
     name = f"{table.table.schema}.{table.table.table}"
     snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
     if table.kind is not Kind.MIRROR:

@@ -50,10 +50,14 @@ def test_samples_and_examples_read_a_lake(
     source.commit(lambda t: t.insert(orders, id=2, note="second"))
     source.publish()
     source.commit(lambda t: t.update(orders, (1,), note="third"))
+    for name in ("sales_6", "sales_7"):
+        sales = source.table(name, column(1, "id", "int", key=1), column(2, "of", "varchar(9)"))
+        source.commit(lambda t, of=sales, name=name: t.insert(of, id=1, of=name))
     source.publish()
-    lake.catch_up(on_bad_record="dead-letter", kinds={".*": ["mirror", "history"]})
+    into = {r"dbo\.sales_\d+": "all.sales"}
+    lake.catch_up(on_bad_record="dead-letter", kinds={".*": ["mirror", "history"]}, into=into)
     (readme,) = samples("README.md")
-    changes, now_valid, letters = samples("docs/readers.md")
+    changes, now_valid, shared, letters = samples("docs/readers.md")
 
     told = {}
     for sample in (readme, changes, letters, now_valid):
@@ -67,6 +71,10 @@ def test_samples_and_examples_read_a_lake(
     shown = capsys.readouterr().out.rpartition("_cdc_is_current")[2]
     assert "third" in shown
     assert "first" not in shown, "it is no longer valid"
+    exec(compile(shared.replace("/srv/lake/shop", lake.address), "sample", "exec"), {})  # noqa: S102
+    with_origin, without = capsys.readouterr().out.split("_cdc_commit_time")[1:]
+    assert [text.count("sales_7") for text in (with_origin, without)] == [2, 1]
+    assert "sales_6" not in with_origin + without
 
     rows = [("1", "third"), ("2", "second")]
     shown = example("read_cut", f"{lake.path}/lake", "shop.dbo.orders")

@@ -1,0 +1,54 @@
+"""Attempts at one batch, after which a table that fails alone stops (ADR 0059)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from tailrace_sink.errors import ApplyFailed, LakeTableUnreadable, SinkError
+from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.spark.jvm_errors import lacks_file
+
+
+class Patience:
+    """Counts a batch's attempts at each table.
+
+    Args:
+        attempts: after which a table that fails alone stops.
+    """
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._batch = -1
+        self._failed: Counter[str] = Counter()
+
+    def over(
+        self,
+        batch: int,
+        sources: Sequence[TableBatch],
+        futures: Sequence[Future[dict[str, int]]],
+    ) -> dict[str, SinkError]:
+        """Return the errors of tables that stop, by topic.
+
+        If all of several tables fail, the cause is not in the tables. If the only table of a batch
+        fails, the write of the commit row shows whether the cause is in the lake.
+
+        Args:
+            futures: of the sources in the same order; all have ended.
+        """
+        if batch != self._batch:
+            self._batch, self._failed = batch, Counter()
+        failed: dict[str, tuple[TableBatch, ApplyFailed]] = {}
+        for source, future in zip(sources, futures, strict=True):
+            error = future.exception()
+            if isinstance(error, ApplyFailed):
+                failed[source.topic] = source, error
+                self._failed[source.topic] += 1
+        is_general = len(failed) == len(sources) > 1
+        return {
+            topic: LakeTableUnreadable(str(source.table), self._attempts, error.reason)
+            for topic, (source, error) in failed.items()
+            if self._failed[topic] >= self._attempts
+            and (not is_general or lacks_file(error.cause_classes))
+        }

@@ -66,9 +66,9 @@ class TableBatch:
 
     @property
     def home(self) -> str:
-        """Path of the lake table, for the state after the batch; empty if it is known from the topic."""
-        has_to_be_told = self.is_shared or self.topic_range.is_part
-        return table_path(self.lake_table) if has_to_be_told else ""
+        """Path of the lake table, for the state after the batch; empty if that is its own."""
+        is_recorded = self.is_shared or self.topic_range.is_part
+        return table_path(self.lake_table) if is_recorded else ""
 
     @property
     def is_snapshot(self) -> bool:

@@ -106,7 +106,19 @@ def test_a_new_snapshot_leaves_one_row_of_each_key(
 
 
 @pytest.mark.slow("a lake and two snapshots")
-@pytest.mark.parametrize("options", [{}, {"changes_per_batch": 1}], ids=["whole", "parts"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="whole"),
+        pytest.param(
+            {"changes_per_batch": 1},
+            id="parts",
+            marks=pytest.mark.nightly(
+                "test_snapshot_parts.py has an idle database's snapshot in parts"
+            ),
+        ),
+    ],
+)
 def test_a_new_snapshot_of_an_idle_database_replaces_values(
     source: Source, lake: Lake, options: dict[str, Any]
 ):

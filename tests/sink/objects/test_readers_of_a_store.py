@@ -1,0 +1,45 @@
+"""The programs of docs/object-stores.md that read a lake without Spark, run as they are written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from deltalake import write_deltalake
+
+from tailrace_sink.options.s3_options import S3Options
+from tests.fix_object_store import SharedStore
+from tests.least_options import LEAST
+
+PAGE = Path(__file__).parents[3] / "docs" / "object-stores.md"
+LAKE = "s3://lake/readers"
+
+
+def test_duckdb_and_polars_read_with_the_options_of_the_configuration(
+    store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    duckdb = pytest.importorskip("duckdb", reason="make setup installs it")
+    extensions = pytest.importorskip("duckdb_extensions")
+    duckdb.sql(f"SET extension_directory = '{tmp_path / 'duckdb'}'")
+    for name in ("httpfs", "delta"):
+        extensions.import_extension(name)
+    options = S3Options.model_validate(store.options).storage_options()
+    rows = pa.table({"id": [1, 2, 3]})
+    write_deltalake(f"{LAKE}/shop/dbo/orders", rows, storage_options=options)
+    shared = {name: LEAST[name] for name in ("kafka", "registry", "prefix")}
+    config = {**shared, "sink": {"lake": LAKE, "s3": store.options}}
+    (tmp_path / "tailrace.yaml").write_text(yaml.safe_dump(config))
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text("utf-8"))
+    (sample,) = (block for block in blocks if "polars" in block)
+
+    told: dict[str, Any] = {}
+    text = sample.replace("s3://lake/shop", LAKE)
+    exec(compile(text, str(PAGE), "exec"), told)  # noqa: S102 - what users paste
+
+    assert sorted(told["rows"]["id"].to_list()) == [1, 2, 3]
+    assert told["count"] == [(3,)]

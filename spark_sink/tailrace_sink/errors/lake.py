@@ -91,13 +91,19 @@ class LakeTableChanged(TableError):
         column: names of the columns; empty if they are unknown.
     """
 
-    def __init__(self, table: str, column: str, problem: str) -> None:
+    def __init__(self, table: str, column: str, problem: str, *, is_shared: bool = False) -> None:
         self.table = table
         self.column = column
+        self.problem = problem
+        fix = f"take a new snapshot of the source table {SNAPSHOT_HELPS}, which replaces it"
+        if is_shared:
+            fix = (
+                "undo that, or move the table's folder away and take a new snapshot of each of its"
+                " source tables: tailrace snapshot"
+            )
         super().__init__(
             f"table {table}{f', column {column}' if column else ''} of the lake was altered by"
-            f" somebody else: {problem}. Fix: take a new snapshot of the source table (tailrace"
-            " snapshot), which replaces the lake's table"
+            f" somebody else: {problem}. Fix: {fix}"
         )
 
 

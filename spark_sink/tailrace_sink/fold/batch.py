@@ -274,8 +274,15 @@ class BatchApplier:
         except (PySparkException, Py4JError) as error:
             if is_refused(error):
                 reason = str(translated("writing", error))
-                raise LakeTableChanged(str(source.table), "", reason) from error
+                raise LakeTableChanged(
+                    str(source.table), "", reason, is_shared=source.is_shared
+                ) from error
             raise translated(f"table {source.table}", error) from error
+        except LakeTableChanged as error:
+            if not source.is_shared:
+                raise
+            column, problem = error.column, error.problem
+            raise LakeTableChanged(error.table, column, problem, is_shared=True) from error
         except UnsupportedType as error:
             raise UnsupportedSchemaChange(
                 str(source.table), "", str(error), "leave its column out of the capture instance"

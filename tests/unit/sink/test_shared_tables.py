@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tailrace_schemas.events.column_types import ColumnType
-from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import ConfigError, UnsupportedSchemaChange
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_sink.errors import (
+    SNAPSHOT_HELPS,
+    ConfigError,
+    LakeTableChanged,
+    UnsupportedSchemaChange,
+)
+from tailrace_sink.fold.table_batch import TableBatch, TableBatches, elsewhere, left_behind
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.decode import column_expressions
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.tables.lake_table import Kind, LakeTable
@@ -126,6 +134,55 @@ def test_what_a_snapshot_lacks_is_deleted_from_its_own_rows_alone():
     assert f"WHEN NOT MATCHED BY SOURCE AND {own} THEN DELETE" in merge
 
 
+def batch(lake: TableName = LAKE, **more: Any) -> TableBatch:
+    found = TopicRange(f"p.{A.path.replace('/', '.')}", 0, {}, 1, frozenset(), **more)
+    return TableBatch(A, lake, found, ())
+
+
+def test_a_source_with_rows_elsewhere_stops_until_its_snapshot():
+    own = SinkState(versions={A.path: 3})
+    stopped, leaving = elsewhere([batch()], own)
+    (error,) = stopped.values()
+    assert f"its rows are in the lake's {A.path}, and sink.into says {LAKE.path}" in str(error)
+    assert "(tailrace snapshot)" in str(error), "so the sink requests it"
+    assert elsewhere([batch(whole_from={})], own) == ({}, [])
+    assert leaving == []
+    assert elsewhere([batch()], SinkState()) == ({}, []), "a new one"
+
+    shared_before = SinkState(homes={A.path: "shop/all/rest"}, versions={"shop/all/rest": 1})
+    assert list(elsewhere([batch()], shared_before)[0]) == [batch().topic]
+    snapshot = batch(whole_from={})
+    assert elsewhere([snapshot], shared_before) == ({}, [(snapshot, "shop/all/rest")])
+    back = batch(A, is_part=True)
+    assert elsewhere([back], shared_before) == ({}, [(back, "shop/all/rest")])
+    begun = replace(
+        shared_before, held={back.topic: replace(back.topic_range, rest=back.topic_range)}
+    )
+    assert list(elsewhere([back], begun)[0]) == [back.topic], "its first parts are elsewhere"
+
+
+def test_quiet_sources_with_rows_elsewhere_are_found_when_the_sink_starts():
+    names, rules = TopicNames("p"), SharedTables({r"t1\..*": "all.orders"})
+    topic = names.data(A)
+    before = SinkState(versions={A.path: 3}, offsets={topic: {0: 5}})
+    assert list(left_behind(before, names, rules, [])) == [topic]
+    assert left_behind(before, names, rules, [batch()]) == {}, "this one is not quiet"
+    assert left_behind(before, names, SharedTables(), []) == {}
+    moved = replace(before, homes={A.path: LAKE.path}, versions={LAKE.path: 1})
+    assert left_behind(moved, names, rules, []) == {}
+    assert list(left_behind(moved, names, SharedTables(), [])) == [topic]
+
+
+def test_a_source_table_with_the_name_of_a_shared_one_stops():
+    schemas = {1: envelope_schema("p", version(LAKE, 1, column(1, "id", "int", 1)))}
+    rules = SharedTables({r"t1\..*": "all.orders"})
+    batches = TableBatches(TopicNames("p"), lambda _: True, schemas.__getitem__, rules)
+    topic = TopicNames("p").data(LAKE)
+    found, stopped = batches.of([TopicRange(topic, 0, {0: (0, 1)}, 1, frozenset({1}))])
+    assert found == []
+    assert "use a name there that no source table has" in str(stopped[topic])
+
+
 def test_sources_outside_of_the_cut_are_left_out_of_their_table():
     state = SinkState(
         homes={A.path: LAKE.path, B.path: LAKE.path, "shop/dbo/x": "shop/dbo/x"},
@@ -135,3 +192,11 @@ def test_sources_outside_of_the_cut_are_left_out_of_their_table():
     assert not_from(state.left_out[LAKE.path]) == (
         "NOT (_cdc_database = 'shop' AND _cdc_schema = 't1' AND _cdc_table = 'orders')"
     )
+
+
+def test_a_shared_table_that_was_altered_asks_for_no_snapshot_of_one_source():
+    alone = LakeTableChanged("shop.t1.orders", "v", "it was dropped")
+    assert "(tailrace snapshot), which replaces it" in str(alone)
+    shared = LakeTableChanged("shop.all.orders", "v", "it was dropped", is_shared=True)
+    assert "each of its source tables" in str(shared)
+    assert SNAPSHOT_HELPS not in str(shared), "the sink would request it again and again"

@@ -17,6 +17,7 @@ from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log import queries
 from tailrace_publisher.source.log.commit_times import utc_offset_minutes
+from tailrace_publisher.source.log.retention import retention_s
 from tailrace_publisher.source.log.scan_sessions import scan_sessions
 from tailrace_schemas.position.lsn import Lsn, lsn_text
 from tailrace_schemas.topics.topic_names import TableName
@@ -87,7 +88,7 @@ def read_source(config: PublisherConfig, lsns: Sequence[str] = ()) -> SourceStat
             if config.tables.selects(name):
                 tables.setdefault(name, []).append(row.instance)
         latency, age = _capture(connection)
-        retention = _retention_s(connection)
+        retention = retention_s(connection)
         newest = _newest_lsns(connection, [i for found in tables.values() for i in found])
         highest = queries.max_lsn(connection)
         known = {lsn for lsn in newest.values() if lsn is not None}
@@ -125,19 +126,6 @@ def _capture(connection: Connection) -> tuple[float | None, float | None]:
         return None, None
     age = scan_age_s(sessions)
     return finite(latency_s(sessions)), None if math.isinf(age) else age
-
-
-def _retention_s(connection: Connection) -> float | None:
-    """How long the cleanup job keeps change rows; db_owner may ask.
-
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql
-    """
-    try:
-        rows = connection.query("EXEC sys.sp_cdc_help_jobs")
-    except PermissionMissing:
-        return None
-    kept = [row.retention for row in rows if str(row.job_type).strip() == "cleanup"]
-    return None if not kept or kept[0] is None else float(kept[0]) * 60
 
 
 def _newest_lsns(connection: Connection, instances: Sequence[str]) -> dict[str, str | None]:

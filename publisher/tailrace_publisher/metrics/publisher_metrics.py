@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tailrace_publisher.metrics.debezium_metrics import DebeziumMetrics, StreamFigures
+from tailrace_publisher.metrics.lag_trend import LagTrend
 from tailrace_publisher.metrics.snapshot_pace import SnapshotPace
 from tailrace_service.status import UNREAD_STATES, LastFailures, TableStatus, finite
 
@@ -22,6 +23,7 @@ class Metrics:
     Attributes:
         failures: the last logged errors.
         pace: how fast snapshots progress.
+        retention_s: how long the source keeps change rows, seconds; None if unknown.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -151,6 +153,15 @@ class Metrics:
             ["table"],
             registry=self.registry,
         )
+        self.retention_s: float | None = None
+        self._unpublished = LagTrend(clock)
+        self._retention_left = Gauge(
+            "tailrace_retention_left_seconds",
+            "Seconds until cleanup may remove what is not published, if the lag grows as in the"
+            " last hours; +Inf if it does not grow, NaN while that or the retention is unknown.",
+            registry=self.registry,
+        )
+        self._retention_left.set_function(self.retention_left_s)
         self._debezium = DebeziumMetrics(self.registry)
         self._event_s = math.nan
 
@@ -201,6 +212,20 @@ class Metrics:
             table: None if it affects all tables.
         """
         self.failures.add(round(self._clock() * 1000), error, reason, table)
+
+    def note_unpublished(self, *, is_caught_up: bool) -> None:
+        """Record the age of the oldest change that is not published."""
+        self._unpublished.note(0.0 if is_caught_up else self._lag_s())
+
+    def retention_left_s(self) -> float:
+        """Return the seconds until cleanup may remove what is not published.
+
+        Returns:
+            Infinity if the lag does not grow; NaN while it or the retention is unknown.
+        """
+        return self._unpublished.seconds_until(
+            math.nan if self.retention_s is None else self.retention_s
+        )
 
     @property
     def closed_commit_ms(self) -> int | None:

@@ -237,6 +237,7 @@ def _scan_sessions(view: View, _: Sequence[Any]) -> Answer:
 class _Job(NamedTuple):
     job_type: str
     maxtrans: int
+    retention: int = 4320
 
 
 @statement("EXEC sys.sp_cdc_help_jobs")
@@ -245,6 +246,14 @@ def _jobs(view: View, _: Sequence[Any]) -> Answer:
     if not view.features.sees_jobs:
         raise SqlError(22904, "Caller is not authorized to initiate the requested action.")
     return [_Job("capture", view.group.maxtrans), _Job("cleanup", 0)]
+
+
+@statement(
+    "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"
+)
+def _retention(view: View, _: Sequence[Any]) -> Answer:
+    """The login has no user in msdb."""
+    raise SqlError(229, "The SELECT permission was denied on the object 'cdc_jobs'.")
 
 
 @statement("SELECT sys.fn_cdc_get_max_lsn()")

@@ -74,6 +74,8 @@ def test_with_all_the_evidence_it_is_good():
         ("bad", "The publisher is odd.", daemons(DaemonFact("publisher", "odd"))),
         ("bad", "The capture job has not scanned the log for 5 min", {"capture_age_s": 300.0}),
         ("bad", "removes what is not published in 1.0 s", {"until_loss_s": 1, "retention_s": 3}),
+        ("bad", "Retention overtakes the publisher in 3.3 h at this rate", {"overtaken_s": 12e3}),
+        ("warn", "Retention overtakes the publisher in 20.0 h at this", {"overtaken_s": 72e3}),
         ("bad", "The ledger is broken in 1 places", {"broken": 1}),
         (
             "warn",

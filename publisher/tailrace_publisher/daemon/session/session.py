@@ -23,6 +23,7 @@ from tailrace_publisher.daemon.orders.signals import Signals
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.pacing import Pacing
+from tailrace_publisher.daemon.session.retention_watch import RetentionWatch
 from tailrace_publisher.daemon.session.rotation import Rotation
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
@@ -55,6 +56,7 @@ class SessionParts:
         switches: notices rows that came or went with a partition.
         sizes: estimates the row counts of the snapshots.
         rotation: creates and drops capture instances; None if that is not configured.
+        retention: forecasts when cleanup reaches what is not published.
     """
 
     time: ServerTime
@@ -70,6 +72,7 @@ class SessionParts:
     sizes: TableSizes
     watch: CaptureWatch
     rotation: Rotation | None
+    retention: RetentionWatch
 
 
 class Session:
@@ -137,6 +140,7 @@ class Session:
             parts.pause.end_if_too_long()
             has_read = not parts.pause.is_on
             more = has_read and self._publish()
+            parts.retention.look(is_caught_up=has_read and not more)
         except TableFailed as error:
             return self._continue_without(error)
         except SourceBusy as error:

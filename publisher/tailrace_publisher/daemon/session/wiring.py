@@ -21,6 +21,7 @@ from tailrace_publisher.daemon.orders.table_orders import TableOrders
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.encoded_pages import SourceAccess
+from tailrace_publisher.daemon.session.retention_watch import RetentionWatch
 from tailrace_publisher.daemon.session.rotation import Rotation
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
@@ -153,6 +154,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
                 sizes=TableSizes(control, tables, carried.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
                 rotation=_rotation(runtime, tables, state, resources),
+                retention=RetentionWatch(control, runtime),
             ),
         )
 

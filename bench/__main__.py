@@ -30,6 +30,7 @@ MODULES: Final = {
     "publisher_snapshot": "publisher.snapshot",
     "publisher_shards": "publisher.shards",
     "sink": "sink.rate",
+    "decoders": "sink.decoders",
     "sink_start": "sink.start",
     "first_load": "first_load",
     "end_to_end": "end_to_end",

@@ -34,7 +34,7 @@ ROOTS: dict[str, frozenset[str]] = {
     ),
 }
 # The sink's image also runs `tailrace status`, which queries the source and the commit table.
-ROOTS["sink"] = ROOTS["publisher"] - {"apsw"} | {"deltalake", "pyarrow", "pyspark", "rich"}
+ROOTS["sink"] = ROOTS["publisher"] - {"apsw"} | {"deltalake", "numpy", "pyarrow", "pyspark", "rich"}
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==[^\n]*\n(?:[ ]+[^\n]*\n?)*", re.MULTILINE)
 _VIA = re.compile(r"^ +# +(?:via )?([A-Za-z0-9._-]+)", re.MULTILINE)
@@ -54,7 +54,9 @@ def part_of(lock: str, roots: Collection[str]) -> str:
     Raises:
         PackageUnknown: the lock has no entry for a root.
     """
-    entries = {match["name"]: match[0] for match in _ENTRY.finditer(lock)}
+    entries: dict[str, str] = {}
+    for match in _ENTRY.finditer(lock):  # A package may have an entry for each release of Python.
+        entries[match["name"]] = entries.get(match["name"], "") + match[0]
     unknown = sorted(set(roots) - entries.keys())
     if unknown:
         raise PackageUnknown(f"requirements.lock has no entry for {', '.join(unknown)}")

@@ -1,0 +1,5 @@
+"""Avro events to Arrow columns and Parquet files, column by column over many records at once. Pure.
+
+Spark ships these modules to executors by value. So they import numpy, pyarrow and each other only,
+and executors need no installed Tailrace.
+"""

@@ -1,0 +1,70 @@
+"""What a task decodes and writes, as the driver describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A writer schema of the messages; ``avro`` is the schema as JSON text."""
+
+    schema_id: int
+    avro: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a lake table.
+
+    Attributes:
+        name: in the table; one of the sink's own has no fields.
+        physical: its name in Parquet.
+        type: its Spark SQL type.
+        field_id: its id in Parquet, if the table maps columns.
+        fields: by schema id the field of the images that it holds; missing: it is NULL there.
+        is_large: whether ``source.unavailable`` may name it.
+    """
+
+    name: str
+    physical: str
+    type: str
+    field_id: int | None = None
+    fields: Mapping[int, str] = field(default_factory=dict)
+    is_large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A lake table to write into.
+
+    Attributes:
+        folder: of the table, as its file system names it.
+        columns: in the order of the files.
+        indexed: columns, from the first on, that get statistics.
+    """
+
+    folder: str
+    columns: tuple[Column, ...]
+    indexed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every task of a job does.
+
+    Attributes:
+        after_lsn: only changes with a greater commit LSN are written, as text; None: all.
+        up_to_lsn: only changes with a commit LSN up to this are written; None: all.
+        s3: arguments of ``pyarrow.fs.S3FileSystem``; None: a local folder.
+        metadata: key and value pairs for the footers of the files.
+    """
+
+    writers: tuple[Writer, ...]
+    targets: tuple[Target, ...]
+    after_lsn: str | None = None
+    up_to_lsn: str | None = None
+    s3: Mapping[str, Any] | None = field(default=None, repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,211 @@
+"""The Parquet files that one task writes into the folders of lake tables.
+
+A file belongs to its table only once it is committed, by the results of the tasks that won. Files
+of failed and repeated tasks are in no version, and VACUUM removes them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from tailrace_sink.columns.change_columns import ChangeDecoder
+from tailrace_sink.columns.file_statistics import statistics_json
+from tailrace_sink.columns.spec import Target, Work
+
+RESULT: Final = "target int, path string, bytes long, statistics string, changes long, hashes long"
+"""Columns of a task's results: a row for each file, and one with its counts (target -1)."""
+COUNTS: Final = -1
+_RESULT: Final = pa.schema(
+    [
+        ("target", pa.int32()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("statistics", pa.string()),
+        ("changes", pa.int64()),
+        ("hashes", pa.int64()),
+    ]
+)
+_GROUP_ROWS: Final = 500_000
+_GROUP_BYTES: Final = 64 * 1024 * 1024
+"""Decoded bytes of a row group, which a task holds in memory."""
+_FILE_BYTES: Final = 160 * 1024 * 1024
+"""Bytes from which a file is closed; the last row group may exceed it."""
+_NOT_REPEATED: Final = frozenset({"_cdc_position"})
+"""Columns whose values are all different: a dictionary of them is built in vain."""
+
+
+def write_task(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Decode the messages of one task and write its files.
+
+    Args:
+        batches: with the column ``value``.
+
+    Returns:
+        One batch of :data:`RESULT`.
+
+    Raises:
+        Undecodable: a message is no change of the table.
+        OSError: a file could not be written.
+    """
+    decoder = ChangeDecoder(work)
+    files = [
+        _TargetFiles(target, schema, work)
+        for target, schema in zip(work.targets, decoder.schemas, strict=True)
+    ]
+    changes = hashes = 0
+    try:
+        for batch in batches:
+            decoded = decoder.decode(batch.column(0))
+            changes += decoded.count
+            hashes += decoded.hashes
+            for target, rows in zip(files, decoded.rows, strict=True):
+                target.add(rows)
+        for target in files:
+            target.close()
+    except BaseException:
+        for target in files:
+            target.discard()
+        raise
+    results = [
+        {"target": place, **written} for place, of in enumerate(files) for written in of.written
+    ]
+    results.append({"target": COUNTS, "changes": changes, "hashes": hashes})
+    yield pa.RecordBatch.from_pylist(results, schema=_RESULT)
+
+
+class _TargetFiles:
+    """The files of one lake table.
+
+    Attributes:
+        written: the closed ones, as results.
+    """
+
+    def __init__(self, target: Target, schema: pa.Schema, work: Work) -> None:
+        self.written: list[dict[str, Any]] = []
+        self._target = target
+        self._schema = schema
+        self._metadata = dict(work.metadata)
+        self._system = file_system(work.s3)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+        self._file: Any = None
+
+    def add(self, rows: Iterable[pa.RecordBatch]) -> None:
+        """Add rows."""
+        for batch in rows:
+            if batch.num_rows:
+                self._waiting.append(batch)
+                self._rows += batch.num_rows
+                self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._write_group()
+            if self._file is not None and self._file.bytes >= _FILE_BYTES:
+                self._end_file()
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._write_group()
+        self._end_file()
+
+    def discard(self) -> None:
+        """Delete the files, as far as that is possible."""
+        paths = [f"{self._target.folder}/{of['path']}" for of in self.written]
+        if self._file is not None:
+            paths.append(self._file.path)
+            self._file.abandon()
+        for path in paths:
+            try:
+                self._system.delete_file(path)
+            except OSError:  # The first error counts. VACUUM removes the file.
+                continue
+
+    def _write_group(self) -> None:
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+        if self._file is None:
+            name = f"part-{uuid.uuid4()}.snappy.parquet"
+            self._file = _File(self._system, self._target.folder, name, self._schema)
+            self._file.describe(self._metadata)
+        self._file.write(rows)
+
+    def _end_file(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            footer = file.end()
+            statistics = statistics_json(footer, self._schema, self._target.indexed)
+            self.written.append({"path": file.name, "bytes": file.bytes, "statistics": statistics})
+
+
+class _File:
+    """An open file.
+
+    Attributes:
+        bytes: written so far, without the rows that Parquet still holds.
+    """
+
+    def __init__(self, system: fs.FileSystem, folder: str, name: str, schema: pa.Schema) -> None:
+        self.name = name
+        self.path = f"{folder}/{name}"
+        self._stream = system.open_output_stream(self.path)
+        self._footers: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            schema,
+            compression="snappy",
+            use_dictionary=[n for n in _leaves(schema) if n not in _NOT_REPEATED],
+            store_decimal_as_integer=True,
+            store_schema=False,
+            metadata_collector=self._footers,
+        )
+
+    @property
+    def bytes(self) -> int:
+        return int(self._size if self._stream.closed else self._stream.tell())
+
+    def describe(self, metadata: Mapping[str, str]) -> None:
+        self._writer.add_key_value_metadata(metadata)
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+
+    def end(self) -> pq.FileMetaData:
+        self._writer.close()
+        self._size = self._stream.tell()
+        self._stream.close()
+        return self._footers[0]
+
+    def abandon(self) -> None:
+        self._size = 0
+        self._stream.close()
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    return [
+        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
+        for field in schema
+    ]
+
+
+def file_system(s3: Mapping[str, Any] | None) -> fs.FileSystem:
+    """Open the file system of the lake.
+
+    Args:
+        s3: arguments of ``pyarrow.fs.S3FileSystem``; None: local folders.
+    """
+    return fs.LocalFileSystem() if s3 is None else fs.S3FileSystem(**s3)
+
+
+def ready(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answer that this executor has the libraries of this module, by importing it."""
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"process": pa.array([os.getpid()], pa.int64())})

@@ -24,6 +24,10 @@ _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
 write."""
 
 
+class NotAsCounted(Exception):
+    """The rows that were read are not what the ledger counts, or their number is unknown."""
+
+
 class AppendRefused(Exception):
     """The table has, or may have, keys of the rows: they must be merged."""
 

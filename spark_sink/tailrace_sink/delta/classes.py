@@ -40,11 +40,13 @@ class WritingClasses:
     """Classes that write a commit.
 
     Attributes:
+        actions: reads an entry of the log.
         altered: creates the operation that sets properties.
         appended: creates the operation of an append with some user metadata.
         merged: the operation of a MERGE.
     """
 
+    actions: Any
     altered: Callable[[Any], Any]
     appended: Callable[[str | None], Any]
     bitmap: Any
@@ -142,6 +144,7 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
             return write(append_mode, none, none, some(metadata), *further)
 
         return WritingClasses(
+            actions=delta.actions.Action,
             altered=getattr(jvm, f"{_DELTA}.DeltaOperations$SetTableProperties"),
             appended=appended,
             bitmap=delta.deletionvectors.RoaringBitmapArray,

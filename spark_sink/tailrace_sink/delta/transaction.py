@@ -1,9 +1,8 @@
 """One commit of a Delta table in parts, by Delta's own classes: old rows leave, new ones enter.
 
-Delta's UPDATE has the same parts: recorded reads, new files, deletion vectors for old rows, and a
-commit that conflicts with an earlier one. Python has no public access to them. MERGE does all of
-them, but joins the table three times (ADR 0043). The writer of DataFrames reads the table's whole
-state for a transaction version (ADR 0046).
+Delta's UPDATE has the same parts. Python has no public access to them. MERGE does all of them, but
+joins the table three times (ADR 0043). The writer of DataFrames reads the table's whole state for a
+transaction version (ADR 0046).
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from tailrace_sink.delta.commits import is_missing
 from tailrace_sink.delta.deletion_vectors import actions_without_rows
 from tailrace_sink.delta.file_log import bytes_of, frame_of, schema_of, version_of
 from tailrace_sink.delta.file_statistics import bounds_of, files_meeting
+from tailrace_sink.delta.parquet_files import FileForm, ParquetFile, file_form
 from tailrace_sink.spark.jvm_names import items_of
 from tailrace_sink.tables.key_bounds import KeyBound
 from tailrace_sink.tables.lake_table import LakeTable, literal
@@ -192,6 +192,16 @@ class DeltaTransaction:
         self.added = items_of(self._known.collections.asJava(written))
         self._actions.extend(self.added)
 
+    @property
+    def file_form(self) -> FileForm | None:
+        """How files that Delta's writer did not write must look; None: there may be none."""
+        return file_form(self._snapshot) if self.can_upsert else None
+
+    def add_files(self, files: Iterable[ParquetFile]) -> None:
+        """Add files in the table's folder that have its :attr:`file_form`."""
+        self.added = [self._classes.actions.fromJson(file.entry) for file in files]
+        self._actions.extend(self.added)
+
     def bounds_of_added(self, table: LakeTable) -> list[KeyBound]:
         """Compute the bounds of the keys in the files that this commit adds."""
         return bounds_of(self.added, table, self._schema)
@@ -249,7 +259,7 @@ class DeltaTransaction:
         table after the commit to write its checksum file.
 
         Args:
-            metrics: of Delta's MERGE, for the table's history (``operationNumSourceRows``).
+            metrics: of Delta's MERGE, for the table's history.
 
         Raises:
             PySparkException, Py4JError: also when another commit came first (``conflicts``).

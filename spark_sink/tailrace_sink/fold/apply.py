@@ -10,8 +10,8 @@ so this version proves that the append was done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,26 +19,25 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tailrace_sink.columns.latest_rows import CHANGES, HASHES
 from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
-from tailrace_sink.delta.conflicts import retried
+from tailrace_sink.delta.column_files import ColumnFiles, WrittenFiles
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.fold.doubled_keys import (
-    leave_one_row_each,
     require_distinct_keys,
     require_keys_beside,
     require_new_keys,
 )
 from tailrace_sink.fold.passing_count import Check, counted_in_passing
-from tailrace_sink.fold.upsert import Latest, upsert
+from tailrace_sink.fold.upsert import merge_changes
 from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.decode import WriterSchema, change_rows, within_cut
-from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
-from tailrace_sink.rows.mirror_statements import merge_statement, same_key, snapshot_position
-from tailrace_sink.tables.key_bounds import bounds_by_spark, bounds_in, conditions_of
+from tailrace_sink.rows.last_change import large_columns, latest_changes
+from tailrace_sink.rows.mirror_statements import same_key, snapshot_position
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     COMMIT_TIME,
@@ -51,7 +50,6 @@ from tailrace_sink.tables.lake_table import (
 )
 from tailrace_sink.tables.origins import own_rows
 
-_VIEW = "_tailrace_latest"
 _EXAMINED: Final = {
     Write.APPEND: require_new_keys,
     Write.APPEND_DISTINCT: require_distinct_keys,
@@ -70,6 +68,7 @@ class TableWork:
         is_counted: whether ``values`` were compared with the ledger; else that is done while they
             are written.
         repeats_keys: whether two values have the same key; False also if unknown.
+        column_files: writes files of appended changes.
     """
 
     table: LakeTable
@@ -81,6 +80,7 @@ class TableWork:
     is_counted: bool
     repeats_keys: bool
     fence: Fence
+    column_files: ColumnFiles
 
 
 def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
@@ -92,19 +92,59 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     Raises:
         NotAsCounted: the messages are not what the ledger counts; nothing was committed.
     """
+    written = _files(spark, config, work)
     # The companion comes first: rows that the source lost are found in the mirror, which the
     # second write deletes them from.
     if work.changes_table is not None:
-        changes, check = _counted(work, work.changes_table)
-        if work.topic_range.is_whole and not work.table.is_new:
-            gone = _gone(spark, config, work, cut)
-            changes = changes.unionByName(gone, allowMissingColumns=True)
-        append_changes(config, work.fence, work.changes_table, changes, cut.batch, check)
+        _append_every(spark, config, work, work.changes_table, cut, written)
     if work.table.key:
-        _write_mirror(spark, config, work, cut)
+        _write_mirror(spark, config, work, cut, written.get(work.table.path))
     else:
-        changes, check = _counted(work, work.table)
-        append_changes(config, work.fence, work.table, changes, cut.batch, check)
+        _append_every(spark, config, work, work.table, cut, written)
+
+
+def _files(spark: SparkSession, config: SinkConfig, work: TableWork) -> dict[str, WrittenFiles]:
+    """Write the files of the tables to which a bulk range is appended as it is, by table path."""
+    ranges = work.topic_range
+    if not _is_bulk(work):
+        return {}
+    tables = []
+    if work.changes_table is not None and not _loses_rows(work):
+        tables.append(work.changes_table)
+    if not work.table.key or way_to_write(ranges, work.table, config.delete_mode) in _EXAMINED:
+        tables.append(work.table)
+    return work.column_files.written(spark, work.values, work.writers, ranges, tables)
+
+
+def _is_bulk(work: TableWork) -> bool:
+    """Whether the log has none of the changes, and they are counted while they are decoded."""
+    ranges = work.topic_range
+    return not work.is_counted and ranges.from_kafka == dict(ranges.partitions)
+
+
+def _append_every(
+    spark: SparkSession,
+    config: SinkConfig,
+    work: TableWork,
+    table: LakeTable,
+    cut: CutPoint,
+    written: Mapping[str, WrittenFiles],
+) -> None:
+    """Append every change to a table of changes, with the deletes of rows that the source lost."""
+    if table.path in written:
+        application = once_in(config, table, "")
+        written[table.path].append(spark, application, cut.batch, work.fence, None)
+        return
+    changes, check = _counted(work, table)
+    if table is work.changes_table and _loses_rows(work):
+        gone = _gone(spark, config, work, cut)
+        changes = changes.unionByName(gone, allowMissingColumns=True)
+    append_changes(config, work.fence, table, changes, cut.batch, check)
+
+
+def _loses_rows(work: TableWork) -> bool:
+    """Whether rows of the mirror may be missing from a whole table."""
+    return work.topic_range.is_whole and not work.table.is_new
 
 
 def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
@@ -148,7 +188,13 @@ def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
     )
 
 
-def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
+def _write_mirror(
+    spark: SparkSession,
+    config: SinkConfig,
+    work: TableWork,
+    cut: CutPoint,
+    written: WrittenFiles | None,
+) -> None:
     table, ranges = work.table, work.topic_range
     # Changes before a whole table are older than it, so they are not applied.
     changes, check = _counted(work, table, ranges.whole_from)
@@ -158,28 +204,78 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     if way in _EXAMINED:
         examine = None if way is Write.APPEND and table.is_new else partial(_EXAMINED[way], table)
         try:
-            append_changes(config, work.fence, table, changes, cut.batch, check, examine=examine)
+            if written is not None:
+                application = once_in(config, work.table, "")
+                written.append(spark, application, cut.batch, work.fence, examine)
+            else:
+                append_changes(
+                    config, work.fence, table, changes, cut.batch, check, examine=examine
+                )
         except AppendRefused:
             # Perhaps nothing was written, so nothing was counted.
             changes, check = _counted(work, table, ranges.whole_from)
             way = Write.APPEND_LATEST if table.is_new else Write.MERGE
         else:
             return
+    is_local = config.fits_driver(ranges.count, ranges.bytes)
+    latest = latest_changes(changes, table, large_columns(table))
+    by_tasks = None if is_local else _latest_by_tasks(spark, work)
     if way is Write.APPEND_LATEST:
-        latest = latest_changes(changes, table, large_columns(table))
+        _append_latest(config, work, cut, by_tasks, (latest, check))
+        return
+    if by_tasks is not None:
+        latest, check = by_tasks
+    whole_at = cut.lsn if ranges.is_whole else None
+    merge_changes(
+        spark,
+        config,
+        work.fence,
+        table,
+        ranges,
+        latest,
+        whole_at,
+        check,
+        is_local=is_local,
+        may_repeat=by_tasks is not None,
+    )
+
+
+Counted = tuple[DataFrame, Check | None]
+"""Changes, and a check that compares them with the ledger once they were read."""
+
+
+def _latest_by_tasks(spark: SparkSession, work: TableWork) -> Counted | None:
+    """Return the last change of each key by columns; a key may repeat. None if Spark must do it."""
+    if not _is_bulk(work):
+        return None
+    ranges, columns = work.topic_range, work.column_files
+    found = columns.latest(spark, work.values, work.writers, ranges, work.table)
+    return None if found is None else counted_in_passing(found, ranges, (CHANGES, HASHES))
+
+
+def _append_latest(
+    config: SinkConfig, work: TableWork, cut: CutPoint, by_tasks: Counted | None, by_spark: Counted
+) -> None:
+    """Append the last change of each key to a table without rows."""
+    table = work.table
+
+    def append(source: Counted, examine: Examine | None) -> None:
+        latest, check = source
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, work.fence, table, latest, cut.batch, check)
-        return
-    whole_at = cut.lsn if ranges.is_whole else None
-    is_local = config.fits_driver(ranges.count, ranges.bytes)
-    merge_changes(spark, config, work, changes, whole_at, check, is_local=is_local)
+        append_changes(config, work.fence, table, latest, cut.batch, check, examine=examine)
+
+    if by_tasks is not None:
+        with suppress(AppendRefused):
+            append(by_tasks, partial(require_distinct_keys, table))
+            return
+    append(by_spark, None)
 
 
 def _counted(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
-) -> tuple[DataFrame, Check | None]:
-    """Return the changes of the cut, and a check that compares them with the ledger once read."""
+) -> Counted:
+    """Return the changes of the cut, to be compared with the ledger."""
     changes, check = _decoded(work, table, from_offsets), None
     if not work.is_counted:
         changes, check = counted_in_passing(changes, work.topic_range)
@@ -205,83 +301,6 @@ def _decoded(
 
 def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
     return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
-
-
-def merge_changes(
-    spark: SparkSession,
-    config: SinkConfig,
-    work: TableWork,
-    changes: DataFrame,
-    whole_at: str | None = None,
-    check: Check | None = None,
-    *,
-    is_local: bool = False,
-) -> None:
-    """Apply the last change of each key by an upsert, or by a MERGE if that is not enough.
-
-    Args:
-        spark: used by this thread only.
-        whole_at: LSN of the cut, if the changes hold every row of the source table.
-        check: called after the changes were read and before anything is written.
-        is_local: whether the changes fit in the driver's memory.
-    """
-    table, fence = work.table, work.fence
-    large = large_columns(table)
-    location = f"{config.lake}/{table.path}"
-    reduced = latest_changes(changes, table, large)
-    with _kept(spark, reduced, config, table, is_local=is_local) as latest:
-        if check is not None:
-            check()
-        if whole_at is None:
-            mode, below = config.delete_mode, config.rewrite_below_bytes
-            write = partial(upsert, spark, location, table, latest, mode, below, fence)
-            if retried(f"upsert into {table.path}", write):
-                return
-        else:
-            leave_one_row_each(spark, fence, location, table)
-        latest.rows.createOrReplaceTempView(_VIEW)
-        bounds = conditions_of(latest.bounds)
-        since = work.topic_range.since_lsn if work.topic_range.is_part else ""
-        statement = merge_statement(
-            location, _VIEW, table, large, config.delete_mode, whole_at, bounds, since
-        )
-        fence.write(spark, location, partial(spark.sql, statement))
-
-
-@contextmanager
-def _kept(
-    spark: SparkSession,
-    reduced: DataFrame,
-    config: SinkConfig,
-    table: LakeTable,
-    *,
-    is_local: bool,
-) -> Iterator[Latest]:
-    """Cache decoded and reduced rows, which are read two or three times.
-
-    Rows lost with an executor are decoded again, from the same offsets.
-    """
-    lacking = _lacking(table, config.delete_mode)
-    if is_local:
-        rows = reduced.toArrow()
-        latest, bounds = spark.createDataFrame(rows, reduced.schema), bounds_in(rows, table)
-        yield Latest(latest, bounds, rows.num_rows, rows, lacking)
-        return
-    reduced.persist()
-    try:
-        count, bounds = bounds_by_spark(reduced, table)
-        yield Latest(reduced, bounds, count, None, lacking)
-    finally:
-        reduced.unpersist()
-
-
-def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
-    """Condition of changes that become rows but do not hold all their values; None: none does."""
-    flags = [available_flag(index) for index in range(len(large_columns(table)))]
-    if not flags:
-        return None
-    lacks = f"NOT ({' AND '.join(flags)})"
-    return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"
 
 
 def once_in(config: SinkConfig, table: LakeTable, purpose: str) -> str:

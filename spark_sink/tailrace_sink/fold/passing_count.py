@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.records.progress import signed
+from tailrace_sink.delta.append_once import NotAsCounted
 from tailrace_sink.delta.classes import jvm_of
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
@@ -25,10 +26,6 @@ that may drop some."""
 
 Check = Callable[[], None]
 """Called after the rows were read and before their commit; raises :class:`NotAsCounted`."""
-
-
-class NotAsCounted(Exception):
-    """The rows that were read are not what the ledger counts, or their number is unknown."""
 
 
 def is_enough(source: TableBatch) -> bool:
@@ -47,22 +44,30 @@ def is_enough(source: TableBatch) -> bool:
     )
 
 
-def counted_in_passing(changes: DataFrame, ranges: TopicRange) -> tuple[DataFrame, Check]:
+def counted_in_passing(
+    changes: DataFrame, ranges: TopicRange, counts: tuple[str, str] | None = None
+) -> tuple[DataFrame, Check]:
     """Count changes when they are read for the first time.
 
     Args:
         changes: all changes of the ranges, with their positions.
+        counts: columns of rows that have numbers of changes and sums of hashes, and nothing else;
+            None: every row is a change.
 
     Returns:
         The same changes, and the check that compares their counts with the ledger.
     """
     observation = Observation()
-    hashes = F.sum(F.crc32(F.col(POSITION)))
+    number, hashes = F.count(F.lit(1)), F.sum(F.crc32(F.col(POSITION)))
+    if counts is not None:
+        number, hashes = (F.sum(name) for name in counts)
     counted = changes.observe(
         observation,
-        F.count(F.lit(1)).alias("changes"),
+        F.coalesce(number, F.lit(0)).alias("changes"),
         F.coalesce(hashes, F.lit(0)).alias("hashes"),
     )
+    if counts is not None:
+        counted = counted.where(F.col(counts[0]).isNull()).drop(*counts)
 
     def check() -> None:
         _wait_for(changes, observation)

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.delta.append_once import NotAsCounted
+from tailrace_sink.delta.column_files import ColumnFiles
 from tailrace_sink.delta.ddl import LakeTables
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_version
@@ -22,7 +24,7 @@ from tailrace_sink.fold.dead_letters import DeadLetters, may_be_records, to_blam
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
 from tailrace_sink.fold.ledger import counted_by_spark, difference, rest_of
-from tailrace_sink.fold.passing_count import NotAsCounted, is_enough
+from tailrace_sink.fold.passing_count import is_enough
 from tailrace_sink.fold.snapshot_end import finish
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.events import Events
@@ -50,6 +52,7 @@ class TableFold:
         self._metrics = metrics
         self._hook = hook
         self._dead_letters = DeadLetters(config, events)
+        self._column_files = ColumnFiles(config)
 
     def begin(self, fence: Fence) -> None:
         """Read the lake's tables from scratch, for the sink that owns the log."""
@@ -211,6 +214,7 @@ class TableFold:
             is_counted,
             source.repeats_keys,
             self._fence,
+            self._column_files,
         )
         try:
             self._carry_out(session, source, work, companions.history, cut)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.spark.jvm_names import keep_names
 from tailrace_sink.spark.s3_log_store import install_log_store, log_store_settings
 
+_MASTER: Final = "spark.master"
+_LOCAL: Final = "local"
 _JARS: Final = "spark.jars"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _HADOOP: Final = "spark.hadoop."
@@ -162,6 +165,9 @@ def session_with(
     settings = merged_settings(ours_of_spark, *layers, listed, overrides)
     if s3 is not None:
         settings |= log_store_settings(settings)
+    if not submitted and settings.get(_MASTER, _LOCAL).startswith(_LOCAL):
+        # Spark's own default is the first python3 of the path, which may lack pyarrow.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     options = settings.get(_JAVA_OPTIONS, "")
     if "log4j2.configurationFile" not in options:
         settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()

@@ -117,6 +117,9 @@ def test_a_sink_that_breaks_off_at_each_step(source: Source, lake: Lake):
         lake.break_off(at, merge_pool=1)
     lake.catch_up()
     check(lake, source)
+    change(source, table, STEPS)
+    lake.catch_up(bulk_changes=1, local_changes_max=0)  # written by pyarrow, not by Hadoop
+    check(lake, source)
 
 
 def catches_up(lake: Lake) -> bool:

@@ -1,0 +1,81 @@
+"""Appends of files that were written before, which take effect once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from tailrace_sink.delta.append_once import Examine
+from tailrace_sink.delta.commits import in_parts, is_available
+from tailrace_sink.delta.conflicts import retried
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import transaction_version
+from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+from tailrace_sink.delta.transaction import DeltaTransaction
+from tailrace_sink.errors import AppendSkipped
+from tailrace_sink.tables.lake_table import OWNER_PROPERTY
+
+
+class FilesUnfit(Exception):
+    """The table needs files of another form than those that were written."""
+
+
+def form_of_files(spark: SparkSession, location: str) -> FileForm | None:
+    """Return how the files of a table must look; None: Delta's own writer must write them."""
+    if not is_available(spark, f"append to {location}"):
+        return None
+    return in_parts(spark, f"append to {location}", lambda: _form_now(spark, location))
+
+
+def _form_now(spark: SparkSession, location: str) -> FileForm | None:
+    return DeltaTransaction(spark, location).file_form
+
+
+def append_files(
+    spark: SparkSession,
+    location: str,
+    application: str,
+    batch: int,
+    files: tuple[FileForm, Sequence[ParquetFile]],
+    fence: Fence,
+    examine: Examine | None = None,
+) -> None:
+    """Append files with a batch id as Delta's transaction version (``append_once``).
+
+    Args:
+        files: their form, and the files in the table's folder. They are in no version yet.
+        examine: called with the transaction before its commit. If it raises, the table stays as it
+            was.
+
+    Raises:
+        FilesUnfit: the table was altered since the files were written.
+        AppendRefused: the table has, or may have, keys of the rows.
+        AppendSkipped: the table has a later batch.
+        LakeTaken: a newer sink has the table.
+        PySparkException, Py4JError: Spark failed.
+    """
+    form, listed = files
+
+    def committed() -> bool | None:
+        transaction = DeltaTransaction(spark, location)
+        fence.require(location, transaction.property_of(OWNER_PROPERTY))
+        if not transaction.is_new_version(application, batch):
+            return False
+        if transaction.file_form != form:
+            return None
+        transaction.add_files(listed)
+        if examine is not None:
+            examine(transaction)
+        transaction.commit_append(None)
+        return True
+
+    step = f"append to {location}"
+    is_written = retried(step, partial(in_parts, spark, step, committed))
+    if is_written is None:
+        raise FilesUnfit
+    if not is_written:
+        found = transaction_version(spark, location, application)
+        if found != batch:
+            raise AppendSkipped(location, batch, found)

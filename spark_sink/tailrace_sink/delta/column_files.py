@@ -1,0 +1,274 @@
+"""Files of appended changes, decoded and written by columns in the executors' Python.
+
+A bulk range is read once for all its tables. Each task decodes its messages and writes Parquet into
+the tables' folders. The driver compares the tasks' counts with the ledger, then commits the files.
+Spark's decoder and Delta's writer do the same in more than twice the time (ADR 0080). They remain
+for executors without pyarrow, and for stores that pyarrow does not open with Hadoop's options. A
+table with partitions, constraints, columns of somebody else or several sources needs them, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlparse
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tailrace_schemas.records.progress import signed
+from tailrace_sink import columns
+from tailrace_sink.columns.avro_plan import NotByColumns
+from tailrace_sink.columns.change_columns import ChangeDecoder
+from tailrace_sink.columns.latest_rows import CHANGES, HASHES, latest_of_task
+from tailrace_sink.columns.spec import Target, Work, Writer
+from tailrace_sink.columns.task_files import COUNTS, RESULT, ready, write_task
+from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
+from tailrace_sink.delta.append_once import Examine, NotAsCounted
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.s3_options import is_s3, s3_address
+from tailrace_sink.plan.topic_ranges import Counted, TopicRange
+from tailrace_sink.rows.column_targets import target_of
+from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.rows.last_change import large_columns
+from tailrace_sink.tables.lake_table import POSITION, LakeTable, quote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_ROWS: Final = "20000"
+"""Messages that are decoded at once: enough that numpy's calls do not count, few enough for the
+processor's cache."""
+_REASON_MAX: Final = 300
+
+_log = structlog.get_logger("tailrace.sink")
+cloudpickle.register_pickle_by_value(columns)  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """The files of one table's part of a batch, which were counted and are in no version yet."""
+
+    location: str
+    form: FileForm
+    files: tuple[ParquetFile, ...]
+
+    def append(
+        self,
+        spark: SparkSession,
+        application: str,
+        batch: int,
+        fence: Fence,
+        examine: Examine | None,
+    ) -> None:
+        """Append the files once (:func:`append_files`).
+
+        Raises:
+            NotAsCounted: the table was altered meanwhile.
+        """
+        files = (self.form, self.files)
+        try:
+            append_files(spark, self.location, application, batch, files, fence, examine)
+        except FilesUnfit as error:
+            reason = f"{self.location} was altered while its files were written"
+            raise NotAsCounted(reason) from error
+
+
+class ColumnFiles:
+    """Writes the files of tables; thread-safe."""
+
+    def __init__(self, config: SinkConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._is_ready: bool | None = None
+
+    def written(
+        self,
+        spark: SparkSession,
+        values: DataFrame,
+        writers: Sequence[WriterSchema],
+        ranges: TopicRange,
+        tables: Sequence[LakeTable],
+    ) -> dict[str, WrittenFiles]:
+        """Write all changes of a range into files of some tables.
+
+        Args:
+            spark: used by this thread only.
+            values: framed messages in column ``value``.
+            writers: all schemas that the messages may have.
+
+        Returns:
+            Path of a table to its files; empty if Spark must decode this range.
+
+        Raises:
+            NotAsCounted: the messages are not what the ledger counts.
+            PySparkException, Py4JError: a task failed, perhaps by a record.
+        """
+        work, forms = self._work(spark, writers, ranges, tables)
+        if work is None or not self._ready(spark):
+            return {}
+        spark.conf.set(_BATCH, _BATCH_ROWS)
+
+        def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return write_task(work, batches)
+
+        results = values.select("value").mapInArrow(tasks, RESULT).collect()
+        _require_counted(results, ranges)
+        return {
+            table.path: WrittenFiles(
+                f"{self._config.lake}/{table.path}",
+                forms[table.path],
+                tuple(
+                    ParquetFile(of["path"], of["bytes"], of["statistics"])
+                    for of in results
+                    if of["target"] == place
+                ),
+            )
+            for place, table in enumerate(tables)
+        }
+
+    def latest(
+        self,
+        spark: SparkSession,
+        values: DataFrame,
+        writers: Sequence[WriterSchema],
+        ranges: TopicRange,
+        table: LakeTable,
+    ) -> DataFrame | None:
+        """Decode a range, and reduce it to the last change of each key within each task.
+
+        Args:
+            spark: used by this thread only.
+            values: framed messages in column ``value``.
+            writers: all schemas that the messages may have.
+
+        Returns:
+            The table's columns, ``CHANGES`` and ``HASHES`` (``latest_of_task``). None if Spark must
+            decode this range. It must if values may be missing from changes. It must for keys of
+            floats, as Spark has its own equality of these.
+        """
+        key = list(table.key)
+        types = {column.name: column.type for column in table.columns}
+        if (
+            table.is_shared
+            or large_columns(table)
+            or any(types[name] in {"FLOAT", "DOUBLE"} for name in key)
+        ):
+            return None
+        target = target_of(table, writers, "", {}, 0)
+        work = self._decodable(_described(spark, writers, ranges, [target], None), ranges)
+        if work is None or not self._ready(spark):
+            return None
+        spark.conf.set(_BATCH, _BATCH_ROWS)
+
+        def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return latest_of_task(work, key, POSITION, batches)
+
+        types |= {name: type_ for name, (type_, _) in table.cdc_columns.items()}
+        types |= {CHANGES: "BIGINT", HASHES: "BIGINT"}
+        schema = ", ".join(f"{quote(name)} {type_}" for name, type_ in types.items())
+        return values.select("value").mapInArrow(tasks, schema)
+
+    def _work(
+        self,
+        spark: SparkSession,
+        writers: Sequence[WriterSchema],
+        ranges: TopicRange,
+        tables: Sequence[LakeTable],
+    ) -> tuple[Work | None, Mapping[str, FileForm]]:
+        """Describe the tasks; None if a table or a column needs Spark."""
+        nothing: tuple[None, Mapping[str, FileForm]] = (None, {})
+        folder = _folder_of(self._config.lake)
+        if folder is None or not tables or any(table.is_shared for table in tables):
+            return nothing
+        forms: dict[str, FileForm] = {}
+        targets = []
+        for table in tables:
+            form = form_of_files(spark, f"{self._config.lake}/{table.path}")
+            types = {column.name: column.type for column in table.columns}
+            types |= {name: type_ for name, (type_, _) in table.cdc_columns.items()}
+            if form is None or form.types != types:
+                return nothing
+            forms[table.path] = form
+            path = f"{folder}/{table.path}"
+            targets.append(target_of(table, writers, path, form.physical, form.indexed))
+        store = self._config.store
+        s3 = None if store is None else store.pyarrow()
+        work = _described(spark, writers, ranges, targets, s3)
+        return self._decodable(work, ranges), forms
+
+    def _decodable(self, work: Work, ranges: TopicRange) -> Work | None:
+        """Return the work if all its columns are decoded; None, logged, if Spark must do it."""
+        try:
+            ChangeDecoder(work)
+        except NotByColumns as error:
+            _log.info("decoded_by_spark", topic=ranges.topic, reason=str(error))
+            return None
+        return work
+
+    def _ready(self, spark: SparkSession) -> bool:
+        """Whether the executors have Python, numpy and pyarrow; asked and logged once."""
+        with self._lock:
+            if self._is_ready is None:
+                try:
+                    spark.range(1).mapInArrow(ready, "process long").collect()
+                    self._is_ready = True
+                except (PySparkException, Py4JError) as error:
+                    self._is_ready = False
+                    _log.warning(
+                        "columns_unavailable",
+                        reason=" ".join(str(error).split())[-_REASON_MAX:],
+                        effect="Spark decodes snapshots and backlogs, which takes more than twice"
+                        " the time",
+                        fix="install Python with pyarrow and numpy on the executors, and set"
+                        " PYSPARK_PYTHON",
+                    )
+            return self._is_ready
+
+
+def _described(
+    spark: SparkSession,
+    writers: Iterable[WriterSchema],
+    ranges: TopicRange,
+    targets: Iterable[Target],
+    s3: Mapping[str, Any] | None,
+) -> Work:
+    return Work(
+        tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
+        tuple(targets),
+        ranges.after_lsn,
+        ranges.up_to_lsn,
+        s3,
+        # Spark reads old dates of files without its name in the calendar that it once had.
+        {"org.apache.spark.version": spark.version},
+    )
+
+
+def _require_counted(results: Iterable[Row], ranges: TopicRange) -> None:
+    """Compare the counts of all tasks with the ledger.
+
+    Raises:
+        NotAsCounted: a task read other changes than the publisher counted.
+    """
+    counts = [of for of in results if of["target"] == COUNTS]
+    there = Counted(sum(of["changes"] for of in counts), signed(sum(of["hashes"] for of in counts)))
+    if there != ranges.ledger_total:
+        raise NotAsCounted(f"{ranges.topic}: {there}, by the ledger {ranges.ledger_total}")
+
+
+def _folder_of(lake: str) -> str | None:
+    """Return the lake's folder as pyarrow names it; None for a store that only Hadoop opens."""
+    if is_s3(lake):
+        return s3_address(lake).removeprefix("s3://").rstrip("/")
+    parts = urlparse(lake)
+    if parts.scheme == "file":
+        return unquote(parts.path).rstrip("/")
+    return None if parts.scheme else lake.rstrip("/")

@@ -18,7 +18,6 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder, Decoded
 from tailrace_sink.columns.cursor import Undecodable
-from tailrace_sink.columns.latest_rows import latest_of_task
 from tailrace_sink.columns.spec import Target, Work, Writer
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.decode import WriterSchema
@@ -258,44 +257,6 @@ def test_damaged_messages_are_refused_or_decoded_within_their_bytes(
     alone = decoder.decode(pa.array([message], pa.binary()))
     rows = rows_of(decoded)
     assert repr(rows[at : at + 1]) == repr(rows_of(alone)), "no other message's bytes are read"
-
-
-@FAST
-@given(page=pages(), data=st.data())
-def test_the_last_change_of_each_key_is_left_whatever_the_order(
-    page: Page, data: st.DataObject
-) -> None:
-    schema = schema_of([*COLUMNS[:3], *COLUMNS[5:]])
-    rows = [(*row[:8], *row[10:]) for row in page.rows]
-    encoded = encoder_of(schema).encode(rows, page.commit_ms)
-    table, writer = new_table(schema, Kind.MIRROR), writer_of(schema)
-    work = Work((Writer(writer.schema_id, writer.avro),), (target_of(table, [writer], "", {}, 0),))
-    mixed = data.draw(st.permutations(encoded.values))
-    reduce_rows = data.draw(st.integers(1, 20))
-    batches = [pa.record_batch({"value": pa.array([value], pa.binary())}) for value in mixed]
-
-    found = [
-        row
-        for batch in latest_of_task(work, table.key, "_cdc_position", batches, reduce_rows)
-        for row in batch.to_pylist()
-    ]
-
-    (counts,) = (row for row in found if row["_cdc_changes"] is not None)
-    assert counts["_cdc_changes"] == len(encoded)
-    assert counts["_cdc_hashes"] == sum_of(encoded.positions)
-    last: dict[Any, bytes] = {}
-    for event in page.events:
-        image = event.after if event.after is not None else event.before
-        assert image is not None
-        key = (image[2], image[0])
-        last[key] = max(last.get(key, b""), position_of(event))
-    left = {
-        (row["code"], row["id"]): row["_cdc_position"]
-        for row in found
-        if row["_cdc_changes"] is None
-    }
-    assert left == last
-    assert len(found) == len(last) + 1
 
 
 def test_messages_of_unknown_schemas_are_refused() -> None:

@@ -25,7 +25,6 @@ from tailrace_schemas.records.progress import signed
 from tailrace_sink import columns
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder
-from tailrace_sink.columns.latest_rows import CHANGES, HASHES, latest_of_task
 from tailrace_sink.columns.spec import Target, Work, Writer
 from tailrace_sink.columns.task_files import COUNTS, RESULT, ready, write_task
 from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
@@ -37,8 +36,7 @@ from tailrace_sink.options.s3_options import is_s3, s3_address
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.decode import WriterSchema
-from tailrace_sink.rows.last_change import large_columns
-from tailrace_sink.tables.lake_table import POSITION, LakeTable, quote
+from tailrace_sink.tables.lake_table import LakeTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,48 +132,6 @@ class ColumnFiles:
             )
             for place, table in enumerate(tables)
         }
-
-    def latest(
-        self,
-        spark: SparkSession,
-        values: DataFrame,
-        writers: Sequence[WriterSchema],
-        ranges: TopicRange,
-        table: LakeTable,
-    ) -> DataFrame | None:
-        """Decode a range, and reduce it to the last change of each key within each task.
-
-        Args:
-            spark: used by this thread only.
-            values: framed messages in column ``value``.
-            writers: all schemas that the messages may have.
-
-        Returns:
-            The table's columns, ``CHANGES`` and ``HASHES`` (``latest_of_task``). None if Spark must
-            decode this range. It must if values may be missing from changes. It must for keys of
-            floats, as Spark has its own equality of these.
-        """
-        key = list(table.key)
-        types = {column.name: column.type for column in table.columns}
-        if (
-            table.is_shared
-            or large_columns(table)
-            or any(types[name] in {"FLOAT", "DOUBLE"} for name in key)
-        ):
-            return None
-        target = target_of(table, writers, "", {}, 0)
-        work = self._decodable(_described(spark, writers, ranges, [target], None), ranges)
-        if work is None or not self._ready(spark):
-            return None
-        spark.conf.set(_BATCH, _BATCH_ROWS)
-
-        def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return latest_of_task(work, key, POSITION, batches)
-
-        types |= {name: type_ for name, (type_, _) in table.cdc_columns.items()}
-        types |= {CHANGES: "BIGINT", HASHES: "BIGINT"}
-        schema = ", ".join(f"{quote(name)} {type_}" for name, type_ in types.items())
-        return values.select("value").mapInArrow(tasks, schema)
 
     def _work(
         self,

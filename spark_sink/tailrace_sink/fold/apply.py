@@ -11,7 +11,6 @@ so this version proves that the append was done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +18,6 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.columns.latest_rows import CHANGES, HASHES
 from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
 from tailrace_sink.delta.column_files import ColumnFiles, WrittenFiles
 from tailrace_sink.delta.fence import Fence
@@ -217,59 +215,21 @@ def _write_mirror(
             way = Write.APPEND_LATEST if table.is_new else Write.MERGE
         else:
             return
-    is_local = config.fits_driver(ranges.count, ranges.bytes)
     latest = latest_changes(changes, table, large_columns(table))
-    by_tasks = None if is_local else _latest_by_tasks(spark, work)
     if way is Write.APPEND_LATEST:
-        _append_latest(config, work, cut, by_tasks, (latest, check))
+        if config.delete_mode is DeleteMode.HARD:
+            latest = latest.where(f"{OPERATION} <> 'd'")
+        append_changes(config, work.fence, table, latest, cut.batch, check)
         return
-    if by_tasks is not None:
-        latest, check = by_tasks
     whole_at = cut.lsn if ranges.is_whole else None
+    is_local = config.fits_driver(ranges.count, ranges.bytes)
     merge_changes(
-        spark,
-        config,
-        work.fence,
-        table,
-        ranges,
-        latest,
-        whole_at,
-        check,
-        is_local=is_local,
-        may_repeat=by_tasks is not None,
+        spark, config, work.fence, table, ranges, latest, whole_at, check, is_local=is_local
     )
 
 
 Counted = tuple[DataFrame, Check | None]
 """Changes, and a check that compares them with the ledger once they were read."""
-
-
-def _latest_by_tasks(spark: SparkSession, work: TableWork) -> Counted | None:
-    """Return the last change of each key by columns; a key may repeat. None if Spark must do it."""
-    if not _is_bulk(work):
-        return None
-    ranges, columns = work.topic_range, work.column_files
-    found = columns.latest(spark, work.values, work.writers, ranges, work.table)
-    return None if found is None else counted_in_passing(found, ranges, (CHANGES, HASHES))
-
-
-def _append_latest(
-    config: SinkConfig, work: TableWork, cut: CutPoint, by_tasks: Counted | None, by_spark: Counted
-) -> None:
-    """Append the last change of each key to a table without rows."""
-    table = work.table
-
-    def append(source: Counted, examine: Examine | None) -> None:
-        latest, check = source
-        if config.delete_mode is DeleteMode.HARD:
-            latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, work.fence, table, latest, cut.batch, check, examine=examine)
-
-    if by_tasks is not None:
-        with suppress(AppendRefused):
-            append(by_tasks, partial(require_distinct_keys, table))
-            return
-    append(by_spark, None)
 
 
 def _counted(

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.append_once import AppendRefused
@@ -70,14 +70,10 @@ def require_distinct_keys(table: LakeTable, transaction: DeltaTransaction) -> No
     Raises:
         AppendRefused: two rows may have the same key.
     """
-    if has_repeated(transaction.rows_of(transaction.added), table):
+    keys = F.xxhash64(*(quote(name) for name in table.key)).alias("hash")
+    hashes = transaction.rows_of(transaction.added).select(keys).groupBy("hash").count()
+    if hashes.where("count > 1").limit(1).collect():
         raise AppendRefused
-
-
-def has_repeated(rows: DataFrame, table: LakeTable) -> bool:
-    """Whether two rows may have the same key: whether two keys have the same hash."""
-    keys = rows.select(F.xxhash64(*(quote(name) for name in table.key)).alias("hash"))
-    return bool(keys.groupBy("hash").count().where("count > 1").limit(1).collect())
 
 
 def require_keys_beside(table: LakeTable, transaction: DeltaTransaction) -> None:

@@ -44,30 +44,22 @@ def is_enough(source: TableBatch) -> bool:
     )
 
 
-def counted_in_passing(
-    changes: DataFrame, ranges: TopicRange, counts: tuple[str, str] | None = None
-) -> tuple[DataFrame, Check]:
+def counted_in_passing(changes: DataFrame, ranges: TopicRange) -> tuple[DataFrame, Check]:
     """Count changes when they are read for the first time.
 
     Args:
         changes: all changes of the ranges, with their positions.
-        counts: columns of rows that have numbers of changes and sums of hashes, and nothing else;
-            None: every row is a change.
 
     Returns:
         The same changes, and the check that compares their counts with the ledger.
     """
     observation = Observation()
     number, hashes = F.count(F.lit(1)), F.sum(F.crc32(F.col(POSITION)))
-    if counts is not None:
-        number, hashes = (F.sum(name) for name in counts)
     counted = changes.observe(
         observation,
         F.coalesce(number, F.lit(0)).alias("changes"),
         F.coalesce(hashes, F.lit(0)).alias("hashes"),
     )
-    if counts is not None:
-        counted = counted.where(F.col(counts[0]).isNull()).drop(*counts)
 
     def check() -> None:
         _wait_for(changes, observation)

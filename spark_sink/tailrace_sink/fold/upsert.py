@@ -25,13 +25,13 @@ from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import files_within
 from tailrace_sink.delta.transaction import DeltaTransaction
-from tailrace_sink.fold.doubled_keys import has_repeated, leave_one_row_each
+from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.fold.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.fold.passing_count import Check
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.rows.last_change import available_flag, large_columns, latest_changes
+from tailrace_sink.rows.last_change import available_flag, large_columns
 from tailrace_sink.rows.mirror_statements import merge_statement, same_key
 from tailrace_sink.tables.key_bounds import KeyBound, bounds_by_spark, bounds_in, conditions_of
 from tailrace_sink.tables.lake_table import (
@@ -235,7 +235,6 @@ def merge_changes(
     check: Check | None = None,
     *,
     is_local: bool = False,
-    may_repeat: bool = False,
 ) -> None:
     """Apply the last change of each key by an upsert, or by a MERGE if that is not enough.
 
@@ -246,17 +245,12 @@ def merge_changes(
         whole_at: LSN of the cut, if the changes hold every row of the source table.
         check: called after the changes were read and before anything is written.
         is_local: whether the changes fit in the driver's memory.
-        may_repeat: whether ``reduced`` may have a key twice, which is checked then.
     """
     large = large_columns(table)
     location = f"{config.lake}/{table.path}"
     with _kept(spark, reduced, config, table, is_local=is_local) as latest:
         if check is not None:
             check()
-        if may_repeat and has_repeated(latest.rows, table):
-            once = latest_changes(latest.rows, table, large)
-            merge_changes(spark, config, fence, table, ranges, once, whole_at)
-            return
         if whole_at is None:
             mode, below = config.delete_mode, config.rewrite_below_bytes
             write = partial(upsert, spark, location, table, latest, mode, below, fence)

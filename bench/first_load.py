@@ -28,9 +28,9 @@ import pyodbc
 
 from bench.daemon_process import DaemonProcess
 from bench.processor import processor_s
+from bench.publisher.published_orders import settings_of
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.stack import LocalStack
-from tailrace_emulator.testing.emulator_process import LOGIN
 from tailrace_emulator.testing.process import free_port
 
 _DATABASE: Final = "city"
@@ -213,22 +213,6 @@ def _trip(number: int, randomness: random.Random) -> tuple[Any, ...]:
 
 def _settings(stack: LocalStack, folder: Path) -> dict[str, Any]:
     """Options as they are by default, with ports and places."""
-    return {
-        "prefix": "load",
-        "kafka": {"bootstrap": stack.broker.bootstrap_servers},
-        "registry": {"url": stack.registry.url},
-        "publisher": {
-            "source": {
-                "host": "127.0.0.1",
-                "port": stack.emulator.port,
-                "database": _DATABASE,
-                "user": LOGIN,
-                "password_file": str(stack.emulator.password_file),
-                "trust_server_certificate": True,
-            },
-            "metrics_port": free_port(),
-            "tables": {"include": ["dbo.trips"]},
-            "snapshot": {"mode": "initial"},
-        },
-        "sink": {"lake": str(folder / "lake"), "metrics_port": free_port()},
-    }
+    tables, snapshot = {"include": ["dbo.trips"]}, {"mode": "initial"}
+    published = settings_of(stack, "load", _DATABASE, tables=tables, snapshot=snapshot)
+    return published | {"sink": {"lake": str(folder / "lake"), "metrics_port": free_port()}}

@@ -49,7 +49,9 @@ def running_publisher(settings: Mapping[str, Any], folder: Path) -> Iterator[Pub
         publisher.stop()
 
 
-def settings_of(stack: LocalStack, prefix: str, **publisher: Any) -> dict[str, Any]:
+def settings_of(
+    stack: LocalStack, prefix: str, database: str = DATABASE, **publisher: Any
+) -> dict[str, Any]:
     """Return a configuration of ``tailrace publish`` that starts with the changes from now on.
 
     Args:
@@ -63,7 +65,7 @@ def settings_of(stack: LocalStack, prefix: str, **publisher: Any) -> dict[str, A
             "source": {
                 "host": "127.0.0.1",
                 "port": stack.emulator.port,
-                "database": DATABASE,
+                "database": database,
                 "user": LOGIN,
                 "password_file": str(stack.emulator.password_file),
                 "trust_server_certificate": True,

@@ -147,7 +147,7 @@ def _paused(
         for number in range(processes):
             own = folder / f"{prefix}-{number}"
             own.mkdir(exist_ok=True)
-            options = {"window_transactions": 5000, "heartbeat_s": 0.5, **further}
+            options: dict[str, Any] = {"window_transactions": 5000, "heartbeat_s": 0.5, **further}
             publisher = PublisherProcess(settings_of(stack, prefix, **options), own)
             publisher.start()
             resources.callback(publisher.stop)

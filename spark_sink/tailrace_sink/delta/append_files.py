@@ -7,14 +7,12 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.append_once import Examine
+from tailrace_sink.delta.append_once import Examine, require_newest
 from tailrace_sink.delta.commits import in_parts, is_available
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
 from tailrace_sink.delta.transaction import DeltaTransaction
-from tailrace_sink.errors import AppendSkipped
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 
 
@@ -76,6 +74,4 @@ def append_files(
     if is_written is None:
         raise FilesUnfit
     if not is_written:
-        found = transaction_version(spark, location, application)
-        if found != batch:
-            raise AppendSkipped(location, batch, found)
+        require_newest(spark, location, application, batch)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.conflicts import retried
@@ -61,7 +61,16 @@ def append_once(
     )
     if retried(f"append to {location}", write):
         return
-    found = transaction_version(rows.sparkSession, location, application)
+    require_newest(rows.sparkSession, location, application, batch)
+
+
+def require_newest(spark: SparkSession, location: str, application: str, batch: int) -> None:
+    """Check that an append that was not written had been written before.
+
+    Raises:
+        AppendSkipped: the newest version of the application is another batch.
+    """
+    found = transaction_version(spark, location, application)
     if found != batch:
         raise AppendSkipped(location, batch, found)
 

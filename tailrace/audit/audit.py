@@ -7,6 +7,7 @@ could. It needs only Kafka and the schema registry. Memory holds the ledger, not
 from __future__ import annotations
 
 import heapq
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.deliver.topic_settings import is_compacted
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.ports import KafkaAccess
-from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.records.progress import LOST_HEADER, PartitionProgress, Progress
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 
@@ -66,6 +67,7 @@ class Audit:
         begins_ms: time of the first record, milliseconds UTC, if retention has removed earlier
             ones.
         closed_lsn: the closed LSN at which it ends.
+        lost: per accepted restore of the database, the fields of ``LOST_HEADER``.
         not_provable: compacted topics: what is not there may have been there.
         problems: what is wrong; none proves that nothing is missing, repeated or out of order, in
             the topics that can be proven.
@@ -76,6 +78,7 @@ class Audit:
     closed_lsn: str | None = None
     begins_ms: int | None = None
     topics: dict[str, TopicAudit] = field(default_factory=dict)
+    lost: list[dict[str, Any]] = field(default_factory=list)
     not_provable: list[str] = field(default_factory=list)
     problems: Problems = field(default_factory=Problems)
 
@@ -107,7 +110,7 @@ def audit(
     topics = existing_data_topics(bootstrap, names, extra, timeout_s=timeout_s)
     consumer = consumer_of(bootstrap, extra)
     try:
-        records = _progress(kafka, consumer, names)
+        records = _progress(kafka, consumer, names, result.lost)
         result.records = len(records)
         if records:
             result.from_lsn = min(of[0].after_lsn for of in by_shard(records).values())
@@ -131,8 +134,14 @@ def audit(
     return result
 
 
-def _progress(kafka: KafkaAccess, consumer: Consumer, names: TopicNames) -> list[Progress]:
-    """The records of all shards: each one's in their order, all by when they were published."""
+def _progress(
+    kafka: KafkaAccess, consumer: Consumer, names: TopicNames, lost: list[dict[str, Any]]
+) -> list[Progress]:
+    """The records of all shards: each one's in their order, all by when they were published.
+
+    Args:
+        lost: gets the fields of ``LOST_HEADER``, per accepted restore.
+    """
     topic = consumer.list_topics(timeout=_TIMEOUT_S).topics.get(names.progress)
     if topic is None:
         return []
@@ -143,7 +152,11 @@ def _progress(kafka: KafkaAccess, consumer: Consumer, names: TopicNames) -> list
         number = partition.partition
         begin, _ = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
         messages = _read(consumer, names.progress, number, begin, ends[names.progress, number])
-        shards.append([decode(message.value()) for message in messages])
+        shards.append([])
+        for message in messages:
+            shards[-1].append(decode(message.value()))
+            told = dict(message.headers() or ()).get(LOST_HEADER)
+            lost += [] if told is None else [json.loads(told)]
     return list(heapq.merge(*shards, key=lambda record: record.published_ms))
 
 

@@ -65,6 +65,13 @@ def _print(found: Audit, notes: PublisherNotes) -> None:
             " Retention has removed their progress records.",
             markup=False,
         )
+    for lost in found.lost:
+        since, events = lost["kept_lsn"] or "the beginning", sum(lost["events"].values())
+        console.print(
+            f"- lost at the source: {events:,} events after {since}, up to {lost['through_lsn']}."
+            " An operator accepted the restored database.",
+            markup=False,
+        )
     for name in found.not_provable:
         console.print(f"- not provable: topic {name} is compacted", markup=False)
     for text in found.problems.texts:

@@ -193,22 +193,34 @@ def reshard(configuration: Configuration) -> None:
 
 
 @click.command("accept-database")
+@click.option("--run", is_flag=True, help="Accept it; without it the loss is only shown.")
+@click.option(
+    "--snapshots/--no-snapshots",
+    default=True,
+    show_default=True,
+    help="Read the tables again that may differ from the database.",
+)
 @configured
-def accept_database(configuration: Configuration) -> None:
+def accept_database(configuration: Configuration, run: bool, snapshots: bool) -> None:
     """Accept a restored or replaced database.
 
-    Run it after the publisher ended with DatabaseReplaced, if you know that no change is missing.
-    It writes into the checkpoint that this database continues the published one. Publishing
-    continues with the first change after the last published LSN. Events that the database no
-    longer has stay in the topics and in the lake. A running publisher of the database ends.
+    Run it after the publisher ended with DatabaseReplaced. It shows which published commits the
+    database does not have, by topic and time, and which of its changes are not published. With
+    --run it writes into the checkpoint that the database continues the published one. Publishing
+    continues with the first change after the last published LSN. Tables that may differ get new
+    snapshots, which replace their rows in the lake. Lost events stay in the topics; a record of
+    the progress topic names them. A running publisher of the database ends.
     """
     config = configuration.publisher
+    from tailrace.signals.accept_database import comparison, outcome
     from tailrace_publisher.daemon.offline.accept_database import accept_database as accept
+    from tailrace_publisher.daemon.offline.accept_database import compare_database
 
-    accepted = accept(config)
-    click.echo(f"Database {config.source.database} was published up to {accepted.position} as")
-    click.echo(f"  {accepted.known},")
-    click.echo(f"and is accepted as\n  {accepted.found}.")
+    found = accept(config, snapshots=snapshots) if run else compare_database(config)
+    for line in comparison(config.source.database, found):
+        click.echo(line)
+    for line in outcome(found, is_accepted=run, snapshots=snapshots):
+        click.echo(line)
 
 
 @click.command("accept-checkpoint-loss")

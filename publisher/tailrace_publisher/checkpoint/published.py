@@ -8,6 +8,7 @@ record. The signal then no longer counts, whatever is lost later.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,6 +63,33 @@ def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> 
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema is not available.
     """
+    for block in progress_backwards(topics, patience_s):
+        offset, progress = block[-1]
+        return Published(
+            offset,
+            Lsn.parse(progress.closed_lsn),
+            progress.closed_commit_ms,
+            tuple(progress.snapshotting),
+        )
+    return None
+
+
+def progress_backwards(
+    topics: DatabaseTopics, patience_s: float = PATIENCE_S
+) -> Iterator[list[tuple[int, Progress]]]:
+    """Yield the progress records of a database in blocks, the newest block first.
+
+    The topic must exist. Within a block, which is never empty, the oldest record is first; each
+    comes with its offset.
+
+    Args:
+        patience_s: seconds without a further record until it gives up.
+
+    Raises:
+        CheckpointUnavailable: the topic could not be read in time.
+        CheckpointError: a record is not one of ours.
+        RegistryError: a record's schema is not available.
+    """
     kafka, topic = topics.kafka, topics.names.progress
     decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
     end = end_of(kafka, topic, patience_s, topics.partition)
@@ -69,7 +97,7 @@ def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> 
         begin = reader.begin(patience_s)
         while end > begin:
             start = max(begin, end - _BLOCK)
-            newest = None
+            block = []
             for message in reader.read(start, end, patience_s):
                 try:
                     progress = Progress.from_record(decoder.decode(message.value() or b""))
@@ -78,16 +106,10 @@ def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> 
                         f"topic {topic} holds a foreign record: {error}"
                     ) from error
                 if (progress.server, progress.database) == (topics.server, topics.database):
-                    newest = Published(
-                        message.offset(),
-                        Lsn.parse(progress.closed_lsn),
-                        progress.closed_commit_ms,
-                        tuple(progress.snapshotting),
-                    )
-            if newest is not None:
-                return newest
+                    block.append((int(message.offset()), progress))
+            if block:
+                yield block
             end = start
-    return None
 
 
 def accepting_offset(kafka: KafkaAccess, topic: str, wanted: AcceptedLoss) -> int | None:

@@ -27,11 +27,14 @@ Message = tuple[bytes | None, bytes | None, int]
 class FixedRecords:
     """Encodes fixed records as messages; registers the schemas in use.
 
+    Args:
+        options: what is published next to the data; None: nothing.
+
     Raises:
         RegistryError: the registry does not answer, or refuses a schema.
     """
 
-    def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
+    def __init__(self, topics: DatabaseTopics, options: DeliveryOptions | None = None) -> None:
         registry = topics.registry
         self._partition = topics.partition
         self._checkpoints = CheckpointEncoder(registry, topics.names.offsets)
@@ -73,7 +76,9 @@ class FixedRecords:
         return [(key(r.to_key()), value(r.to_record()), 0) for r in records]
 
 
-def _schemas(topics: DatabaseTopics, options: DeliveryOptions) -> list[tuple[str, dict[str, Any]]]:
+def _schemas(
+    topics: DatabaseTopics, options: DeliveryOptions | None
+) -> list[tuple[str, dict[str, Any]]]:
     """Return the records' schemas by subject, except the checkpoint's."""
     names = topics.names
     found = [
@@ -82,6 +87,8 @@ def _schemas(topics: DatabaseTopics, options: DeliveryOptions) -> list[tuple[str
             ONE_SHARD_SCHEMA if topics.shard.map.shards == 1 else PROGRESS_SCHEMA,
         ),
     ]
+    if options is None:
+        return found
     if options.transactions:
         found.append((key_subject(names.transaction), BOUNDARY_KEY_SCHEMA))
         found.append((value_subject(names.transaction), BOUNDARY_SCHEMA))

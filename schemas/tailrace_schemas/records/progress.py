@@ -48,6 +48,13 @@ SCHEMA_OF_0_1: Final[dict[str, Any]] = _of_0_1(PROGRESS_SCHEMA)
 PUBLISHER_HEADER: Final = "tailrace.publisher"
 """Header of a progress record: host, colon and process id of the publisher that wrote it."""
 
+LOST_HEADER: Final = "tailrace.lost_commits"
+"""Header of a progress record without events: JSON that names the published commits that are gone.
+
+``tailrace accept-database`` writes it. Fields: ``kept_lsn``, ``through_lsn`` (text; the commits
+between them are gone; ``kept_lsn`` is null if none is known that was kept), ``events`` (by data
+topic), ``snapshots`` (data topics that start again by a snapshot)."""
+
 _WORD: Final = (1 << 64) - 1
 
 _NAMES: Final = {"closed_lsn": "through_lsn", "closed_commit_ms": "through_commit_ms"}

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from tailrace.audit.audit import audit
 from tailrace.cli.root import cli
 from tailrace_publisher.errors import DatabaseReplaced
+from tailrace_service.registry.client import SchemaRegistry
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
 pytestmark = pytest.mark.kafka
 
 
-def accept(pipe: Pipe) -> str:
+def accept(pipe: Pipe, *more: str) -> str:
     """What ``tailrace accept-database`` says."""
     options = pipe.options()
     source, kafka = options["source"], options["kafka"]
@@ -23,7 +25,7 @@ def accept(pipe: Pipe) -> str:
         "kafka.bootstrap": kafka["bootstrap"],
         **{f"source.{name}": value for name, value in source.items()},
     }
-    arguments = ["accept-database"]
+    arguments = ["accept-database", *more]
     for name, value in flags.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         arguments += ["--set", f"publisher.{name}={text}"]
@@ -70,7 +72,13 @@ def test_a_restore_in_place_is_noticed_and_can_be_accepted(pipe: Pipe, restored:
     assert isinstance(error, DatabaseReplaced)
     assert told in str(error)
 
-    assert accept(pipe).startswith("0: ")
+    told_of_loss = accept(pipe)
+    assert f"  {pipe.topic('t')}: 1 events, committed from " in told_of_loss
+    assert "would take new snapshots of" in told_of_loss
+    assert accept(pipe, "--run", "--no-snapshots").startswith("0: ")
+    with SchemaRegistry(pipe.topics.registry_url) as registry:
+        (lost,) = audit(pipe.topics.bootstrap, pipe.topics.names, registry).lost
+    assert lost["events"] == {pipe.topic("t"): 1}
     with Running(pipe.config()) as publisher:
         publisher.until(pipe.is_caught_up, "it goes on")
     pipe.assert_exactly_once("t")
@@ -81,7 +89,8 @@ def test_a_database_whose_log_ends_below_what_was_published_is_not_accepted(pipe
     begun(pipe)
     pipe.source.execute(f"DELETE cdc.lsn_time_mapping WHERE start_lsn = {NEWEST}")
 
-    told = accept(pipe)
+    assert "cannot be accepted yet: its newest LSN is" in accept(pipe)
+    told = accept(pipe, "--run")
 
     assert told.startswith("1: ")
     assert "its newest LSN is" in told

@@ -10,13 +10,23 @@ from uuid import UUID
 
 from structlog.testing import capture_logs
 
+from tailrace_publisher.daemon.offline.accept_database import (
+    Compared,
+    accept_database,
+    compare_database,
+)
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import Step
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.signals import TableOrder
 from tests.simulation.building import build
 from tests.simulation.drawing import draw
+from tests.simulation.inline import Lane
 from tests.simulation.judge.published import Event, event_of
+from tests.simulation.kafka.clients import Clients
+from tests.simulation.ports import make_ports
 from tests.simulation.scenario import Scenario, Surroundings
 from tests.simulation.scripted.lives import OPTIONS, Life
 from tests.simulation.sqlserver import log as wal
@@ -130,6 +140,11 @@ class Script:
         found.start_lsn = kept
         found.rows = [row for row in found.rows if row.start_lsn >= kept]
 
+    def clean_commits(self) -> None:
+        """Cleanup of ``cdc.lsn_time_mapping``, below the newest commit."""
+        database = self._sim.group.database
+        database.mapping = database.mapping[-1:]
+
     @property
     def newest(self) -> Lsn:
         """The newest LSN that was captured."""
@@ -167,7 +182,28 @@ class Script:
 
         return go_back
 
+    def backup(self) -> Callable[[], None]:
+        """A backup of what the log has now; gives the restore in place, which shows no fork."""
+        self.scan()
+        kept = len(self._sim.group.log.records)
+        return lambda: self._sim.group.restore(kept, None, UUID(int=1))
+
     # -- the publisher -----------------------------------------------------------------------------
+
+    def compare(self) -> Compared:
+        """What ``tailrace accept-database`` shows."""
+        return compare_database(*self._of_command())
+
+    def accept(self, *, snapshots: bool = True) -> Compared:
+        """``tailrace accept-database --run``."""
+        return accept_database(*self._of_command(), snapshots=snapshots)
+
+    def _of_command(self) -> tuple[PublisherConfig, Ports]:
+        sim, world = self._sim, self._sim.world
+        sim.source.tick = lambda: None
+        clients = Clients(sim.broker, world, lambda: None, sim.faults)
+        ports = make_ports(sim.source, clients, sim.schemas, world, lambda: None, Lane())
+        return PublisherConfig.load(sim.scenario.options), ports
 
     def publish(
         self,
@@ -258,10 +294,12 @@ class Script:
             (e.op, (e.after or e.before or {})["id"]) for e in self._events(table) if e.op != "r"
         ]
 
-    def notes(self, table: str) -> dict[int, int]:
-        """Rows of a table as a reader has them."""
+    def notes(self, table: str, after: Lsn = Lsn.ZERO) -> dict[int, int]:
+        """Rows of a table as a reader has them, who begins with the events after an LSN."""
         rows: dict[int, int] = {}
         for event in self._events(table):
+            if event.lsn <= after.to_bytes():
+                continue
             if event.after is not None:
                 rows[event.after["id"]] = event.after["note"]
             elif event.before is not None:

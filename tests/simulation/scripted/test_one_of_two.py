@@ -10,7 +10,7 @@ import pytest
 
 from tailrace_publisher.daemon.offline.reshard import reshard
 from tailrace_publisher.daemon.shards.agreed_map import agreed_map, command_producer
-from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
+from tailrace_publisher.daemon.shards.own_record import Rewrite, own_key, rewrite_own_record
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import CheckpointEncoder
 from tailrace_publisher.errors import ConfigError, OutcomeUnknown, PublisherReplaced, ShardsDiffer
@@ -90,7 +90,12 @@ def test_a_publisher_of_an_earlier_release_is_fenced_under_its_own_id():
     older = older_transactional_id(config.prefix, config.source.database, 1, 0)
     with world.ports().registry(config.registry) as registry:
         topics = database_topics(config, world.ports(), registry)
-        rewrite_own_record(config, topics, older, lambda own: replace(own, map_number=None))
+        rewrite_own_record(
+            config,
+            topics,
+            older,
+            lambda _, own: Rewrite({own_key(topics): replace(own, map_number=None)}),
+        )
     known = world.stored(config).database
     running = command_producer(config, kafka_access(config, world.ports()), older)
     running.init_transactions(10)

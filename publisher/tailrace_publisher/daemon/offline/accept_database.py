@@ -1,46 +1,95 @@
-"""Acceptance of a database that may not continue what was published (ADR 0013)."""
+"""Acceptance of a database that may not continue what was published (ADR 0013, ADR 0085)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 
-from tailrace_publisher.checkpoint.reader import has_checkpoint_topic
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.checkpoint.reader import Stored, has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.offline.accepted_records import accepting
+from tailrace_publisher.daemon.offline.lost_history import LostHistory, lost_history
 from tailrace_publisher.daemon.offline.open_topics import open_topics
-from tailrace_publisher.daemon.shards.own_record import rewrite_own_record
+from tailrace_publisher.daemon.shards.own_record import Rewrite, rewrite_own_record
 from tailrace_publisher.daemon.tables.publisher_state import known_identity
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED, TableState
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.ports import Ports
+from tailrace_publisher.ports import Connection, Ports
 from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_publisher.source.catalog.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.log.identity import DatabaseIdentity, visible_identity
 from tailrace_publisher.source.log.loss import check_not_backwards
 from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.topics.topic_names import TableName
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """What was accepted.
+class ComparedShard:
+    """A shard's published history next to the database.
 
     Attributes:
-        known: the database as it was published.
-        found: the database as it is now.
-        position: last published LSN. Publishing continues after it.
+        lost: what only the topics have, or only the database.
+        concerned: tables whose topic may differ from the database.
     """
 
     known: DatabaseIdentity
+    lost: LostHistory
+    concerned: frozenset[TableName]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The published history next to the database.
+
+    Attributes:
+        found: the database as it is now.
+        shards: those that published something; at least one.
+    """
+
     found: DatabaseIdentity
-    position: Lsn
+    newest: Lsn | None
+    shards: list[ComparedShard] = field(default_factory=list)
+
+    @property
+    def concerned(self) -> list[TableName]:
+        """The tables whose topic may differ from the database."""
+        return sorted({table for s in self.shards for table in s.concerned}, key=str)
 
 
-def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Accepted:
+def compare_database(config: PublisherConfig, ports: Ports | None = None) -> Compared:
+    """Find what was published and is not in the database; write nothing.
+
+    Raises:
+        CheckpointError: nothing of the database was published under the prefix.
+        PublisherError, RegistryError: a system does not answer, or refuses.
+    """
+    with _opened(config, ports or production_ports()) as (source, shards):
+        compared = Compared(source.found, source.newest)
+        for topics in shards:
+            stored = read_checkpoints(topics, config.kafka.start_timeout_s)
+            if stored.database is not None:
+                compared.shards.append(source.compare(topics, stored, stored.database))
+    return _not_empty(config, compared)
+
+
+def accept_database(
+    config: PublisherConfig, ports: Ports | None = None, *, snapshots: bool = True
+) -> Compared:
     """Write into the checkpoint that the present database continues what was published.
 
-    Only the database's identity is written; the position and the tables' state stay. The command
-    writes under the transactional id of each shard, so running publishers are fenced and end.
+    The position stays. A progress record shows readers what is lost. The command writes under the
+    transactional id of each shard, so running publishers are fenced and end.
+
+    Args:
+        snapshots: whether the concerned tables start again by a snapshot, which replaces their rows
+            in the lake. Until it ends they are not part of a cut.
 
     Raises:
         CheckpointError: nothing of the database was published under the prefix.
@@ -48,48 +97,80 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
         PublisherError, RegistryError: a system does not answer, or refuses.
     """
     database = config.source.database
-    ports = ports or production_ports()
+    with _opened(config, ports or production_ports()) as (source, shards):
+        accepted = Compared(source.found, source.newest)
+
+        def change_of(topics: DatabaseTopics, stored: Stored, own: DatabaseCheckpoint) -> Rewrite:
+            position = own.position.commit_lsn
+            check_not_backwards(database, position, source.newest, is_secondary=False)
+            compared = source.compare(topics, stored, own)
+            accepted.shards.append(compared)
+            again = compared.concerned if snapshots else frozenset[TableName]()
+            return accepting(topics, stored, source.found, compared.lost, again)
+
+        for topics in shards:
+            shard = topics.shard
+            name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
+            rewrite_own_record(config, topics, name, partial(change_of, topics))
+    return _not_empty(config, accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The database as it is now."""
+
+    connection: Connection
+    config: PublisherConfig
+    found: DatabaseIdentity
+    newest: Lsn | None
+
+    def compare(
+        self, topics: DatabaseTopics, stored: Stored, own: DatabaseCheckpoint
+    ) -> ComparedShard:
+        """Compare the database with what a shard published."""
+        lost = lost_history(self.connection, topics, own, self._instances(stored, own))
+        published = {
+            name: topics.names.data(name)
+            for name, record in stored.tables.items()
+            if TableState(record.state) in PUBLISHED
+        }
+        return ComparedShard(known_identity(own), lost, frozenset(lost.concerned(published)))
+
+    def _instances(self, stored: Stored, own: DatabaseCheckpoint) -> tuple[CaptureInstance, ...]:
+        names = {
+            record.source_object_id: name
+            for name, record in stored.tables.items()
+            if record.source_object_id is not None
+        }
+        return read_catalog(
+            self.connection,
+            self.config.source.database,
+            {},
+            KnownCatalog(by_function=own.by_function),
+            names,
+        ).instances
+
+
+@contextmanager
+def _opened(
+    config: PublisherConfig, ports: Ports
+) -> Iterator[tuple[_Source, list[DatabaseTopics]]]:
+    """Connect to the database, and open its topics by shard."""
     with ports.connect(config.source) as connection, open_topics(config, ports) as shards:
         found, newest = visible_identity(connection), max_lsn(connection)
-        nothing = CheckpointError(
-            f"nothing of {database} was published under prefix {config.prefix}, so there is no"
-            " checkpoint to change. Fix: check publisher.prefix and publisher.source.database"
-        )
         if not has_checkpoint_topic(shards[0], config.kafka.start_timeout_s):
-            raise nothing
-        accepted: list[DatabaseCheckpoint] = []
-        for topics in shards:
-            own = _accepted(config, topics, found, newest)
-            if own is not None:
-                accepted.append(own)
-    if not accepted:
-        raise nothing
-    earliest = min(accepted, key=lambda own: own.position)
-    return Accepted(known_identity(earliest), found, earliest.position.commit_lsn)
+            raise _nothing_published(config)
+        yield _Source(connection, config, found, newest), shards
 
 
-def _accepted(
-    config: PublisherConfig, topics: DatabaseTopics, found: DatabaseIdentity, newest: Lsn | None
-) -> DatabaseCheckpoint | None:
-    """Accept the database in a shard's checkpoint; return the record that it had."""
-    shard, database = topics.shard, config.source.database
-
-    def accepted(own: DatabaseCheckpoint) -> DatabaseCheckpoint:
-        check_not_backwards(database, own.position.commit_lsn, newest, is_secondary=False)
-        return _as_found(own, found, topics.kafka.clock.now_ms())
-
-    name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
-    return rewrite_own_record(config, topics, name, accepted).database
+def _not_empty(config: PublisherConfig, compared: Compared) -> Compared:
+    if not compared.shards:
+        raise _nothing_published(config)
+    return compared
 
 
-def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:
-    """Return the record with the present database, without the commit of the old one."""
-    return replace(
-        own,
-        database_guid=found.database_guid,
-        recovery_fork_guid=found.recovery_fork_guid,
-        family_guid=found.family_guid,
-        tran_end_time=None,
-        tran_id=None,
-        written_ms=now_ms,
+def _nothing_published(config: PublisherConfig) -> CheckpointError:
+    return CheckpointError(
+        f"nothing of {config.source.database} was published under prefix {config.prefix}, so there"
+        " is no checkpoint to change. Fix: check publisher.prefix and publisher.source.database"
     )

@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.daemon.shards.agreed_map import command_producer
-from tailrace_publisher.encode.records import CheckpointEncoder
+from tailrace_publisher.deliver.fixed_records import Checkpoints, FixedRecords
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint
+from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.shards import older_transactional_id, transactional_id
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What a command writes in a shard's place, in one Kafka transaction.
+
+    Attributes:
+        progress: a progress record, if the acceptance concerns readers.
+        headers: of the progress record.
+    """
+
+    checkpoints: Checkpoints
+    progress: Progress | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 def rewrite_own_record(
     config: PublisherConfig,
     topics: DatabaseTopics,
     name: str,
-    change: Callable[[DatabaseCheckpoint], DatabaseCheckpoint],
+    change: Callable[[Stored, DatabaseCheckpoint], Rewrite],
 ) -> Stored:
-    """Take a transactional id, then change the database's record of a shard if there is one.
+    """Take a transactional id, then change a shard's records if it has any.
 
     A publisher with that id can commit no more, and learns from the record that it was replaced.
 
     Args:
         name: the transactional id to take.
-        change: returns the record to write.
+        change: gets what is stored, and the database's own record of it; returns what to write.
 
     Returns:
         What was stored before.
@@ -43,15 +58,23 @@ def rewrite_own_record(
         producer.init_transactions(config.kafka.start_timeout_s)
         stored = read_checkpoints(topics, config.kafka.start_timeout_s)
         if stored.database is not None:
-            encoder = CheckpointEncoder(topics.registry, topics.names.offsets)
-            key = encoder.key(CheckpointKey(topics.server, topics.database))
-            value = encoder.value(change(stored.database))
+            wanted = change(stored, stored.database)
+            records, names = FixedRecords(topics), topics.names
             producer.begin()
-            producer.produce(topics.names.offsets, [(key, value, topics.partition)], {})
+            producer.produce(names.offsets, records.checkpoints(wanted.checkpoints), {})
+            if wanted.progress is not None:
+                value = records.progress(wanted.progress.to_record())
+                message = (None, value, topics.partition)
+                producer.produce(names.progress, [message], {}, wanted.headers)
             producer.commit()
     finally:
         producer.close()
     return stored
+
+
+def own_key(topics: DatabaseTopics) -> CheckpointKey:
+    """Return the key of the database's own record."""
+    return CheckpointKey(topics.server, topics.database)
 
 
 def is_of_older_id(topics: DatabaseTopics, own: DatabaseCheckpoint) -> bool:
@@ -76,9 +99,10 @@ def end_older_publisher(config: PublisherConfig, topics: DatabaseTopics, stored:
         return stored
     older, present = _ids(topics)
 
-    def of_this_release(own: DatabaseCheckpoint) -> DatabaseCheckpoint:
+    def of_this_release(_: Stored, own: DatabaseCheckpoint) -> Rewrite:
         now_ms = topics.kafka.clock.now_ms()
-        return replace(own, map_number=topics.shard.map.number, written_ms=now_ms)
+        written = replace(own, map_number=topics.shard.map.number, written_ms=now_ms)
+        return Rewrite({own_key(topics): written})
 
     rewrite_own_record(config, topics, older, of_this_release)
     _log.info("older_transactional_id_fenced", older=older, present=present)

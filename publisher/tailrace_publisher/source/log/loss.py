@@ -72,8 +72,8 @@ def check_position_held(
 
 
 _WAYS_OUT: Final = (
-    "Fix: publish it under a new prefix, which takes a new snapshot. Or, if you know that it lacks"
-    " nothing that was published, run tailrace accept-database"
+    "Fix: run tailrace accept-database, which shows what is lost and can read the tables concerned"
+    " again; or publish it under a new prefix, which takes a new snapshot"
 )
 
 

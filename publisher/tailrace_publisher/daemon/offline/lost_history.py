@@ -1,0 +1,185 @@
+"""What was published of a database and is not in its log any more, after a restore or a failover.
+
+The progress topic has the published history: which commit LSNs were closed, when they were
+committed, and how many events each data topic got. A log is one line, so a database that has a
+commit has all before it. The search goes back from the newest progress record to the last one whose
+commit the database has. What was published after that one is lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.checkpoint.published import progress_backwards
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_publisher.source.log.commit_times import milliseconds
+from tailrace_publisher.source.log.identity import Continuity, continuity
+from tailrace_publisher.source.log.probe import Probe
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.records.progress import Progress
+from tailrace_schemas.topics.topic_names import TableName
+
+_ZONE_STEP_MS: Final = 15 * 60 * 1000
+"""Offsets from UTC are multiples of it, so that two times are comparable without their zone."""
+
+
+@dataclass(slots=True)
+class LostEvents:
+    """Events of one data topic that the database does not have.
+
+    Attributes:
+        events: how many; tombstones are not counted.
+        from_ms: commit time of their first closed LSN, milliseconds UTC; None if it is not closed.
+        to_ms: commit time of their last closed LSN.
+    """
+
+    events: int = 0
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostHistory:
+    """What the topics of a shard and the log of the database do not have in common.
+
+    Attributes:
+        kept: last closed LSN that both have. None if none was found.
+        kept_ms: its commit time, milliseconds UTC.
+        is_proven: whether the database still has that commit. Otherwise cleanup has removed its
+            entry from ``cdc.lsn_time_mapping``, and nothing older can be compared.
+        through: LSN up to which changes were published.
+        events: lost events by data topic.
+        overwritten: tables that the database changed in (kept, through]. These changes are not
+            published, because the publisher continues after ``through``.
+    """
+
+    through: Lsn
+    kept: Lsn | None = None
+    kept_ms: int | None = None
+    is_proven: bool = False
+    events: Mapping[str, LostEvents] = field(default_factory=dict)
+    overwritten: frozenset[TableName] = frozenset()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the database has everything that was published, and nothing else up to there."""
+        return self.is_proven and not self.events and not self.overwritten
+
+    def concerned(self, tables: Mapping[TableName, str]) -> set[TableName]:
+        """Return the tables whose topic may differ from the database.
+
+        Args:
+            tables: the published tables, with their data topics.
+        """
+        if not self.is_proven:
+            return set(tables)
+        return {t for t, topic in tables.items() if topic in self.events or t in self.overwritten}
+
+
+def lost_history(
+    connection: Connection,
+    topics: DatabaseTopics,
+    own: DatabaseCheckpoint,
+    instances: Iterable[CaptureInstance],
+) -> LostHistory:
+    """Compare a shard's progress records with the log of the database.
+
+    Args:
+        own: the database's own record in the shard's checkpoint.
+        instances: all capture instances of the database.
+
+    Raises:
+        CheckpointUnavailable, CheckpointError: the progress topic cannot be read.
+        SourceError: the server did not answer.
+    """
+    through = own.position.commit_lsn
+    has_newest = _has_newest(own, continuity(connection, through))
+    if has_newest:
+        return LostHistory(through, through, is_proven=True)
+    below = through if has_newest is False else through.increment()
+    events: dict[str, LostEvents] = {}
+    closed_ms: int | None = None
+    for block in progress_backwards(topics):
+        records = [record for _, record in block]
+        place, is_proven = _last_kept(connection, records, below)
+        for record in reversed(records[place + 1 :]):
+            closed_ms = record.closed_commit_ms or closed_ms
+            _add(events, record, closed_ms)
+        if place >= 0:
+            kept = Lsn.parse(records[place].closed_lsn)
+            changed = Probe.of(instances).ask(connection, kept.increment(), through)
+            tables = frozenset(i.table for i in instances if i.name in changed)
+            kept_ms = records[place].closed_commit_ms
+            return LostHistory(through, kept, kept_ms, is_proven, events, tables)
+    return LostHistory(through, events=events)
+
+
+def _has_newest(own: DatabaseCheckpoint, found: Continuity) -> bool | None:
+    """Return whether the database has the commit of the checkpoint's position; None: unknown."""
+    if own.tran_id is None or (
+        found.commit is None and _is_cleaned(own.position.commit_lsn, found)
+    ):
+        return None
+    commit = found.commit
+    return (
+        commit is not None
+        and commit.tran_id_text == own.tran_id
+        and commit.end_time_text == own.tran_end_time
+    )
+
+
+def _last_kept(connection: Connection, records: Sequence[Progress], below: Lsn) -> tuple[int, bool]:
+    """Return the index of the last record whose closed LSN is not lost, -1 if all are lost.
+
+    A record without a commit time proves nothing, because another commit may have its LSN.
+
+    Args:
+        below: LSN from which on everything is lost.
+
+    Returns:
+        The index, and whether the database has the commit.
+    """
+    closing = [i for i, record in enumerate(records) if record.closed_commit_ms is not None]
+    found: dict[int, bool | None] = {}
+
+    def is_lost(index: int) -> bool:
+        is_below = Lsn.parse(records[index].closed_lsn) < below
+        found[index] = is_below and _has_commit(connection, records[index])
+        return found[index] is False
+
+    count = bisect_left(closing, True, key=is_lost)
+    if not count:
+        return -1, False
+    index = closing[count - 1]
+    return index, found[index] is True
+
+
+def _has_commit(connection: Connection, record: Progress) -> bool | None:
+    """Return whether the database has the closed commit; None if cleanup removed the evidence."""
+    lsn = Lsn.parse(record.closed_lsn)
+    found = continuity(connection, lsn)
+    if found.commit is None:
+        return None if _is_cleaned(lsn, found) else False
+    local = found.commit.local_time
+    published_ms = record.closed_commit_ms or 0
+    return local is not None and (milliseconds(local, 0) - published_ms) % _ZONE_STEP_MS == 0
+
+
+def _add(events: dict[str, LostEvents], record: Progress, closed_ms: int | None) -> None:
+    """Add the events of a record, which is older than those added before."""
+    for partition in record.partitions:
+        if partition.count:
+            lost = events.setdefault(partition.topic, LostEvents(to_ms=closed_ms))
+            lost.events += partition.count
+            lost.from_ms = closed_ms
+
+
+def _is_cleaned(lsn: Lsn, found: Continuity) -> bool:
+    """Return whether cleanup may have removed the entry of an LSN."""
+    return found.kept_from is None or lsn < found.kept_from

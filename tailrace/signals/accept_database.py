@@ -1,0 +1,77 @@
+"""``tailrace accept-database``: what the topics and a replaced database do not have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tailrace.reading.event_text import time_text
+
+if TYPE_CHECKING:
+    from tailrace_publisher.daemon.offline.accept_database import Compared, ComparedShard
+    from tailrace_publisher.daemon.offline.lost_history import LostEvents, LostHistory
+
+
+def comparison(database: str, compared: Compared) -> Iterator[str]:
+    """Yield the lines that show what is lost."""
+    for shard in compared.shards:
+        yield from _of_shard(database, compared, shard)
+
+
+def _of_shard(database: str, compared: Compared, shard: ComparedShard) -> Iterator[str]:
+    lost = shard.lost
+    yield f"Database {database} was published up to {lost.through} as"
+    yield f"  {shard.known},"
+    yield f"and is now\n  {compared.found}."
+    if lost.is_nothing:
+        yield "It has every published commit."
+        return
+    yield _kept(lost)
+    if lost.events:
+        yield "Published, and not in this database:"
+        yield from (f"  {topic}: {_told(events)}" for topic, events in sorted(lost.events.items()))
+    if lost.overwritten:
+        tables = ", ".join(sorted(map(str, lost.overwritten)))
+        yield f"Changed in this database up to {lost.through}, which is not published: {tables}"
+
+
+def _kept(lost: LostHistory) -> str:
+    if lost.kept is None:
+        return "It has none of the published commits that the progress topic still names."
+    time = time_text(lost.kept_ms) or "at an unknown time"
+    if lost.is_proven:
+        return f"It has the published commits up to {lost.kept} ({time})."
+    return (
+        f"It lacks all published commits after {lost.kept} ({time}). Whether it has the earlier"
+        " ones is unknown: cleanup has removed them from cdc.lsn_time_mapping."
+    )
+
+
+def _told(events: LostEvents) -> str:
+    since, until = time_text(events.from_ms), time_text(events.to_ms)
+    when = f", committed from {since} to {until}" if since and until else ""
+    return f"{events.events:,} events{when}"
+
+
+def outcome(compared: Compared, *, is_accepted: bool, snapshots: bool) -> Iterator[str]:
+    """Yield the lines that show what was done, or what would be."""
+    tables = ", ".join(map(str, compared.concerned))
+    verb = "takes" if is_accepted else "would take"
+    if not tables:
+        yield f"No table {'differs' if is_accepted else 'would differ'}, so none is read again."
+    elif snapshots:
+        yield f"The next start of the publisher {verb} new snapshots of {tables}."
+    else:
+        yield (
+            f"Without snapshots, {tables} may differ from the database for good, in topics and lake"
+        )
+    through = max(shard.lost.through for shard in compared.shards)
+    if is_accepted:
+        yield "The database is accepted."
+    elif compared.newest is None or compared.newest < through:
+        yield (
+            f"It cannot be accepted yet: its newest LSN is {compared.newest or 'none'}. Fix: wait"
+            f" until it is past {through}, or publish under a new prefix"
+        )
+    else:
+        yield "Nothing was written: add --run to accept the database."

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.s3_options import S3Options
+from tailrace_sink.spark.hadoop_settings import forget_sources
 from tailrace_sink.spark.jvm_names import keep_names
 from tailrace_sink.spark.s3_log_store import install_log_store, log_store_settings
 
@@ -184,6 +185,7 @@ def session_with(
     if s3 is not None:
         install_log_store(spark, Path(ours[0]).parent if ours else None)
     keep_names(spark)
+    forget_sources(spark)
     return spark
 
 

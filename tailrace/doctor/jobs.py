@@ -13,6 +13,7 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
+from tailrace_publisher.options.cleanup import CleanupConfig
 from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_publisher.source.log.scan_sessions import Sessions, scan_sessions
 
@@ -24,10 +25,14 @@ _SILENT_AT_LEAST_S: Final = 60
 _LATE_S: Final = 60
 _SHORTEST_S: Final = 60
 _SHORT_RETENTION_MIN: Final = 24 * 60
+_LONG_RETENTION_MIN: Final = 14 * 24 * 60
+"""With it the job bounds outages, and leaves the rest to cleanup.wait_for."""
 _USED_RETENTION: Final = 0.5
 
 
-def look_at_jobs(source: Source, lag: timedelta | None) -> Iterator[Finding]:
+def look_at_jobs(
+    source: Source, lag: timedelta | None, cleanup: CleanupConfig
+) -> Iterator[Finding]:
     """Judge the jobs' settings, their last sessions and their errors.
 
     Args:
@@ -55,7 +60,7 @@ def look_at_jobs(source: Source, lag: timedelta | None) -> Iterator[Finding]:
     capture = jobs.get("capture")
     yield from _sessions(source, int(capture[4]) if capture else 5)
     if rows is not None:
-        yield from _cleanup(jobs.get("cleanup"), lag)
+        yield from _cleanup(jobs.get("cleanup"), lag, cleanup)
 
 
 def _capture(source: Source, job: Any | None) -> Iterator[Finding]:
@@ -164,7 +169,7 @@ def _liveness(sessions: Sessions, interval_s: int) -> Iterator[Finding]:
         yield _JUDGE.ok("scans", f"the last one ended {age:.0f} s ago, {late:.0f} s behind")
 
 
-def _cleanup(job: Any | None, lag: timedelta | None) -> Iterator[Finding]:
+def _cleanup(job: Any | None, lag: timedelta | None, cleanup: CleanupConfig) -> Iterator[Finding]:
     if job is None:
         yield _JUDGE.warning(
             "cleanup job",
@@ -186,6 +191,17 @@ def _cleanup(job: Any | None, lag: timedelta | None) -> Iterator[Finding]:
             "rows that are removed before they are published are lost: their tables need new"
             " snapshots",
             raise_it,
+        )
+    elif cleanup.is_on and minutes < _LONG_RETENTION_MIN:
+        yield _JUDGE.warning(
+            "cleanup job",
+            f"{text}, published or not",
+            "cleanup.wait_for removes what is published, so the job should only bound an outage",
+            Fix(
+                "EXEC sys.sp_cdc_change_job @job_type = N'cleanup',"
+                f" @retention = {_LONG_RETENTION_MIN}",
+                is_safe=True,
+            ),
         )
     elif minutes < _SHORT_RETENTION_MIN:
         yield _JUDGE.warning(

@@ -32,13 +32,14 @@ _READS_METADATA: Final = " * ".join(
 )
 
 
-def look_at_rotation(config: PublisherConfig) -> Iterator[Finding]:
-    """Judge the connection that rotates capture instances, if that is configured."""
-    if not config.tables.may_rotate:
+def look_at_primary(config: PublisherConfig) -> Iterator[Finding]:
+    """Judge the connection that changes the source, if that is configured."""
+    options = ", ".join(config.source_changes)
+    if not options:
         return
     account = config.source.for_changes
     name = f"source.primary ({account.account} at {account.host})"
-    what = "tables.schema_change: rotate cannot create or drop capture instances"
+    what = f"the publisher cannot change the source ({options})"
     try:
         with OdbcConnection(account) as connection:
             ((is_owner,),) = connection.query("SELECT IS_MEMBER(N'db_owner')")
@@ -53,14 +54,14 @@ def look_at_rotation(config: PublisherConfig) -> Iterator[Finding]:
         fix = Fix("let source.primary.host name the primary")
         yield _JUDGE.problem(name, "reaches a read-only copy of the database", what, fix)
     if is_owner and not is_secondary:
-        yield _JUDGE.ok(name, "may rotate capture instances")
+        yield _JUDGE.ok(name, f"may change the source ({options})")
 
 
-def look_at_login(source: Source, *, may_own: bool = False) -> Iterator[Finding]:
+def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
     """Judge the login's permissions in the database.
 
     Args:
-        may_own: whether it also rotates capture instances, which needs db_owner.
+        owner_for: options for which it needs db_owner; empty if it only reads.
     """
     user = quote_name(source.user)
     by_function = source.read_mode is ReadMode.FUNCTION
@@ -94,10 +95,10 @@ def look_at_login(source: Source, *, may_own: bool = False) -> Iterator[Finding]
             "a stopped capture job looks like a quiet database",
             Fix(f"GRANT VIEW DATABASE STATE TO {user}"),
         )
-    if may_own and is_owner:
+    if owner_for and is_owner:
         yield _JUDGE.warning(
             source.user,
-            "is db_owner, because tables.schema_change: rotate needs it",
+            f"is db_owner, which {owner_for} needs",
             "anyone who gets its password may do anything in the database",
             Fix("give source.primary a login of its own: tailrace grants"),
         )

@@ -20,7 +20,7 @@ from tailrace.doctor.clocks import (
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.jobs import look_at_jobs
 from tailrace.doctor.large_values import LargeValues, large_values
-from tailrace.doctor.login import look_at_login, look_at_rotation
+from tailrace.doctor.login import look_at_login, look_at_primary
 from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
@@ -86,10 +86,10 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]:
     looks: Iterable[tuple[Part, Callable[[], Iterator[Finding]]]] = (
         (Part.SERVER, lambda: look_at_server(source)),
-        (Part.CAPTURE, lambda: look_at_jobs(source, _lag(config))),
+        (Part.CAPTURE, lambda: look_at_jobs(source, _lag(config), config.cleanup)),
         (Part.TABLES, lambda: look_at_tables(source, config)),
-        (Part.LOGIN, lambda: look_at_login(source, may_own=_may_own(config))),
-        (Part.LOGIN, lambda: look_at_rotation(config)),
+        (Part.LOGIN, lambda: look_at_login(source, _owner_for(config))),
+        (Part.LOGIN, lambda: look_at_primary(config)),
         (Part.CLOCKS, lambda: look_at_server_clock(source)),
         (Part.CLOCKS, lambda: look_at_time_zone(source, config.source.time_zone)),
     )
@@ -104,9 +104,9 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
             )
 
 
-def _may_own(config: PublisherConfig) -> bool:
-    """Return whether the publisher's own login rotates capture instances."""
-    return config.tables.may_rotate and config.source.primary.user is None
+def _owner_for(config: PublisherConfig) -> str:
+    """Return the options for which the publisher's own login is db_owner; empty if it need not."""
+    return ", ".join(config.source_changes) if config.source.primary.user is None else ""
 
 
 def _lag(config: PublisherConfig) -> timedelta | None:

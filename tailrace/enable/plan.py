@@ -17,7 +17,7 @@ from tailrace.enable.tsql import (
     doctor_grants,
     enable_database,
     least_grants,
-    rotation_grants,
+    primary_grants,
 )
 from tailrace_publisher.errors import (
     DatabaseUnknown,
@@ -197,26 +197,27 @@ def plan_grants(config: PublisherConfig, account: SourceConfig, user: str) -> Pl
         plan.notes.append("SELECT is granted on all tables that are captured when this runs")
     grants = least_grants(user, captured, config.source.read_mode)
     plan.statements += [Statement(sql, purpose) for sql, purpose in grants]
-    if config.tables.may_rotate:
-        _add_rotation(config, plan)
+    if config.source_changes:
+        _add_primary(config, plan)
     plan.statements += [
         Statement(sql, purpose, database=database) for database, sql, purpose in doctor_grants(user)
     ]
     return plan
 
 
-def _add_rotation(config: PublisherConfig, plan: Plan) -> None:
-    """Add what rotation needs: for a login of its own, so that the publisher's own only reads."""
+def _add_primary(config: PublisherConfig, plan: Plan) -> None:
+    """Add what changing the source needs: a login of its own, so that the other only reads."""
+    options = ", ".join(config.source_changes)
     primary = config.source.primary
     if primary.user is None:
         plan.notes.append(
-            "tables.schema_change: rotate needs a login in the role db_owner. Fix: give"
-            " source.primary one of its own, so that the publisher's login only reads"
+            f"{options}: needs a login in the role db_owner. Fix: give source.primary one of its"
+            " own, so that the publisher's login only reads"
         )
         return
     given = create_account(primary.user, "N'<password>'")
     plan.statements += [Statement(*each) for each in given]
-    plan.statements += [Statement(*each) for each in rotation_grants(primary.user)]
+    plan.statements += [Statement(*each) for each in primary_grants(primary.user, options)]
     plan.not_runnable = plan.not_runnable or (
         f"replace the password of login {primary.user} in the statements if it does not exist yet"
     )

@@ -96,9 +96,9 @@ def create_account(user: str, secret: str) -> list[tuple[str, str]]:
     ]
 
 
-def rotation_grants(user: str) -> list[tuple[str, str]]:
-    """What the login of ``source.primary`` needs (tables.schema_change: rotate)."""
-    what = "tables.schema_change: rotate: sp_cdc_enable_table and sp_cdc_disable_table need it"
+def primary_grants(user: str, options: str) -> list[tuple[str, str]]:
+    """What the login of ``source.primary`` needs for some options."""
+    what = f"{options}: the procedures of change data capture need it"
     return [(f"ALTER ROLE [db_owner] ADD MEMBER {quote_name(user)}", what)]
 
 

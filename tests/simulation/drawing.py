@@ -91,6 +91,8 @@ _NEIGHBOURS: Final = 0.1
 """Share of the seeds in which other databases are published on the same brokers."""
 _ROTATES: Final = 0.3
 """Share of the seeds in which the publisher creates and drops capture instances itself."""
+_CLEANS: Final = 0.25
+"""Share of the seeds in which the publisher removes change rows itself."""
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
 
@@ -147,6 +149,8 @@ def draw(seed: int) -> Scenario:
     around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
     steps = _with_neighbours(random.Random(seed ^ 0x0E16), steps, spread)
     options["tables"] = _tables(random.Random(seed ^ 0x2074), steps)
+    if random.Random(seed ^ 0xC1EA).random() < _CLEANS:
+        options["cleanup"] = {"wait_for": "topics", "every_s": 1}
     return Scenario(seed, around, options, steps)
 
 

@@ -45,6 +45,7 @@ from tailrace_publisher.errors.delivery import (
     TopicPartitionsChanged,
     TopicRefused,
 )
+from tailrace_publisher.errors.primary import CleanupRefused, RotationRefused
 from tailrace_publisher.errors.source import (
     CaptureInstanceGone,
     DatabaseReplaced,
@@ -56,7 +57,6 @@ from tailrace_publisher.errors.source import (
     PermissionMissing,
     PositionExpired,
     ReplicaBehind,
-    RotationRefused,
     SchemaChanged,
     SnapshotTooLarge,
     SourceBehind,
@@ -81,6 +81,7 @@ __all__ = [
     "CheckpointLost",
     "CheckpointRetentionTooShort",
     "CheckpointUnavailable",
+    "CleanupRefused",
     "ColumnsRefused",
     "ConfigError",
     "DatabaseReplaced",

@@ -224,42 +224,6 @@ class SchemaChanged(SourceError):
         )
 
 
-_FIX_OF_ROTATION: Final = {
-    229: "let source.primary name a login in the role db_owner (tailrace grants)",
-    22904: "let source.primary name a login in the role db_owner (tailrace grants)",
-    3906: "let source.primary name the primary: this copy of the database is read-only",
-    22939: "give the table a primary key, or create a capture instance without net changes",
-    22943: "create a capture instance whose @captured_column_list has all columns of its index",
-}
-_BY_HAND: Final = (
-    "create the second capture instance yourself (docs/schema-changes.md), or set"
-    " tables.schema_changes of the table to follow"
-)
-
-
-class RotationRefused(SourceError):
-    """SQL Server refuses to create or to drop a capture instance (tables.schema_change: rotate).
-
-    The table continues with its present instance.
-
-    Attributes:
-        instance: the capture instance that was to be created or dropped.
-    """
-
-    heals = False
-
-    def __init__(self, table: TableName, instance: str, doing: str, cause: SourceError) -> None:
-        self.table = table
-        self.instance = instance
-        fix = _FIX_OF_ROTATION.get(cause.number)
-        super().__init__(
-            f"table {table}: SQL Server refuses to {doing} capture instance {instance}: {cause}."
-            f" Fix: {_BY_HAND if fix is None else f'{fix}; or {_BY_HAND}'}",
-            sqlstate=cause.sqlstate,
-            number=cause.number,
-        )
-
-
 class CaptureInstanceGone(SourceError):
     """A capture instance that is being read was disabled.
 

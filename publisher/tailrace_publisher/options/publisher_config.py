@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.options.cleanup import CleanupConfig
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.options.events import EventOptions
 from tailrace_publisher.options.kafka import KafkaConfig
@@ -72,6 +73,7 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
     skip: SkipConfig = Field(default_factory=SkipConfig)
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
+    cleanup: CleanupConfig = Field(default_factory=CleanupConfig)
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 
@@ -111,6 +113,15 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
                 " of the two"
             )
         return self
+
+    @property
+    def source_changes(self) -> list[str]:
+        """The options by which the publisher changes the source, for which it needs db_owner."""
+        changes = {
+            "tables.schema_change: rotate": self.tables.may_rotate,
+            f"cleanup.wait_for: {self.cleanup.wait_for.value}": self.cleanup.is_on,
+        }
+        return [option for option, is_given in changes.items() if is_given]
 
     @property
     def topics(self) -> TopicNames:

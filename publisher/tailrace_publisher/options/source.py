@@ -36,7 +36,7 @@ class ReadMode(StrEnum):
 
 
 class PrimaryConfig(Section):
-    """The connection that changes the source (tables.schema_change: rotate)."""
+    """The connection that changes the source (tables.schema_change: rotate; cleanup.wait_for)."""
 
     host: str | None = Field(
         default=None,

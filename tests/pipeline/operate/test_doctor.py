@@ -112,6 +112,12 @@ def test_a_short_retention_and_a_busy_capture_job_are_told(orders: Pipe, tmp_pat
     assert {f["subject"] for f in found(orders, tmp_path)}.isdisjoint(
         {"capture job", "cleanup job"}
     )
+    (short,) = (
+        f
+        for f in found(orders, tmp_path, cleanup={"wait_for": "topics"})
+        if f["subject"] == "cleanup job"
+    )
+    assert short["fix"]["text"].endswith("@retention = 20160")
 
 
 def test_topics_that_forget_are_told(orders: Pipe, tmp_path: Path):

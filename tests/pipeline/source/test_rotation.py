@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.enable.tsql import Captured, create_account, least_grants, rotation_grants
+from tailrace.enable.tsql import Captured, create_account, least_grants, primary_grants
 from tailrace.signals.request import ask
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
@@ -199,7 +199,8 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     source.execute(*(sql for u in (reader, owner) for sql, _ in create_account(u, f"N'{SECRET}'")))
     captured = Captured([("dbo", "orders")], ["gate"])
     source.execute(*(sql for sql, _ in least_grants(reader, captured)))
-    options = pipe.options(tables={"schema_change": "rotate"})
+    cleanup = {"wait_for": "topics", "every_s": 1}
+    options = pipe.options(tables={"schema_change": "rotate"}, cleanup=cleanup)
     login = {"user": reader, "password": SECRET}
     options["source"] |= {**login, "primary": {"user": owner, "password": SECRET}}
     config = pipe.config(**options)
@@ -214,7 +215,7 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     assert "is not in the role db_owner" in looked.output
     assert "@capture_instance = N'dbo_orders_r1'" in looked.output
     granted = invoke(pipe, tmp_path, "grants", **options)
-    (role,) = (sql for sql, _ in rotation_grants(owner))
+    (role,) = (sql for sql, _ in primary_grants(owner, "rotate"))
     assert role in granted.output
     source.execute(role)
 
@@ -227,8 +228,11 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
         publisher.until(lambda: source.query(names) == [("dbo_orders_r2",)], "and again")
         source.execute("INSERT dbo.orders VALUES (3, 3, N'hidden', N'Oslo')")
         publisher.until(lambda: 3 in pipe.topics.state(source.name, "orders", "id"), "it is out")
+        source.execute("UPDATE dbo.orders SET city = N'Bergen' WHERE id = 3")
+        rows = "SELECT COUNT(DISTINCT __$start_lsn) FROM cdc.dbo_orders_r2_CT"
+        publisher.until(lambda: source.query(rows) == [(1,)], "the insert's rows are removed")
         assert not publisher.told("table_stopped")
     state = pipe.topics.state(source.name, "orders", "id")
     assert state[2] == {"id": 2, "code": 2, "note": "second", "city": "Rome"}
-    assert state[3] == {"id": 3, "code": 3, "city": "Oslo"}
+    assert state[3] == {"id": 3, "code": 3, "city": "Bergen"}
     assert source.query(definition) == defined

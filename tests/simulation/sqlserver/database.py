@@ -182,6 +182,8 @@ class Database:
 
     def raise_watermarks(self, record: wal.RaiseWatermarks, _: list[wal.Record]) -> None:
         for instance in self.instances.values():
+            if record.instance not in {None, instance.name}:
+                continue
             if instance.start_lsn is not None and instance.start_lsn < record.watermark:
                 instance.start_lsn = record.watermark
 

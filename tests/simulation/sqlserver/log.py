@@ -130,9 +130,10 @@ class Capture(Record):
 
 @dataclass(frozen=True, slots=True)
 class RaiseWatermarks(Record):
-    """The first transaction of cleanup: low watermarks of all instances below an LSN."""
+    """The first transaction of cleanup: low watermarks below an LSN, of all instances or of one."""
 
     watermark: bytes
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

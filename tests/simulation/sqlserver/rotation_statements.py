@@ -1,4 +1,4 @@
-"""The statements that create and drop capture instances."""
+"""The statements that create and drop capture instances, and that clean up their rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _definition(view: View, parameters: Sequence[Any]) -> Answer:
 @pattern(r"EXEC sys\.sp_cdc_enable_table (?P<given>.*)")
 def _enable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql"""
-    given, table = _changing(view, match)
+    given, table = _of_table(view, match)
     database, name = view.group.database, given["capture_instance"]
     if len(database.instances_of(table.object_id)) >= _INSTANCES_MAX:
         raise SqlError(22962, f"Two capture instances already exist for {table.called}.")
@@ -46,7 +46,7 @@ def _enable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
 @pattern(r"EXEC sys\.sp_cdc_disable_table (?P<given>.*)")
 def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-disable-table-transact-sql"""
-    given, table = _changing(view, match)
+    given, table = _of_table(view, match)
     group, name = view.group, given["capture_instance"]
     instance = group.database.instances.get(name)
     if instance is None or instance.source != table.object_id:
@@ -55,11 +55,44 @@ def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     return []
 
 
-def _changing(view: View, match: re.Match[str]) -> tuple[dict[str, str], Table]:
-    """The parameters and the table of a procedure, if the login may change it here."""
+@statement(
+    "SELECT MAX(start_lsn), COUNT(*) FROM (SELECT TOP (?) start_lsn FROM cdc.lsn_time_mapping"
+    " WHERE start_lsn > ? AND start_lsn <= ? ORDER BY start_lsn) AS bite"
+)
+def _next_low_watermark(view: View, parameters: Sequence[Any]) -> Answer:
+    limit, low, up_to = parameters
+    lsns = [e.start_lsn for e in view.database.mapping if low < e.start_lsn <= up_to][:limit]
+    return [(max(lsns, default=None), len(lsns))]
+
+
+@pattern(r"EXEC sys\.sp_cdc_cleanup_change_table (?P<given>.*)")
+def _clean(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    """Of entries with one commit time it takes the first.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-cleanup-change-table-transact-sql
+    """
+    given = _changing(view, match)
+    group, mark = view.group, bytes.fromhex(given["low_water_mark"].removeprefix("0x"))
+    times = [e.tran_end_time for e in group.database.mapping if e.start_lsn == mark]
+    if not times:
+        raise SqlError(22964, "The LSN is not in cdc.lsn_time_mapping.")
+    first = min(e.start_lsn for e in group.database.mapping if e.tran_end_time == times[0])
+    now, name = group.server.clock.local, given["capture_instance"]
+    group.write(wal.RaiseWatermarks(group.log.next_lsn(), now(), first, name))
+    group.write(wal.DeleteChangeRows(group.log.next_lsn(), now()))
+    return []
+
+
+def _of_table(view: View, match: re.Match[str]) -> tuple[dict[str, str], Table]:
+    """The parameters and the table of a procedure."""
+    given = _changing(view, match)
+    return given, view.table_named(f"{given['source_schema']}.{given['source_name']}")
+
+
+def _changing(view: View, match: re.Match[str]) -> dict[str, str]:
+    """The parameters of a procedure, if the login may change the database here."""
     if not view.is_primary:
         raise SqlError(3906, "Failed to update database because the database is read-only.")
     if not view.features.is_owner:
         raise SqlError(22904, "Caller is not authorized to initiate the requested action.")
-    given = {name: text or word for name, text, word in _PARAMETER.findall(match["given"])}
-    return given, view.table_named(f"{given['source_schema']}.{given['source_name']}")
+    return {name: text or word for name, text, word in _PARAMETER.findall(match["given"])}

@@ -21,6 +21,7 @@ from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.orders.pause import Pause
 from tailrace_publisher.daemon.orders.signals import Signals
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
+from tailrace_publisher.daemon.session.cleanup import Cleanup
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.pacing import Pacing
 from tailrace_publisher.daemon.session.retention_watch import RetentionWatch
@@ -56,6 +57,7 @@ class SessionParts:
         switches: notices rows that came or went with a partition.
         sizes: estimates the row counts of the snapshots.
         rotation: creates and drops capture instances; None if that is not configured.
+        cleanup: removes published change rows; None if that is not configured.
         retention: forecasts when cleanup reaches what is not published.
     """
 
@@ -72,6 +74,7 @@ class SessionParts:
     sizes: TableSizes
     watch: CaptureWatch
     rotation: Rotation | None
+    cleanup: Cleanup | None
     retention: RetentionWatch
 
 
@@ -149,6 +152,8 @@ class Session:
         self._backoff.reset()
         if parts.rotation is not None:
             parts.rotation.look()
+        if parts.cleanup is not None:
+            parts.cleanup.look()
         if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
             parts.committer.commit()
         if is_idle:

@@ -7,6 +7,7 @@ true end, and check that the database's log continues it. Then connect the parts
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -19,6 +20,7 @@ from tailrace_publisher.daemon.orders.pause import Pause
 from tailrace_publisher.daemon.orders.signals import Signals, signals_refusal
 from tailrace_publisher.daemon.orders.table_orders import TableOrders
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
+from tailrace_publisher.daemon.session.cleanup import Cleanup
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.encoded_pages import SourceAccess
 from tailrace_publisher.daemon.session.retention_watch import RetentionWatch
@@ -154,6 +156,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
                 sizes=TableSizes(control, tables, carried.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
                 rotation=_rotation(runtime, tables, state, resources),
+                cleanup=_cleanup(runtime, tables, state, resources),
                 retention=RetentionWatch(control, runtime),
             ),
         )
@@ -192,9 +195,22 @@ def _rotation(
     """Create what rotates capture instances; None if no table wants it."""
     if not runtime.config.tables.may_rotate:
         return None
-    executor = runtime.ports.executor("rotation")
+    return Rotation(runtime, tables, state, _thread(runtime, "rotation", resources))
+
+
+def _cleanup(
+    runtime: Runtime, tables: PublishedTables, state: PublisherState, resources: ExitStack
+) -> Cleanup | None:
+    """Create what removes published change rows; None if that is not configured."""
+    if not runtime.config.cleanup.is_on:
+        return None
+    return Cleanup(runtime, tables, state, _thread(runtime, "cleanup", resources))
+
+
+def _thread(runtime: Runtime, name: str, resources: ExitStack) -> Executor:
+    executor = runtime.ports.executor(name)
     resources.callback(executor.shutdown)
-    return Rotation(runtime, tables, state, executor)
+    return executor
 
 
 def _blocks(runtime: Runtime) -> BlockReading | None:

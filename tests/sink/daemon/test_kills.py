@@ -63,18 +63,20 @@ class Shards:
 
 @pytest.mark.slow("six starts of a sink, five of which break off")
 @pytest.mark.parametrize(
-    ("seed", "bulk_changes"),
+    ("seed", "bulk_changes", "rewrite_below_bytes"),
     [
-        (1, 0),
-        (3, 6),  # larger cuts are not copied into the log
-        pytest.param(2, 0, marks=pytest.mark.nightly("the same test with another seed")),
+        (3, 6, 131_072),  # larger cuts are not copied into the log
+        pytest.param(1, 0, 0, marks=pytest.mark.nightly("the same, with cuts of both kinds")),
+        pytest.param(2, 0, 0, marks=pytest.mark.nightly("the same, with cuts of both kinds")),
     ],
 )
-def test_sinks_that_break_off_anywhere(source: Source, lake: Lake, seed: int, bulk_changes: int):
+def test_sinks_that_break_off_anywhere(
+    source: Source, lake: Lake, seed: int, bulk_changes: int, rewrite_below_bytes: int
+):
     chance = random.Random(seed)
     shards = Shards(source, chance)
     lake.options |= {"shards": 2, "merge_pool": 1, "bulk_changes": bulk_changes}
-    lake.options["rewrite_below_bytes"] = chance.choice([0, 131_072])
+    lake.options["rewrite_below_bytes"] = rewrite_below_bytes
     for number in range(ROUNDS):
         for _ in range(chance.randint(1, 2)):
             shards.change()

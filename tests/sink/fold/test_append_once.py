@@ -166,8 +166,8 @@ def test_snapshots_and_changes_are_appended_once_wherever_batches_break_off(
     driver, change between the attempts."""
     chance = random.Random(7)
     broken = dict.fromkeys((0, 5_000), 0)
-    steps = [shop.change, shop.begin_snapshot, shop.change, shop.end_snapshot, shop.change] * 2
-    for number, step in enumerate([*steps, shop.change, shop.change]):
+    steps = [shop.change, shop.begin_snapshot, shop.change, shop.end_snapshot]
+    for number, step in enumerate([*steps, *steps]):
         step()
         local = 5_000 * (number % 2)
         bound = chance.choice([1, 3, 10, 1_000])
@@ -177,7 +177,7 @@ def test_snapshots_and_changes_are_appended_once_wherever_batches_break_off(
         except Interrupted:
             broken[local] += 1
     module_lake.catch_up(**OPTIONS)
-    assert min(broken.values()) >= 3, broken
+    assert min(broken.values()) >= 2, broken
     shop.check(module_lake)
 
 

@@ -73,7 +73,8 @@ def test_large_batches_are_decoded_once(
     source.publish(snapshotting=[table])
     source.snapshot(table, [{"id": n, "v": n} for n in range(60)])
     source.publish()
-    options = {"local_changes_max": 0, "changelog": {"include": [".*"]}}
+    kinds = {r"dbo\.t": ["mirror", "changelog", "history"]}
+    options = {"local_changes_max": 0, "kinds": kinds}
     assert lake.catch_up(**options)
     for n in range(30):
         source.commit(
@@ -85,6 +86,9 @@ def test_large_batches_are_decoded_once(
     assert lake.catch_up(**options)
     found = {row["id"]: row["v"] for row in lake.rows("t")}
     assert found == {row["id"]: row["v"] for row in table.rows.values()}
+    current = {row["id"]: row["v"] for row in lake.raw("t.history") if row["_cdc_is_current"]}
+    assert current == found
+    assert len(lake.raw("t.history")) == 60 + 30
     assert sorted(row["line"] for row in lake.rows("log")) == list(range(30))
     assert json.loads(lake.commits()[-1]["stopped"]) == {}
 

@@ -152,7 +152,7 @@ def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
     assert ways(lake, "ranged")[-1] == "MERGE"
 
 
-@pytest.mark.slow("five large batches, whose generated code is compiled")
+@pytest.mark.slow("four large batches, whose generated code is compiled")
 def test_a_batch_like_the_one_before_compiles_nothing_anew(source: Source, lake: Lake):
     # Columns that no other test has: what it compiles first is not there from another.
     rare = column(3, "d", "decimal(17, 11)"), column(4, "n", "smallint")
@@ -161,7 +161,7 @@ def test_a_batch_like_the_one_before_compiles_nothing_anew(source: Source, lake:
     source.publish()
     lake.catch_up(**LARGE)
     compiled = []
-    for number in range(4):
+    for number in range(3):
         source.commit(lambda t, n=number: t.update(table, (1003 + n,), v=0))
         source.publish()
         before = generated_classes(lake.spark)
@@ -211,7 +211,7 @@ def test_optimize_in_a_loop_beside_the_sink_is_neither_an_error_nor_a_loss(
     thread = threading.Thread(target=optimize)
     thread.start()
     try:
-        for number in range(3):
+        for number in range(2):
             source.commit(
                 *(lambda t, n=n, v=number: t.update(table, (n,), v=v) for n in range(20)),
                 lambda t, n=number: t.insert(table, id=100 + n, v=n),

@@ -44,7 +44,7 @@ def test_a_lake_of_which_the_only_table_lost_changes_says_so(source: Source, lak
     brought_back(lake, table)
 
 
-@shared
+@shared.only("small", "large")  # test_bulk.py has those that are not copied into the log
 def test_changes_that_retention_removed_stop_their_table_alone(source: Source, lake: Lake) -> Story:
     """In batches that are read at once, and in those that are read table by table."""
     keeps, loses = two_tables(source, "retained", "removed")

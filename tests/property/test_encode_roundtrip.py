@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
@@ -30,11 +31,19 @@ def encoder_of(schema: TableSchema, treatment: Treatment | None = None) -> Envel
     return EnvelopeEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id, treatment)
 
 
+_SNAPSHOT = {Kind.READ: ("true", "last"), Kind.PATCH: ("patch", "patch")}
+
+
 def encode_snapshot(
-    encoder: EnvelopeEncoder, rows: Sequence[Sequence[Any]], fence: Lsn, read_ms: int, last: bool
+    encoder: EnvelopeEncoder,
+    rows: Sequence[Sequence[Any]],
+    fence: Lsn,
+    read_ms: int,
+    last: bool,
+    kind: Kind = Kind.READ,
 ) -> EncodedRows:
-    """Events of snapshot rows whose fence is known at once."""
-    return encoder.snapshot_events(*encoder.encode_images(rows, fence), fence, read_ms, last)
+    """Events of snapshot rows, or of a patch, whose fence is known at once."""
+    return encoder.snapshot_events(*encoder.encode_images(rows, fence), fence, read_ms, last, kind)
 
 
 def schema_of(columns: Sequence[SchemaColumn]) -> TableSchema:
@@ -67,11 +76,12 @@ def test_every_type_reads_back_as_itself_and_is_what_fastavro_writes(
     oracle = Oracle(schema)
     fence = Lsn(42, 8, 3)
 
-    encoded = encode_snapshot(encoder_of(schema), rows, fence, read_ms=1_700_000_000_123, last=True)
+    kind = data.draw(st.sampled_from([Kind.READ, Kind.PATCH]))
+    encoded = encode_snapshot(encoder_of(schema), rows, fence, 1_700_000_000_123, True, kind)
 
     for index, row in enumerate(rows):
         expected = ExpectedEvent(
-            op="r",
+            op="r" if kind is Kind.READ else "u",
             before=None,
             after=row,
             commit_lsn=fence.to_bytes(),
@@ -79,7 +89,7 @@ def test_every_type_reads_back_as_itself_and_is_what_fastavro_writes(
             seqval=Lsn.ZERO.to_bytes(),
             operation=0,
             ts_ms=1_700_000_000_123,
-            snapshot="last" if index == len(rows) - 1 else "true",
+            snapshot=_SNAPSHOT[kind][index == len(rows) - 1],
             processed_ms=1_700_000_000_123,
         )
         assert encoded.values[index] == oracle.value(expected)

@@ -89,6 +89,8 @@ _RENAMED: Final = 0.15
 _DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
 _NEIGHBOURS: Final = 0.1
 """Share of the seeds in which other databases are published on the same brokers."""
+_FILLED: Final = 0.4
+"""Share of the seeds in which columns are added whose values no change table has."""
 _ROTATES: Final = 0.3
 """Share of the seeds in which the publisher creates and drops capture instances itself."""
 _CLEANS: Final = 0.25
@@ -148,6 +150,9 @@ def draw(seed: int) -> Scenario:
     around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
     around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
     steps = _with_neighbours(random.Random(seed ^ 0x0E16), steps, spread)
+    rng = random.Random(seed ^ 0xF111)
+    if rng.random() < _FILLED:
+        steps = _mixed(rng, steps, spread, "add_filled_column", rng.choice((1, 2, 4)))
     options["tables"] = _tables(random.Random(seed ^ 0x2074), steps)
     if random.Random(seed ^ 0xC1EA).random() < _CLEANS:
         options["cleanup"] = {"wait_for": "topics", "every_s": 1}
@@ -161,6 +166,7 @@ def _tables(rng: random.Random, steps: tuple[Step, ...]) -> dict[str, Any]:
         tables["on_rename"] = "keep_topic"
     if rng.random() < _ROTATES:
         tables["schema_change"] = "rotate"
+    tables["patch"] = "all"
     return tables
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from tailrace_schemas.records.shards import Shard
 from tailrace_schemas.records.signals import PauseSignal, TableOrder, TableSignal
 from tests.simulation.sqlserver.database import TIME_MARK
 from tests.simulation.world import Finding
@@ -163,7 +164,17 @@ class Ending:
             return False
         if self.phase >= Phase.RESTARTED and number not in self._started:
             return False
+        if self._patches(number):
+            return False
         return all(self._is_excused(topic) for topic in published.named)
+
+    def _patches(self, number: int) -> list[str]:
+        """Names of a shard's tables of which rows are still to be read again."""
+        sim, published = self.sim, self.sim.published.of(number)
+        now = sim.division.now
+        shard = Shard(number, sim.shard.map if now is None else now.map)
+        topics = {f"sim.shop.dbo.{name}" for name in published.patches} - set(published.named)
+        return sorted(t for t in topics if shard.has(t) and self._is_captured(t))
 
     def _is_excused(self, topic: str) -> bool:
         """Whether a table may be stopped, and was told to be; by the last start, too.
@@ -193,5 +204,6 @@ class Ending:
         published = self.sim.published
         return (
             f"phase {self.phase.name}, closed {published.closed.hex()} of {self._target.hex()},"
-            f" not in the cut {sorted(published.named)}"
+            f" not in the cut {sorted(published.named)}, to be patched"
+            f" {[self._patches(number) for number in self.sim.division.numbers]}"
         )

@@ -13,17 +13,25 @@ from datetime import datetime
 from typing import Any, Final
 
 from tailrace_publisher.daemon.session import capture_job_watch as watch
-from tailrace_publisher.daemon.session import committer, conductor, session, stream, wiring
+from tailrace_publisher.daemon.session import (
+    committer,
+    conductor,
+    rotation,
+    session,
+    stream,
+    wiring,
+)
 from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
-from tailrace_publisher.daemon.tables import coverage, table_update, tables
+from tailrace_publisher.daemon.tables import coverage, rotation_step, table_update, tables
+from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.errors import (
     DatabaseReplaced,
     PermissionMissing,
     PublisherError,
     SourceBusy,
 )
-from tailrace_publisher.snapshot import fence
+from tailrace_publisher.snapshot import fence, table_snapshot
 from tailrace_publisher.source.connection import tries
 from tailrace_publisher.source.pages import pages, proven_rows
 from tailrace_schemas.records import shards
@@ -225,6 +233,46 @@ def _prefix_for_all() -> AbstractContextManager[None]:
     return replaced(opened, "_check_alone", lambda *_: None)
 
 
+def _no_patch() -> AbstractContextManager[None]:
+    """Of hand-overs: values that no change table has are not re-read."""
+    return replaced(table_update, "patch_of", lambda *_: None)
+
+
+def _patch_over_newer() -> AbstractContextManager[None]:
+    """Of patches: a row that changed while it was read is published as it was read."""
+    take = table_snapshot.TableSnapshot.take
+
+    def taken(self: Any, *args: Any) -> Any:
+        if self.table.kind is Kind.PATCH:
+            self._changed.clear()
+        return take(self, *args)
+
+    return replaced(table_snapshot.TableSnapshot, "take", taken)
+
+
+def _hand_over_early() -> AbstractContextManager[None]:
+    """Of hand-overs: the newer instance is read from where the publisher is, not from its start."""
+    covers_of = table_update.covers_of
+
+    def covers(table: Any, record: Any, published: Any) -> Any:
+        found = covers_of(table, record, published)
+        newest = max(found, key=found.__getitem__, default=None)
+        return {n: min(lsn, published) if n == newest else lsn for n, lsn in found.items()}
+
+    return replaced(table_update, "covers_of", covers)
+
+
+def _older_dropped_early() -> AbstractContextManager[None]:
+    """Of rotation: the older instance goes as soon as there is a newer one."""
+    step = rotation.next_step
+
+    def early(table: Any, closed: Any) -> Any:
+        pair = rotation_step._pair(table.instances) if len(table.instances) > 1 else None
+        return step(table, closed) if pair is None else rotation_step.Drop(*pair)
+
+    return replaced(rotation, "next_step", early)
+
+
 @contextmanager
 def _closing(stack: ExitStack) -> Iterator[None]:
     with stack:
@@ -251,6 +299,10 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "own-names-alone": _own_names_alone,
     "joined-by-hyphen": _joined_by_hyphen,
     "prefix-for-all": _prefix_for_all,
+    "no-patch": _no_patch,
+    "patch-over-newer": _patch_over_newer,
+    "hand-over-early": _hand_over_early,
+    "older-dropped-early": _older_dropped_early,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -271,6 +323,10 @@ SIGNS: Final = {
     "declined-passed-over": ("missing [", ": at "),
     "joined-by-hyphen": ("took an id of database",),
     "prefix-for-all": ("was published under prefix",),
+    "no-patch": (" lacks ",),
+    "patch-over-newer": (": at ",),
+    "hand-over-early": ("missing [", ": at ", " lacks "),
+    "older-dropped-early": ("is not in the cut", "was stopped", "does not catch up"),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""

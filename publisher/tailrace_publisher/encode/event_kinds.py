@@ -21,12 +21,15 @@ class Kind(IntEnum):
     UPDATE = 4
     KEY_DELETE = 5  # operation 3 row of an update that changes the key
     KEY_INSERT = 6  # its operation 4 row
+    PATCH = 7  # a row that was read again, for columns that its changes lack
 
     @property
     def operation(self) -> Operation:
         """Operation of the row that the event comes from."""
         if self is Kind.KEY_DELETE:
             return Operation.UPDATE_BEFORE
+        if self is Kind.PATCH:
+            return Operation.READ
         return Operation.UPDATE_AFTER if self is Kind.KEY_INSERT else Operation(self)
 
 
@@ -37,10 +40,12 @@ OP: Final = {
     Kind.UPDATE: "u",
     Kind.KEY_DELETE: "d",
     Kind.KEY_INSERT: "c",
+    Kind.PATCH: "u",
 }
 DELETES: Final = frozenset({Kind.DELETE, Kind.KEY_DELETE})
 HAS_BEFORE: Final = frozenset({Kind.DELETE, Kind.UPDATE, Kind.KEY_DELETE})
-HAS_AFTER: Final = frozenset({Kind.READ, Kind.INSERT, Kind.UPDATE, Kind.KEY_INSERT})
+READS: Final = frozenset({Kind.READ, Kind.PATCH})
+HAS_AFTER: Final = READS | {Kind.INSERT, Kind.UPDATE, Kind.KEY_INSERT}
 
 
 class UnpairedUpdate(ValueError):

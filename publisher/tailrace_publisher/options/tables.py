@@ -29,6 +29,14 @@ class SchemaChange(StrEnum):
     FAIL = "fail"
 
 
+class PatchedTables(StrEnum):
+    """Of which tables rows are re-read after a capture instance with further columns took over."""
+
+    ROTATED = "rotated"
+    ALL = "all"
+    NONE = "none"
+
+
 class CapturedTables(TableSelection):
     """Which tables are published: those that match include and do not match exclude.
 
@@ -59,6 +67,16 @@ class CapturedTables(TableSelection):
         " for all others.",
     )
 
+    patch: PatchedTables = Field(
+        default=PatchedTables.ROTATED,
+        description="Of which tables values that no change table has are re-read, after a capture"
+        " instance with further columns took over: rotated: of those whose schema_change is"
+        " rotate; all: also of those that follow; none: rows keep NULL in a new column until their"
+        " next change. A patch reads the table once, and publishes the rows that have a value in"
+        " a new column as op u with source.snapshot patch. It needs a key. With few such rows a"
+        " statement scans for long: see source.query_timeout_s.",
+    )
+
     @field_validator("schema_changes")
     @classmethod
     def _compiles_each(cls, modes: dict[str, SchemaChange]) -> dict[str, SchemaChange]:
@@ -75,6 +93,13 @@ class CapturedTables(TableSelection):
         name = f"{table.schema}.{table.table}"
         found = (mode for pattern, mode in self.schema_changes.items() if matches([pattern], name))
         return next(found, self.schema_change)
+
+    def patches(self, table: TableName) -> bool:
+        """Return whether rows of a table are re-read after a hand-over."""
+        is_rotated = self.schema_change_of(table) is SchemaChange.ROTATE
+        return self.patch is PatchedTables.ALL or (
+            self.patch is PatchedTables.ROTATED and is_rotated
+        )
 
     def plain_names(self) -> list[str]:
         """Return the include patterns that name one table; those tables must be captured."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.encode.encoded_events import EncodedRows
+from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.snapshot.progress import SnapshotProgress
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
@@ -20,6 +21,7 @@ class PendingTable:
         beginning: the number of this snapshot of the table. It distinguishes a snapshot from one
             that was given up and requested again at the same place. Rows read for the given-up one
             are older than the changes that its end voided.
+        kind: of its events: READ, or PATCH for columns that the table's changes lack.
     """
 
     instance: CaptureInstance
@@ -27,6 +29,7 @@ class PendingTable:
     progress: SnapshotProgress
     where: str | None = None
     beginning: int = 0
+    kind: Kind = Kind.READ
 
     @property
     def name(self) -> TableName:
@@ -40,7 +43,12 @@ class PendingTable:
 
     def resumes_from(self, other: PendingTable) -> bool:
         """Return whether it is the same snapshot at the same place."""
-        return self.progress == other.progress and self.beginning == other.beginning
+        return (
+            self.progress == other.progress
+            and self.beginning == other.beginning
+            and self.where == other.where
+            and self.kind is other.kind
+        )
 
     def reads_like(self, other: PendingTable) -> bool:
         """Return whether rows that were read for one table value are valid for the other.

@@ -175,7 +175,9 @@ class TableSnapshot:
             found = self._without_changed(encoder, reading, chunk, kept, position)
             places, images = list(found), list(found.values())
             keys = [chunk.keys[place] for place in places]
-        rows = encoder.snapshot_events(images, keys, position, read_ms, chunk.is_last)
+        rows = encoder.snapshot_events(
+            images, keys, position, read_ms, chunk.is_last, self.table.kind
+        )
         at = ChangePosition.of_snapshot(position)
         letters = {
             index: chunk.letters[place].at(at)

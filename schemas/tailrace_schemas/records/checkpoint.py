@@ -179,6 +179,7 @@ class TableCheckpoint:
         partitions: of the source table, by which a switch is noticed; None where nobody looked.
         topic_partitions: number of the data topic's partitions, by which keys are placed; None in
             records of earlier releases.
+        patch: what is re-read of it after a hand-over, as JSON; None where nothing is.
     """
 
     state: str
@@ -199,6 +200,7 @@ class TableCheckpoint:
     schema_fingerprint: str | None = None
     partitions: str | None = None
     topic_partitions: int | None = None
+    patch: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -221,6 +223,7 @@ class TableCheckpoint:
             "schema_fingerprint": self.schema_fingerprint,
             "partitions": self.partitions,
             "topic_partitions": self.topic_partitions,
+            "patch": self.patch,
         }
 
     @classmethod
@@ -249,6 +252,7 @@ class TableCheckpoint:
             schema_fingerprint=record["schema_fingerprint"],
             partitions=record["partitions"],
             topic_partitions=record["topic_partitions"],
+            patch=record["patch"],
         )
 
 

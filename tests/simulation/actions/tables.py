@@ -48,10 +48,12 @@ def disable(sim: Simulation, rng: random.Random) -> None:
     group.write(wal.DisableInstance(group.log.next_lsn(), clock.local(), instance.name))
 
 
-def _alter(sim: Simulation, table: Table, kind: str, column: Column) -> None:
+def _alter(
+    sim: Simulation, table: Table, kind: str, column: Column, fill: int | None = None
+) -> None:
     group = sim.group
     record = wal.AlterTable(
-        group.log.next_lsn(), group.server.clock.local(), table.object_id, kind, column
+        group.log.next_lsn(), group.server.clock.local(), table.object_id, kind, column, fill
     )
     group.write(record)
 
@@ -62,6 +64,18 @@ def add_column(sim: Simulation, rng: random.Random) -> None:
     number = table.next_column_id
     types = ("int", "nvarchar(20)", *(("varchar(20)",) * 2 if sim.source.has_blocks else ()))
     _alter(sim, table, "add", Column(number, f"c{number}", rng.choice(types)))
+
+
+@action
+def add_filled_column(sim: Simulation, rng: random.Random) -> None:
+    """ADD with a DEFAULT and WITH VALUES, and now and then the instance that captures it."""
+    table = rng.choice(tables_of(sim))
+    number = table.next_column_id
+    _alter(sim, table, "add", Column(number, f"c{number}", "int"), fill=rng.randrange(1000))
+    instances = sim.group.database.instances_of(table.object_id)
+    name = f"dbo_{table.name}_{number}"
+    if len(instances) == 1 and rng.random() < 0.5 and name not in sim.group.database.instances:
+        sim.enable(name, table)
 
 
 @action

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from tests.simulation.judge.history import Named
@@ -49,6 +50,23 @@ def check_state(reader: Reader, closed: bytes, *, released: bool) -> None:
             f"{reader.topic}: at {closed.hex()} too few {dict(rows - bag)}, too many"
             f" {dict(bag - rows)}"
         )
+
+
+def check_complete(reader: Reader, closed: bytes, columns: Iterable[str]) -> None:
+    """Each row of a keyed table has the source's value of each column; without an event, NULL.
+
+    Raises:
+        Wrong: one has not.
+    """
+    history = reader.history
+    for row in history.rows.values() if history.key else ():
+        key = tuple(row[name] for name in history.key)
+        found = reader.rows[key]
+        for name in columns:
+            if name in row and row[name] is not None and found.get(name) is None:
+                raise Wrong(
+                    f"{reader.topic}: at {closed.hex()} key {key} lacks {name}: {row[name]}"
+                )
 
 
 def _compare(

@@ -44,6 +44,7 @@ class TableHistory:
         enabled: LSN of its first capture instance: nothing before it is captured.
         switches: LSNs at which all rows were switched out.
         drops: (LSN, column) of columns that were dropped, in order.
+        fills: (LSN, column, value) of columns that were added with a value in all rows, in order.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TableHistory:
     commits: list[tuple[bytes, list[ExpectedEvent]]] = field(default_factory=list)
     row_changes: list[tuple[bytes, int, Named | None]] = field(default_factory=list)
     drops: list[tuple[bytes, str]] = field(default_factory=list)
+    fills: list[tuple[bytes, str, Any]] = field(default_factory=list)
     switches: list[bytes] = field(default_factory=list)
     changed_at: bytes = b""
     enabled: bytes = b""
@@ -111,6 +113,9 @@ class TableHistory:
         self._drop_up_to(lsn)
 
     def _drop_up_to(self, lsn: bytes) -> None:
+        while self.fills and self.fills[0][0] <= lsn:
+            _, name, value = self.fills.pop(0)
+            self.rows = {row_id: {**row, name: value} for row_id, row in self.rows.items()}
         while self.drops and self.drops[0][0] <= lsn:
             _, name = self.drops.pop(0)
             for row_id, row in self.rows.items():
@@ -137,6 +142,9 @@ def histories(records: Iterable[wal.Record]) -> dict[str, TableHistory]:
         elif isinstance(record, wal.AlterTable):
             names = found[record.object_id].names
             names[record.column.column_id] = record.column.name
+            if record.fill is not None:
+                fill = record.lsn, record.column.name, record.fill
+                found[record.object_id].fills.append(fill)
             if record.kind == "drop":
                 found[record.object_id].drops.append((record.lsn, record.column.name))
         elif isinstance(record, wal.SwitchOut):

@@ -8,6 +8,7 @@
   not name it any more (ADR 0008).
 - A switch of partitions makes a table's cuts wrong until it is noticed, which makes a reader hold
   the table anew; at the end of a run all were noticed.
+- In the end no value is missing: what no change table has was brought by patches.
 - Every claim of freshness is true: what was committed at the source up to the claimed time is out.
 """
 
@@ -17,9 +18,10 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tailrace_publisher.options.tables import PatchedTables
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.shards import Shard
-from tests.simulation.judge.cuts import check_exactly_once, check_state
+from tests.simulation.judge.cuts import check_complete, check_exactly_once, check_state
 from tests.simulation.judge.history import ExpectedEvent, TableHistory, histories
 from tests.simulation.judge.ledger import Ledger
 from tests.simulation.judge.lines import captured, lines_of
@@ -86,6 +88,28 @@ class _Judge:
                     self._freshness(last)
         self._ledger.check_rest()
         self._nothing_unnoticed()
+        self._nothing_lacking()
+
+    def _nothing_lacking(self) -> None:
+        """In the end each row has the source's value of each column that is captured."""
+        if self._sim.config.tables.patch is not PatchedTables.ALL or self._mode != "initial":
+            return
+        database = self._sim.group.database
+        for number, named in self._named.items():
+            published = self._sim.published.of(number)
+            for reader in self._readers.values():
+                name = reader.history.name
+                names = published.instances.get(name, ())
+                is_part = reader.closed is not None and reader.topic not in named
+                if not is_part or not names or name in published.patches or reader.is_switched:
+                    continue
+                instance = database.instances.get(names[-1])
+                if instance is not None and self._is_of(number, reader.topic):
+                    columns = [column.name for column in instance.columns]
+                    check_complete(reader, reader.closed or b"", columns)
+
+    def _is_of(self, number: int, topic: str) -> bool:
+        return Shard(number, self._sim.division.maps[self._shards]).has(topic)
 
     def _take_line(self, records: list[wal.Record]) -> None:
         """What comes from here on is of this line of recovery; readers have what they have."""
@@ -149,7 +173,7 @@ class _Judge:
                 event = event_of(self._sim.schemas, entry)
                 if event is None:
                     continue
-                if event.op == "r" and event.lsn != closed:
+                if event.is_read and event.lsn != closed:
                     raise Wrong(f"{partition.topic}: {text_of(event)} is not at the closed LSN")
                 by_topic[partition.topic].append(event)
         for topic, events in by_topic.items():
@@ -158,7 +182,7 @@ class _Judge:
                 continue
             events.sort(key=lambda event: event.position)
             for event in events:
-                if event.op != "r":
+                if not event.is_read:
                     self._check_image(topic, event)
                     if event.position <= self._newest.get(topic, b""):
                         raise Wrong(f"{topic}: {text_of(event)} comes behind a later one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -52,6 +52,7 @@ class Event:
         lsn: commit LSN.
         identity: (commit LSN, seqval, operation): what a change row is known by.
         op: c, u, d or r.
+        is_patch: whether it brings values that no change table has.
     """
 
     position: bytes
@@ -62,6 +63,12 @@ class Event:
     after: Mapping[str, Any] | None
     unavailable: frozenset[str]
     ts_ms: int
+    is_patch: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is no change: a row that was read at the source."""
+        return self.op == "r" or self.is_patch
 
 
 def event_of(schemas: Schemas, entry: Entry) -> Event | None:
@@ -82,6 +89,7 @@ def event_of(schemas: Schemas, entry: Entry) -> Event | None:
         record["after"],
         frozenset(source["unavailable"] or ()),
         source["ts_ms"],
+        source["snapshot"] == "patch",
     )
 
 
@@ -112,6 +120,8 @@ class OfShard:
         commit: end time and id of the commit there, as the checkpoint has them; None where not.
         signals: offset after the last signal that it has taken.
         named: topics of its tables that are not part of the cut.
+        patches: names of tables whose record has a patch.
+        instances: names of the capture instances in each table's record.
     """
 
     closed: bytes = bytes(10)
@@ -119,6 +129,14 @@ class OfShard:
     commit: tuple[str, str] | None = None
     signals: int = 0
     named: tuple[str, ...] = ()
+    patches: set[str] = field(default_factory=set)
+    instances: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def note_table(self, name: str, record: Mapping[str, Any] | None) -> None:
+        """Take a table's checkpoint record in; None if it is deleted."""
+        has_patch = record is not None and record["patch"] is not None
+        (self.patches.add if has_patch else self.patches.discard)(name)
+        self.instances[name] = record["capture_instances"] if record else ()
 
 
 @dataclass(slots=True)
@@ -190,6 +208,9 @@ class Published:
         self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts), self.positions))
 
     def _note_position(self, shard: OfShard, entries: list[Entry]) -> None:
+        for entry in entries:
+            if entry.key is not None and (name := decode(self.schemas, entry.key)["table"]):
+                shard.note_table(name, entry.value and decode(self.schemas, entry.value))
         for entry in reversed(entries):
             if entry.value is None or entry.key is None:
                 continue

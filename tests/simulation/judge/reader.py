@@ -63,7 +63,7 @@ class Reader:
     def take(self, event: Event) -> None:
         """Apply an event."""
         self.is_dirty = True
-        if event.op != "r":
+        if not event.is_read:
             if event.identity in self.seen:
                 raise Wrong(f"{self.topic}: {text_of(event)} was published twice")
             self.seen.add(event.identity)

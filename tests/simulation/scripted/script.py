@@ -62,11 +62,11 @@ class Script:
 
     # -- the source --------------------------------------------------------------------------------
 
-    def create(self, name: str, *ids: int, is_captured: bool = True) -> None:
+    def create(self, name: str, *ids: int, is_captured: bool = True, has_key: bool = True) -> None:
         """A table with rows, and by default a capture instance."""
         self._tables += 1
         object_id = 10 + self._tables
-        self._write(wal.CreateTable, object_id, name, _COLUMNS, (1,))
+        self._write(wal.CreateTable, object_id, name, _COLUMNS, (1,) * has_key)
         self.insert(name, *ids)
         if is_captured:
             self.enable(name)
@@ -81,6 +81,13 @@ class Script:
         before = self._table(table).rows[number]
         self._commit(table, [(number, before, {**before, 2: note})])
 
+    def set(self, table: str, number: int, column: str, value: int | None) -> None:
+        """A transaction that gives a column of a row a value."""
+        found = self._table(table)
+        column_id = next(c.column_id for c in found.columns if c.name == column)
+        before = found.rows[number]
+        self._commit(table, [(number, before, {**before, column_id: value})])
+
     def delete(self, table: str, number: int) -> None:
         """A transaction that deletes a row."""
         self._commit(table, [(number, self._table(table).rows[number], None)])
@@ -93,11 +100,13 @@ class Script:
         """A capture instance goes."""
         self._write(wal.DisableInstance, instance)
 
-    def alter(self, table: str, kind: str, name: str, type_: str = "int") -> None:
-        """ALTER TABLE: add, drop or alter a column."""
+    def alter(
+        self, table: str, kind: str, name: str, type_: str = "int", fill: int | None = None
+    ) -> None:
+        """ALTER TABLE: add, drop or alter a column; a column that is added may fill all rows."""
         found = self._table(table)
         number = next((c.column_id for c in found.columns if c.name == name), found.next_column_id)
-        self._write(wal.AlterTable, found.object_id, kind, Column(number, name, type_))
+        self._write(wal.AlterTable, found.object_id, kind, Column(number, name, type_), fill)
 
     def instances(self, table: str) -> dict[str, list[str]]:
         """The captured columns of each capture instance of a table."""
@@ -290,9 +299,12 @@ class Script:
 
     def changes(self, table: str) -> list[tuple[str, int]]:
         """Operation and id of the changes of a table, in order."""
-        return [
-            (e.op, (e.after or e.before or {})["id"]) for e in self._events(table) if e.op != "r"
-        ]
+        changes = (e for e in self._events(table) if not e.is_read)
+        return [(e.op, (e.after or e.before or {})["id"]) for e in changes]
+
+    def patched(self, table: str) -> list[int]:
+        """Ids of all rows that patches brought, in order."""
+        return [e.after["id"] for e in self._events(table) if e.is_patch and e.after]
 
     def notes(self, table: str, after: Lsn = Lsn.ZERO) -> dict[int, int]:
         """Rows of a table as a reader has them, who begins with the events after an LSN."""

@@ -112,6 +112,9 @@ class Database:
             }
         elif record.kind == "add":
             table.columns = [*others, record.column]
+            number = record.column.column_id
+            if record.fill is not None:
+                table.rows = {i: {**row, number: record.fill} for i, row in table.rows.items()}
             table.next_column_id = record.column.column_id + 1
         else:
             table.columns = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from tests.simulation.sqlserver.rows import Change, Column
 
@@ -50,11 +51,16 @@ class Commit(Record):
 
 @dataclass(frozen=True, slots=True)
 class AlterTable(Record):
-    """DDL on a source table: one column is added, dropped or given another type."""
+    """DDL on a source table: one column is added, dropped or given another type.
+
+    Attributes:
+        fill: the value that all rows get (DEFAULT ... WITH VALUES); nothing of it is captured.
+    """
 
     object_id: int
     kind: str
     column: Column
+    fill: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.errors import TableFailed
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
@@ -83,6 +84,7 @@ class SnapshotDriver:
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         position = self._state.position.commit_lsn
+        self._tables.start_patches(position)
         pending = self._settled(position)
         if self._snapshots.has_failed(position):
             self._committer.finish()
@@ -192,6 +194,7 @@ class SnapshotDriver:
                 self._tables.snapshot_of(reading.table),
                 self._tables.condition_of(reading.table),
                 self._state.snapshot_number(reading.table.name),
+                Kind.PATCH if self._tables.is_patched(reading.table) else Kind.READ,
             )
             for reading in self._tables.plan.at(position.increment()).all
             if reading.table.name in unread and reading.covers_from <= position

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tailrace_publisher.daemon.tables.patch import Patch
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
@@ -46,6 +47,8 @@ class TableRecord:
             the stream has passed a switch; None until the first comparison after its start.
         topic_partitions: partition count of its topic, which places its keys; None in records of
             earlier releases.
+        patch: a patch that is due; it is being read if the state is REREADING and there is no
+            ``snapshot_where``.
     """
 
     state: TableState = TableState.MISSING
@@ -64,6 +67,13 @@ class TableRecord:
     schema_fingerprint: str | None = None
     partitions: str | None = None
     topic_partitions: int | None = None
+    patch: Patch | None = None
+
+    @property
+    def is_patched(self) -> bool:
+        """Whether its patch is being read."""
+        is_read = self.state is TableState.REREADING and self.snapshot_where is None
+        return is_read and self.patch is not None
 
     @property
     def knows_partitions(self) -> bool:
@@ -86,7 +96,7 @@ class TableRecord:
         """Read a checkpoint record.
 
         Raises:
-            ValueError: its state is unknown.
+            ValueError: its state is unknown, or its patch has another form.
         """
         skipped = record.state == _SKIPPED
         return cls(
@@ -106,6 +116,7 @@ class TableRecord:
             schema_fingerprint=record.schema_fingerprint,
             partitions=record.partitions,
             topic_partitions=record.topic_partitions,
+            patch=None if record.patch is None else Patch.read(record.patch),
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -129,6 +140,7 @@ class TableRecord:
             schema_fingerprint=self.schema_fingerprint,
             partitions=self.partitions,
             topic_partitions=self.topic_partitions,
+            patch=None if self.patch is None else self.patch.write(),
         )
 
 

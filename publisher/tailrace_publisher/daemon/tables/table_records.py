@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -38,6 +38,11 @@ class TableRecords:
     _snapshot_numbers: Counter[TableName] = field(default_factory=Counter)
     _out_of_cut: list[TableName] | None = None
     _unread: list[TableName] | None = None
+    _patches: set[TableName] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Note the patches that were due at the end of the last process."""
+        self._patches = {name for name, record in self._tables.items() if record.patch}
 
     def of(self, table: TableName) -> TableRecord:
         """Return what is known of a table."""
@@ -62,6 +67,10 @@ class TableRecords:
         if self._unread is None:
             self._unread = [n for n, r in self._tables.items() if r.state in UNREAD]
         return self._unread
+
+    def patches(self) -> Set[TableName]:
+        """Return the tables of which a patch is due or is being read."""
+        return self._patches
 
     def restarted_tables(self) -> set[TableName]:
         """Return tables that the last record names and that have restarted from scratch since."""
@@ -107,6 +116,7 @@ class TableRecords:
         before = self.of(table)
         if before != record:
             self._tables[table] = record
+            (self._patches.discard if record.patch is None else self._patches.add)(table)
             self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
             if before.state is not record.state:
                 self._out_of_cut = self._unread = None

@@ -20,6 +20,7 @@ from tailrace_publisher.daemon.tables.coverage import (
     reading_of,
     still_covered,
 )
+from tailrace_publisher.daemon.tables.patch import columns_before, patch_of
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.registered import RegisteredVersions
 from tailrace_publisher.daemon.tables.renames import Renames
@@ -110,10 +111,11 @@ class TableUpdate:
         if record.state in PUBLISHED:
             covers = covers_of(table, record, self._state.published_lsn)
             after = still_covered(table, record, covers, self._state.published_lsn)
+            after = self._with_patch(table, after, registered)
             self._log_instances(table, record, after)
             self._state.store(table.name, self.with_source(table, after))
         elif covers:
-            covers = self._begin(table, record, covers)
+            covers = self._begin(table, record, covers, registered)
         table.versions.clear()
         table.covers = covers
         table.object_ids = {instance.name: instance.object_id for instance in table.instances}
@@ -121,6 +123,27 @@ class TableUpdate:
             _log.info("capture_instance_not_ready", table=str(table.name))
             return
         self._set_versions(table, catalog, registered)
+
+    def _with_patch(
+        self, table: PublishedTable, known: TableRecord, registered: list[TableSchema]
+    ) -> TableRecord:
+        """Return a table's record with a patch if an instance that gains columns takes over.
+
+        Args:
+            known: names the instances that are read now; the table's own record those before.
+        """
+        before, names = self._state.of(table.name).instances, known.instances
+        recreated = table.recreated_instances()
+        former = [name for name in before or names[:-1] if name not in recreated]
+        if not names or names[-1] in former or not self._config.tables.patches(table.name):
+            return known
+        newer = next(i for i in table.instances if i.name == names[-1])
+        start = max(table.recognised[newer.name], self._state.published_lsn)
+        columns = columns_before(former, table.instances, registered)
+        patch = None if columns is None else patch_of(columns, newer, start)
+        if patch is None:
+            return known
+        return replace(known, patch=known.patch.joined(patch) if known.patch else patch)
 
     def _columns_of(self, instance: CaptureInstance) -> tuple[SchemaColumn, ...]:
         """Return the event columns of an instance, cached per answer of the catalog."""
@@ -138,7 +161,11 @@ class TableUpdate:
         return present + sorted(gone)
 
     def _begin(
-        self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]
+        self,
+        table: PublishedTable,
+        record: TableRecord,
+        covers: dict[str, Lsn],
+        registered: list[TableSchema],
     ) -> dict[str, Lsn]:
         """Start a table that is new, has lost its place, or was stopped.
 
@@ -160,6 +187,8 @@ class TableUpdate:
             wanted, covers = held is None, held or covers
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
         known = self.with_source(table, fresh_record(record, covers))
+        if self._state.published_lsn < max(covers.values()):  # else the newest alone is read
+            known = self._with_patch(table, known, registered)
         known = replace(known, partitions=record.partitions_before)
         after = self._state.happened(table.name, event, known)
         if is_new:

@@ -29,6 +29,7 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.source.catalog.catalog_state import CatalogState
 from tailrace_publisher.source.log.loss import check_not_expired
 from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, meant_by
 
 _log = structlog.get_logger(__name__)
@@ -149,12 +150,49 @@ class PublishedTables:
         progress = SnapshotProgress(SnapshotState.RUNNING)
         self._change_snapshot(table.name, TableEvent.PART_WANTED, progress)
 
+    def start_patches(self, position: Lsn) -> None:
+        """Start the patches that are due; call this at a closed position.
+
+        Args:
+            position: the closed LSN. Up to the hand-over, events lack the columns, so a patch
+                starts after it.
+        """
+        for name in list(self._state.patches()):
+            record, table = self._state.of(name), self.get(name)
+            patch = record.patch
+            if patch is None or table is None or record.state is not TableState.FOLLOWED:
+                continue
+            if position < patch.after:
+                continue
+            if not (table.instances[-1].identity and table.instances[-1].key):
+                _log.warning(
+                    "patch_impossible",
+                    table=str(name),
+                    columns=patch.columns,
+                    reason="it has no key",
+                    effect="rows that changed between the ALTER and the hand-over lack the columns",
+                    fix="take a new snapshot of it",
+                )
+                self._state.store(name, replace(record, patch=None))
+                continue
+            _log.info(
+                "patch_started",
+                table=str(name),
+                columns=patch.columns,
+                rows="all" if patch.is_whole else "with a value in these columns",
+                after_lsn=str(patch.after),
+            )
+            progress = SnapshotProgress(SnapshotState.RUNNING)
+            self._change_snapshot(name, TableEvent.PART_WANTED, progress)
+
     def stop_partial_snapshot(self, table: TableName) -> bool:
-        """End a partial snapshot; return whether there was one."""
+        """End a partial snapshot or a patch; return whether there was one."""
         record = self._state.of(table)
         if record.state is not TableState.REREADING:
             return False
         given_up = replace(record, snapshot_fence=None, resume_key=None)
+        if record.is_patched:
+            given_up = replace(given_up, patch=None)
         self._state.happened(table, TableEvent.SNAPSHOT_STOPPED, given_up)
         self._count()
         return True
@@ -247,15 +285,34 @@ class PublishedTables:
             self._watched = made_of, [table for table in self if table.name in names]
         return self._watched[1]
 
+    def is_patched(self, table: PublishedTable) -> bool:
+        """Return whether a patch of a table is being read."""
+        return self._state.of(table.name).is_patched
+
     def condition_of(self, table: PublishedTable) -> str | None:
         """Return the condition of the rows that a table's snapshot reads; None for all rows."""
         record = self._state.of(table.name)
-        return record.snapshot_where or self._snapshot.where_of(table.name)
+        where = self._snapshot.where_of(table.name)
+        if record.is_patched and record.patch is not None:
+            patched = record.patch.condition(table.instances[-1])
+            both = [f"({condition})" for condition in (patched, where) if condition is not None]
+            return " AND ".join(both) or None
+        return record.snapshot_where or where
 
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""
         is_finished = progress.state is SnapshotState.DONE
         event = TableEvent.SNAPSHOT_PUBLISHED if is_finished else TableEvent.ROWS_PUBLISHED
+        record = self._state.of(table)
+        if is_finished and record.is_patched and record.patch is not None:
+            _log.info(
+                "patch_finished",
+                table=str(table),
+                columns=record.patch.columns,
+                rows=progress.rows,
+                whole_from_lsn=str(progress.fence),
+            )
+            self._state.store(table, replace(record, patch=None))
         self._change_snapshot(table, event, progress)
 
     def unread(self) -> list[PublishedTable]:
@@ -286,6 +343,9 @@ class PublishedTables:
             snapshot_bytes=progress.size,
             lacks_changes=event is not TableEvent.SNAPSHOT_WANTED and record.lacks_changes,
         )
+        if event is TableEvent.SNAPSHOT_WANTED and known.patch is not None:
+            is_past = self._state.position.commit_lsn >= known.patch.after
+            known = replace(known, patch=None if is_past else known.patch)
         self._state.happened(table, event, known)
         self._count()
 

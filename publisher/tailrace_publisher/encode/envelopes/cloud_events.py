@@ -17,8 +17,8 @@ _ROW_DIGITS: Final = 16
 def cloud_event(envelope: Mapping[str, Any], framed: bytes) -> dict[str, Any]:
     """Return the CloudEvent of an envelope whose values are already JSON's.
 
-    Its id is the position. Snapshot rows share the position of their fence, so a hash of their own
-    bytes distinguishes them.
+    Its id is the position. Rows of snapshots and patches share the position of their fence, so a
+    hash of their own bytes distinguishes them.
 
     Args:
         framed: the envelope as Avro.
@@ -27,7 +27,7 @@ def cloud_event(envelope: Mapping[str, Any], framed: bytes) -> dict[str, Any]:
     digits = position_of(envelope).to_bytes().hex()
     name = source["name"]
     identity = f"name:{name};position:{digits}"
-    if envelope["op"] == "r":
+    if source["snapshot"] is not None:
         identity += f";row:{sha256(framed).hexdigest()[:_ROW_DIGITS]}"
     told = {
         "id": identity,

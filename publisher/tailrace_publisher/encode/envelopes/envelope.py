@@ -159,6 +159,7 @@ class EnvelopeEncoder:
         fence: Lsn,
         read_ms: int,
         last: bool,
+        kind: Kind = Kind.READ,
     ) -> EncodedRows:
         """Write the events of :meth:`encode_images`, all at the position of their fence.
 
@@ -166,10 +167,11 @@ class EnvelopeEncoder:
             fence: LSN at which the rows are known to be current.
             read_ms: time of the read, milliseconds UTC.
             last: whether these end the table; its last event then says ``snapshot: last``.
+            kind: READ for a snapshot, PATCH for a patch.
         """
         if not images:
             return EncodedRows(self.topic, self.schema_id)
-        values = self._writer.snapshot_values(images, fence, read_ms, last)
+        values = self._writer.snapshot_values(images, fence, read_ms, last, kind)
         position = ChangePosition.of_snapshot(fence).to_bytes()
         positions = [position] * len(images)
         return EncodedRows(

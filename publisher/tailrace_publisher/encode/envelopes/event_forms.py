@@ -30,7 +30,14 @@ from tailrace_publisher.encode.envelopes.event_parts import (
     of_kind,
     parts_of,
 )
-from tailrace_publisher.encode.event_kinds import DELETES, HAS_AFTER, HAS_BEFORE, OP, Kind
+from tailrace_publisher.encode.event_kinds import (
+    DELETES,
+    HAS_AFTER,
+    HAS_BEFORE,
+    OP,
+    READS,
+    Kind,
+)
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_schemas.events.envelope import CONNECTOR, ENVELOPE_FIELDS, VERSION, TableSchema
 from tailrace_schemas.events.flat import FLAT_FIELDS
@@ -98,7 +105,7 @@ _FLAT: Final[Origins] = {
 def _serial_no(kind: Kind) -> int | None:
     # Debezium counts the events of one change LSN. The count that needs no state: a delete is the
     # first, an event with an after image the second, so a key change keeps its order.
-    return None if kind is Kind.READ else 1 + (kind in HAS_AFTER)
+    return None if kind in READS else 1 + (kind in HAS_AFTER)
 
 
 def _changed(facts: Facts, mask: UpdateMask) -> tuple[str, ...]:

@@ -58,25 +58,27 @@ class RowWriter:
         return list(_rows(columns, len(page)))
 
     def snapshot_values(
-        self, images: Sequence[bytes], fence: Lsn, read_ms: int, last: bool
+        self, images: Sequence[bytes], fence: Lsn, read_ms: int, last: bool, kind: Kind = Kind.READ
     ) -> list[bytes]:
-        """Write the values of snapshot rows, all at the position of their fence.
+        """Write the values of rows that were read, all at the position of their fence.
 
         Args:
             images: at least one image.
             fence: LSN at which they are known to be current.
             read_ms: time of the read, milliseconds UTC.
             last: whether they end the table.
+            kind: READ for a snapshot, PATCH for a patch.
         """
         facts = Facts(
+            kind,
             position=ChangePosition.of_snapshot(fence).to_bytes(),
             commit_ms=read_ms,
             processed_ms=read_ms,
-            snapshot="true",
+            snapshot="true" if kind is Kind.READ else "patch",
         )
         head, end = written(self._head, facts), written(self._end, facts)
         values = [head + image + end for image in images]
-        if last:
+        if last and kind is Kind.READ:
             values[-1] = head + images[-1] + written(self._end, facts._replace(snapshot="last"))
         return values
 

@@ -265,7 +265,8 @@ def choose_instance(
         return None
     covering = [instance for instance in recognised if covers_from[instance.name] < lsn]
     if covering:
-        return covering[-1]
+        # Their dates do not tell which is newer: they are local times, and clocks are set back.
+        return max(reversed(covering), key=lambda instance: covers_from[instance.name])
     return min(recognised, key=lambda instance: covers_from[instance.name])
 
 

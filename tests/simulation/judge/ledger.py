@@ -38,7 +38,7 @@ class Ledger:
             if found != said:
                 raise Wrong(f"{partition.topic}/{partition.number}: {found}, ledger says {said}")
             for event in events:
-                if event is None or event.op == "r":
+                if event is None or event.is_read:
                     continue  # a snapshot's rows are at their fence, before its own changes
                 if event.position < self._last.get(partition, b""):
                     raise Wrong(f"{partition.topic}/{partition.number}: positions go back")

@@ -20,8 +20,8 @@ def unnamed(config: SinkConfig) -> Iterator[str]:
     rows = CommitRows(config.commits_path, options).read()
     names = NamesTable(config)
     known, problems = names.read(), names.problems()
-    paths = rows[-1].tables if rows else ()
+    paths = filter(config.has_lake_table, rows[-1].tables if rows else ())
     for path, name in catalog_names(paths, config.catalog.schema_name).items():
-        if known.get(path) != str(name):
+        if (path, str(name)) not in known:
             reason = problems.get(path, "the sink has not tried yet")
             yield f"{path} has no name in the catalog: {name} is not there ({reason})"

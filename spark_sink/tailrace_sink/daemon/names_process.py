@@ -1,8 +1,8 @@
 """Names lake tables in the catalog, in a process of its own (ADR 0073).
 
-It reads one order from standard input: settings of Spark, catalog, and the tables without a name.
-It writes one line of JSON for each table to standard output. The order is not on the command line,
-because settings can contain keys.
+It reads one order from standard input: settings of Spark, catalog, and the names to remove and to
+give. It writes one line of JSON for each name to standard output. The order is not on the command
+line, because settings can contain keys.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import os
 import sys
 from typing import Any, Final
 
-from tailrace_sink.delta.registration import problem_with
+from tailrace_sink.delta.registration import carry_out
 from tailrace_sink.spark.session import session_with
-from tailrace_sink.tables.catalog_names import CatalogName
 
 _NICENESS: Final = 10
 """A name may be some seconds late; a cut of the sink on the same processors may not."""
@@ -28,11 +27,8 @@ def main() -> None:
     order: dict[str, Any] = json.load(sys.stdin)
     spark = session_with(order["settings"])
     try:
-        for path, name in order["names"].items():
-            problem = problem_with(
-                spark, order["catalog"], f"{order['lake']}/{path}", CatalogName(*name)
-            )
-            answers.write(json.dumps({"path": path, "problem": problem}) + "\n")
+        for answer in carry_out(spark, order):
+            answers.write(json.dumps(answer) + "\n")
             answers.flush()
     finally:
         spark.stop()

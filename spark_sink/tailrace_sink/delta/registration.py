@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -16,6 +16,52 @@ from tailrace_sink.tables.lake_table import literal, properties_ddl, quote
 
 LAKE_PROPERTY: Final = "tailrace.lake"
 """Property of a view: the lake that it reads."""
+LABEL_PROPERTY: Final = "tailrace.name"
+"""Property of a view: the name that its cut was given."""
+_LOCATION: Final = "Location: "
+
+
+class Answer(NamedTuple):
+    """What became of one name of a lake table.
+
+    Attributes:
+        path: of the table, below the lake.
+        problem: why the catalog is not as ordered; None if it is.
+    """
+
+    path: str
+    name: str
+    problem: str | None
+
+
+def carry_out(spark: SparkSession, order: Mapping[str, Any]) -> Iterator[Answer]:
+    """Remove names of lake tables from a catalog, and give others, one after the other.
+
+    Args:
+        order: ``lake``, ``catalog``, and in ``drop`` and ``names`` pairs of a table's path below
+            the lake and its name.
+    """
+    catalog = order["catalog"]
+    for verb, act in (("drop", unregister), ("names", register)):
+        for path, text in order[verb]:
+            location, name = f"{order['lake']}/{path}", CatalogName.parse(text)
+            yield Answer(path, text, _problem(act, spark, catalog, location, name))
+
+
+def _problem(
+    act: Callable[[SparkSession, str, str, CatalogName], None],
+    spark: SparkSession,
+    catalog: str,
+    location: str,
+    name: CatalogName,
+) -> str | None:
+    try:
+        act(spark, catalog, location, name)
+    except NameTaken as error:
+        return str(error)
+    except (PySparkException, Py4JError) as error:
+        return str(translated(f"naming {location} {catalog}.{name}", error))
+    return None
 
 
 def quoted(catalog: str, name: CatalogName) -> str:
@@ -39,15 +85,29 @@ def register(spark: SparkSession, catalog: str, location: str, name: CatalogName
         raise NameTaken(f"{catalog}.{name}", found or "a view")
 
 
-def problem_with(spark: SparkSession, catalog: str, location: str, name: CatalogName) -> str | None:
-    """Give a Delta table a name; return why it did not get it."""
+def unregister(spark: SparkSession, catalog: str, location: str, name: CatalogName) -> None:
+    """Remove a Delta table's name. Its files stay, and so does another table of that name.
+
+    Raises:
+        PySparkException, Py4JError: the catalog failed.
+    """
     try:
-        register(spark, catalog, location, name)
-    except NameTaken as error:
-        return str(error)
-    except (PySparkException, Py4JError) as error:
-        return str(translated(f"naming {location} {catalog}.{name}", error))
-    return None
+        found = _registered_location(spark, catalog, name)
+    except PySparkException as error:
+        if error.getCondition() != "SCHEMA_NOT_FOUND":
+            raise
+        return
+    if _plain(found) == _plain(location):
+        spark.sql(f"DROP TABLE IF EXISTS {quoted(catalog, name)}")
+
+
+def _registered_location(spark: SparkSession, catalog: str, name: CatalogName) -> str:
+    """Read where a table of a catalog is, also if its files are gone; empty without a table."""
+    place = f"{quote(catalog)}.{quote(name.schema)}"
+    shown = spark.sql(f"SHOW TABLE EXTENDED IN {place} LIKE {literal(name.table)}")
+    lines = "\n".join(row["information"] for row in shown.where("NOT isTemporary").collect())
+    found = [line for line in lines.splitlines() if line.startswith(_LOCATION)]
+    return found[0].removeprefix(_LOCATION) if found else ""
 
 
 def replace_views(
@@ -56,23 +116,23 @@ def replace_views(
     views: Mapping[CatalogName, str],
     properties: Mapping[str, str],
 ) -> None:
-    """Replace the lake's views in some schemas by others.
+    """Replace the lake's views of one name, in all schemas of the catalog, by others.
 
     All old views are dropped before the first new one is created. Meanwhile a reader gets an error,
     not views of two cuts.
 
     Args:
         views: name to the query of each view.
-        properties: of each view; with ``LAKE_PROPERTY``.
+        properties: of each view; with ``LAKE_PROPERTY`` and ``LABEL_PROPERTY``.
 
     Raises:
         NameTaken: a name belongs to something else. Nothing was dropped.
         PySparkException, Py4JError: the catalog failed.
     """
-    lake = properties[LAKE_PROPERTY]
-    old = [
-        name for schema in {v.schema for v in views} for name in _ours(spark, catalog, schema, lake)
-    ]
+    schemas = {view.schema for view in views}
+    for schema in sorted(schemas):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(catalog)}.{quote(schema)}")
+    old = list(_ours(spark, catalog, schemas, properties))
     for name in views.keys() - set(old):
         if spark.catalog.tableExists(quoted(catalog, name)):
             raise NameTaken(f"{catalog}.{name}", "another view or table")
@@ -83,15 +143,26 @@ def replace_views(
         spark.sql(f"CREATE VIEW {quoted(catalog, name)} TBLPROPERTIES ({listed}) AS {query}")
 
 
-def _ours(spark: SparkSession, catalog: str, schema: str, lake: str) -> Iterable[CatalogName]:
-    """Views of this lake in a schema, which is created if needed."""
-    place = f"{quote(catalog)}.{quote(schema)}"
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {place}")
-    for row in spark.sql(f"SHOW VIEWS IN {place}").where("NOT isTemporary").collect():
-        name = CatalogName(schema, row["viewName"])
-        shown = spark.sql(f"SHOW TBLPROPERTIES {quoted(catalog, name)}").collect()
-        if dict(map(tuple, shown)).get(LAKE_PROPERTY) == lake:
-            yield name
+def _ours(
+    spark: SparkSession, catalog: str, schemas: Collection[str], properties: Mapping[str, str]
+) -> Iterator[CatalogName]:
+    """Find the lake's views of one name.
+
+    Args:
+        schemas: in which views of an earlier release, without the property of the name, are meant.
+    """
+    lake, label = properties[LAKE_PROPERTY], properties[LABEL_PROPERTY]
+    like = literal(f"*{label}")
+    found = {row[0] for row in spark.sql(f"SHOW SCHEMAS IN {quote(catalog)} LIKE {like}").collect()}
+    for schema in sorted(found):
+        views = spark.sql(f"SHOW VIEWS IN {quote(catalog)}.{quote(schema)}")
+        for row in views.where("NOT isTemporary").collect():
+            name = CatalogName(schema, row["viewName"])
+            shown = spark.sql(f"SHOW TBLPROPERTIES {quoted(catalog, name)}").collect()
+            has = dict(map(tuple, shown))
+            named = has.get(LABEL_PROPERTY, label if schema in schemas else None)
+            if has.get(LAKE_PROPERTY) == lake and named == label:
+                yield name
 
 
 def _plain(location: str) -> str:

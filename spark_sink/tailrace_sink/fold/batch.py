@@ -32,7 +32,6 @@ from tailrace_sink.errors import (
     TopicRecreated,
     UnsupportedSchemaChange,
 )
-from tailrace_sink.fold.companions import companion_kinds
 from tailrace_sink.fold.patience import Patience
 from tailrace_sink.fold.table_batch import (
     TableBatch,
@@ -235,7 +234,7 @@ class BatchApplier:
         has_all = source.topic_range.is_whole and not source.is_shared
         if has_all or table_path(lake_table) not in before.versions:
             return source
-        kinds = companion_kinds(self._config, lake_table)
+        kinds = self._config.companions_of(lake_table)
         new = [kind for kind in kinds if table_path(lake_table, kind) not in before.versions]
         return replace(source, starts=dict.fromkeys(new, before.point))
 

@@ -1,4 +1,4 @@
-"""The table of names: which name each lake table has in the catalog, or why it has none."""
+"""The table of names: which names lake tables have in the catalog, or why they have none."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from deltalake.exceptions import TableNotFoundError
 
 from tailrace_sink.log.delta_query import query_rows
 from tailrace_sink.options.config import SinkConfig
+
+Named = tuple[str, str]
+"""Path of a table below the lake, and its name: ``schema.table``."""
 
 _SCHEMA = pa.schema(
     [
@@ -34,30 +37,33 @@ class NamesTable:
         # Without it, a lake that moves to another catalog would have no names there.
         self._catalog = f"{catalog.kind} {catalog.metastore} {catalog.name}"
 
-    def read(self) -> dict[str, str]:
-        """Map the path of each table that has a name in this catalog to that name."""
-        return {row["path"]: row["name"] for row in self._rows() if row["problem"] is None}
+    def read(self) -> set[Named]:
+        """Return each path with a name in this catalog, and that name.
+
+        A table has several where an earlier name could not be removed yet.
+        """
+        return {(row["path"], row["name"]) for row in self._rows() if row["problem"] is None}
 
     def problems(self) -> dict[str, str]:
         """Map the path of each table that has no name to the reason."""
         return {row["path"]: row["problem"] for row in self._rows() if row["problem"] is not None}
 
-    def write(self, names: Mapping[str, str], problems: Mapping[str, str]) -> None:
+    def write(self, names: Mapping[Named, str | None]) -> None:
         """Replace all rows.
 
         Args:
-            problems: path to the reason, for each table that does not have its name.
+            names: path and name to the reason why the catalog lacks the name; None if it is there.
         """
         now = datetime.now(UTC)
         rows = [
             {
                 "path": path,
                 "name": name,
-                "problem": problems.get(path),
+                "problem": problem,
                 "catalog": self._catalog,
                 "written_at": now,
             }
-            for path, name in sorted(names.items())
+            for (path, name), problem in sorted(names.items())
         ]
         table = pa.Table.from_pylist(rows, schema=_SCHEMA)
         write_deltalake(self._path, table, mode="overwrite", storage_options=self._options)

@@ -28,7 +28,8 @@ class CatalogConfig(Section):
     kind: CatalogKind = Field(
         default=CatalogKind.NONE,
         description="none: tables have no names. hive: a Hive metastore, see metastore."
-        " spark: the catalog that the section spark configures, for instance Unity or Glue.",
+        " spark: the catalog that the section spark configures. docs/catalogs.md lists what was"
+        " tested.",
     )
     metastore: str = Field(
         default="",

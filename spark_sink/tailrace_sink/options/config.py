@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_service.options.sections import TableSelection, problems
+from tailrace_service.options.sections import problems
 from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
@@ -48,9 +48,6 @@ class SinkConfig(TableOptions):
         default=None,
         description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
         "checkpoint. It may be lost: the lake's log knows where to resume.",
-    )
-    tables: TableSelection = Field(
-        default_factory=TableSelection, description="Which tables the lake gets; default all."
     )
     delete_mode: DeleteMode = Field(
         default=DeleteMode.HARD,

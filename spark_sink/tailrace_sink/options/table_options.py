@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field, field_validator
 
@@ -10,6 +11,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.options.sections import TableSelection, check_patterns, matches
 from tailrace_sink.options.shared_tables import SharedTables, check_rules
+from tailrace_sink.tables.lake_table import Kind, table_at
 
 
 class SchemaMode(StrEnum):
@@ -29,6 +31,9 @@ class TableKind(StrEnum):
     HISTORY = "history"
 
 
+_COMPANIONS: Final = {TableKind.CHANGELOG: Kind.CHANGES, TableKind.HISTORY: Kind.HISTORY}
+
+
 def _no_tables() -> TableSelection:
     return TableSelection(include=[])
 
@@ -36,6 +41,9 @@ def _no_tables() -> TableSelection:
 class TableOptions(EndpointOptions):
     """The options that choose by table."""
 
+    tables: TableSelection = Field(
+        default_factory=TableSelection, description="Which tables the lake gets; default all."
+    )
     kinds: dict[str, list[TableKind]] = Field(
         default_factory=dict,
         description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
@@ -107,6 +115,20 @@ class TableOptions(EndpointOptions):
         found = (kinds for pattern, kinds in self.kinds.items() if matches([pattern], name))
         kinds = frozenset(next(found, [TableKind.MIRROR]))
         return kinds | {TableKind.CHANGELOG} if self.changelog.selects(table) else kinds
+
+    def companions_of(self, table: TableName) -> list[Kind]:
+        """Return the kinds of the companions that a keyed lake table should have."""
+        wanted = self.kinds_of(table)
+        return [kind for name, kind in _COMPANIONS.items() if name in wanted]
+
+    def has_lake_table(self, path: str) -> bool:
+        """Whether there should be a lake table at a path below the lake, if a source has rows."""
+        table, kind = table_at(path)
+        if kind is not Kind.MIRROR and kind not in self.companions_of(table):
+            return False
+        shared = self.shared_tables
+        is_own = self.tables.selects(table) and shared.lake_table(table) == table
+        return is_own or shared.is_taken(table)
 
     def schema_mode_of(self, table: TableName) -> SchemaMode:
         """Return the schema mode of a table."""

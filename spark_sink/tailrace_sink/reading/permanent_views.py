@@ -9,10 +9,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.registration import LAKE_PROPERTY, replace_views
+from tailrace_sink.delta.registration import LABEL_PROPERTY, LAKE_PROPERTY, replace_views
 from tailrace_sink.log.commit_table import state_of
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.reading.kept_cuts import CutUnknown
+from tailrace_sink.reading.kept_cuts import CutUnknown, require_kept
 from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.reading.reader import commit_row
 from tailrace_sink.spark.jvm_errors import translated
@@ -45,6 +45,7 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
             replaced.
 
     Raises:
+        CutForgotten: retention removed the cut. The earlier views stay.
         CutUnknown: no cut is that old.
         NameTaken: a name belongs to something else.
         SinkError: lake or catalog cannot be read or written.
@@ -54,6 +55,7 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
         row = commit_row(spark, lake, point)
         if row is None:
             raise CutUnknown(f"lake {lake} has no cut yet")
+        require_kept(spark, lake, row["batch"])
         versions, left_out = dict(row["tables"]), state_of(row).left_out
         names = {
             path: CatalogName(f"{name.schema}_{label}", name.table)
@@ -66,6 +68,7 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
             views[name] = f"SELECT * FROM {at} WHERE {others}"
         properties = {
             LAKE_PROPERTY: lake,
+            LABEL_PROPERTY: label,
             "tailrace.lsn": row["through_lsn"],
             "tailrace.batch": str(row["batch"]),
         }

@@ -28,6 +28,12 @@ class CatalogName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
 
+    @classmethod
+    def parse(cls, text: str) -> CatalogName:
+        """Read ``schema.table``; neither part has a dot."""
+        schema, _, table = text.partition(".")
+        return cls(schema, table)
+
 
 def catalog_names(paths: Iterable[str], template: str) -> dict[str, CatalogName]:
     """Return the name of each table.

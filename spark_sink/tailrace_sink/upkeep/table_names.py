@@ -1,5 +1,9 @@
 """Names of the lake's tables in a catalog, written alongside the stream of changes.
 
+A name follows its lake table. A table whose source is held or stopped keeps its name, as it comes
+back. A name is removed when the configuration has no such lake table any more, when its folder is
+gone, and when another name replaces it.
+
 A catalog that does not answer must not delay a cut. A metastore in the sink's own session would:
 every statement of Spark queries it, also of tables by path. So a process of its own names tables
 (``names_process``), and a thread waits for it. What has a name is in the Delta table
@@ -17,16 +21,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
+from deltalake import DeltaTable
 
+from tailrace_sink.delta.registration import Answer
 from tailrace_sink.errors import NamingFailed
-from tailrace_sink.log.names_table import NamesTable
+from tailrace_sink.log.names_table import Named, NamesTable
 from tailrace_sink.options.catalog_options import CatalogKind
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.tables.catalog_names import catalog_names
 
-Answers = Mapping[str, str | None]
-"""Path of each table that was tried to the reason why it has no name; None if it has one."""
-Run = Callable[[Mapping[str, Any]], Answers]
+Run = Callable[[Mapping[str, Any]], Iterable[Answer]]
+"""Carries out an order for :func:`carry_out`."""
 
 _RUN_S: Final = 600.0
 _LOOK_S: Final = 0.2
@@ -38,6 +43,7 @@ _SETTINGS: Final = {
     "spark.driver.memory": "512m",
 }
 _GATEWAY: Final = "PYSPARK_GATEWAY"
+_ENDED: Final = "the process ended first"
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -55,7 +61,7 @@ class TableNames:
         self._jars = jars
         self._run = run or run_order
         self._table = NamesTable(config)
-        self._wanted: frozenset[str] = frozenset()
+        self._wanted: frozenset[str] | None = None
         self._changed = threading.Condition()
         self._is_closed = False
         self._is_tried = True
@@ -94,7 +100,7 @@ class TableNames:
         pause = _PAUSE_S
         while not self._is_closed:
             wanted = self._wanted
-            is_done = self._name(wanted)
+            is_done = self._name(wanted or frozenset())
             with self._changed:
                 self._is_tried = wanted == self._wanted
                 self._changed.notify_all()
@@ -103,30 +109,43 @@ class TableNames:
             pause = _PAUSE_S if is_done else min(2 * pause, _PAUSE_MAX_S)
 
     def _name(self, paths: frozenset[str]) -> bool:
-        """Name the tables that have no name; whether all have one now."""
-        names = catalog_names(paths, self._config.catalog.schema_name)
+        """Give and remove names; whether the catalog has those that it should have now."""
         try:
             known = self._table.read()
-            missing = {path: name for path, name in names.items() if known.get(path) != str(name)}
-            if not missing:
+            paths = frozenset(filter(self._config.has_lake_table, paths))
+            stays = {path for path, _ in known if path not in paths and self._stays(path)}
+            names = catalog_names(paths | stays, self._config.catalog.schema_name)
+            wanted = {(path, str(name)) for path, name in names.items()}
+            missing, gone = wanted - known, known - wanted
+            if not missing and not gone:
                 return True
-            answers = self._run(self._order(missing))
-            problems = {path: answers.get(path, "the process ended first") for path in missing}
-            self._table.write(
-                {path: str(name) for path, name in names.items()},
-                {path: problem for path, problem in problems.items() if problem is not None},
-            )
+            answers = {(path, name): p for path, name, p in self._run(self._order(gone, missing))}
+            problems = {named: answers.get(named, _ENDED) for named in (*gone, *missing)}
+            written = dict.fromkeys(wanted & known) | {named: problems[named] for named in missing}
+            # A name that could not be removed is still there.
+            self._table.write(written | {named: None for named in gone if problems[named]})
         except Exception as error:  # noqa: BLE001 - logged and tried again; the stream continues
-            _log.warning("tables_not_named", tables=len(names), reason=str(error))
+            _log.warning("tables_not_named", tables=len(paths), reason=str(error))
             return False
-        for path, problem in problems.items():
+        for (path, name), problem in problems.items():
+            is_gone = (path, name) in gone
             if problem is None:
-                _log.info("table_named", table=path, name=str(names[path]))
+                _log.info("name_removed" if is_gone else "table_named", table=path, name=name)
+            elif is_gone:
+                _log.warning("name_not_removed", table=path, name=name, reason=problem)
             else:
-                _log.warning("table_not_named", table=path, name=str(names[path]), reason=problem)
+                _log.warning("table_not_named", table=path, name=name, reason=problem)
         return not any(problems.values())
 
-    def _order(self, names: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    def _stays(self, path: str) -> bool:
+        """Whether a table that is not in the cut keeps its name."""
+        config = self._config
+        if not config.has_lake_table(path):
+            return False
+        options = config.storage_options() or None
+        return DeltaTable.is_deltatable(f"{config.lake}/{path}", options)
+
+    def _order(self, gone: Iterable[Named], missing: Iterable[Named]) -> dict[str, Any]:
         config = self._config
         settings = config.session_settings() | config.catalog.spark_settings() | _SETTINGS
         if self._jars:
@@ -135,11 +154,12 @@ class TableNames:
             "settings": settings,
             "lake": config.lake,
             "catalog": config.catalog.name,
-            "names": names,
+            "drop": sorted(gone),
+            "names": sorted(missing),
         }
 
 
-def run_order(order: Mapping[str, Any]) -> Answers:
+def run_order(order: Mapping[str, Any]) -> list[Answer]:
     """Carry out an order in a process of its own.
 
     Raises:
@@ -158,9 +178,9 @@ def run_order(order: Mapping[str, Any]) -> Answers:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NamingFailed(len(order["names"]), str(error)) from error
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+        raise NamingFailed(len(order["names"]) + len(order["drop"]), str(error)) from error
+    answers = [Answer(*json.loads(line)) for line in done.stdout.splitlines()]
     if done.returncode and not answers:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise NamingFailed(len(order["names"]), last)
-    return {answer["path"]: answer["problem"] for answer in answers}
+        raise NamingFailed(len(order["names"]) + len(order["drop"]), last)
+    return answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,14 +16,14 @@ from pyspark.sql import SparkSession
 
 from tailrace.lag.catalog import unnamed
 from tailrace_compose.local.jars import spark_jars
-from tailrace_sink.delta.registration import problem_with
+from tailrace_sink.delta.registration import Answer, carry_out
 from tailrace_sink.errors import NameTaken, NamingFailed
 from tailrace_sink.log.names_table import NamesTable
+from tailrace_sink.log.oldest_cut import OldestCut, OldestCutFile
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.reading.permanent_views import create_cut_views
-from tailrace_sink.tables.catalog_names import CatalogName
-from tailrace_sink.upkeep.table_names import Answers, TableNames
+from tailrace_sink.upkeep.table_names import TableNames
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
@@ -30,18 +31,22 @@ from tests.sink.conftest import Lake
 KEY = column(1, "id", "int", key=1)
 CATALOG = {"kind": "spark", "schema_name": "{database}_{schema}"}
 
-_READS = """
+_STEPS = """
 import json, sys
+from click.testing import CliRunner
+from tailrace.cli.root import cli
+from tailrace.reading.lake_session import configured_session
+from tailrace_sink.delta.registration import carry_out
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.reading.log_tail import Point
-from tailrace_sink.reading.permanent_views import create_cut_views
-from tailrace_sink.spark.session import session_with
-options, jars, queries = json.load(sys.stdin)
-config = SinkConfig.load(options)
-settings = {"spark.master": "local[1]", "spark.driver.memory": "512m", "spark.jars": jars}
-spark = session_with(settings | config.catalog.spark_settings())
-create_cut_views(spark, config, "cut", Point())
-found = [[list(row) for row in spark.sql(query).collect()] for query in queries]
+options, (*commands, statements) = json.load(sys.stdin)
+found = []
+for command in commands:
+    done = CliRunner().invoke(cli, ["views", *command])
+    found.append([done.exit_code, done.stdout, done.output])
+spark = configured_session(SinkConfig.load(options))
+for one in statements:
+    done = carry_out(spark, one) if isinstance(one, dict) else spark.sql(one).collect()
+    found.append([list(row) for row in done])
 spark.stop()
 print("FOUND", json.dumps(found))
 """
@@ -82,13 +87,8 @@ def named(config: SinkConfig, paths: Mapping[str, int], run: Any) -> TableNames:
 def in_session(spark: SparkSession) -> Any:
     """Carries an order out in the session of the tests."""
 
-    def run(order: Mapping[str, Any]) -> Answers:
-        return {
-            path: problem_with(
-                spark, order["catalog"], f"{order['lake']}/{path}", CatalogName(*name)
-            )
-            for path, name in order["names"].items()
-        }
+    def run(order: Mapping[str, Any]) -> list[Answer]:
+        return list(carry_out(spark, order))
 
     return run
 
@@ -97,12 +97,13 @@ def test_the_lake_s_tables_have_names_whatever_the_catalog_does(
     catalog: SparkSession, lake: Lake, source: Source, orders: SourceTable
 ):
     put(source, orders, 1, 2)
-    lake.catch_up(changelog={"include": [".*"]})
+    lake.options |= {"kinds": {".*": ["mirror", "changelog"]}}
+    lake.catch_up()
     config = lake.config(catalog=CATALOG)
     versions = lake.commits()[-1]["tables"]
     before = lake.version("Orders")
 
-    def away(order: Mapping[str, Any]) -> Answers:
+    def away(order: Mapping[str, Any]) -> list[Answer]:
         raise NamingFailed(len(order["names"]), "connection refused")
 
     named(config, versions, away)
@@ -113,7 +114,7 @@ def test_the_lake_s_tables_have_names_whatever_the_catalog_does(
     named(config, versions, in_session(catalog))
     (line,) = unnamed(config)
     assert "shop_dbo.orders is taken" in line
-    assert NamesTable(config).read() == {"shop/dbo/Orders.changes": "shop_dbo.orders_changes"}
+    assert NamesTable(config).read() == {("shop/dbo/Orders.changes", "shop_dbo.orders_changes")}
 
     catalog.sql("DROP TABLE shop_dbo.orders")
     named(config, versions, in_session(catalog))
@@ -126,6 +127,25 @@ def test_the_lake_s_tables_have_names_whatever_the_catalog_does(
     tried = threading.Event()
     named(config, versions, lambda _: tried.set())
     assert not tried.is_set(), "every table has its name"
+
+
+def test_a_name_is_removed_from_its_own_table_only(catalog: SparkSession, tmp_path: Path):
+    for name in ("own", "gone"):
+        catalog.range(1).write.format("delta").save(f"{tmp_path}/shop/dbo/{name}")
+    names = {name: (f"shop/dbo/{name}", f"shop_dbo.{name}") for name in ("own", "gone", "other")}
+    order = {"lake": str(tmp_path), "catalog": "spark_catalog", "drop": [], "names": []}
+    given = carry_out(catalog, {**order, "names": [names["own"], names["gone"]]})
+    assert [answer.problem for answer in given] == [None, None]
+    shutil.rmtree(tmp_path / "shop/dbo/gone")
+    catalog.sql("CREATE TABLE shop_dbo.other (x INT) USING parquet")
+    catalog.sql("CREATE VIEW shop_dbo.view AS SELECT 1 AS x")
+    of_own = [(names["own"][0], f"shop_dbo.{name}") for name in ("view", "none")]
+    dropped = carry_out(catalog, {**order, "drop": [*names.values(), *of_own]})
+    assert [answer.problem for answer in dropped] == [None] * 5
+    there = catalog.sql("SHOW TABLES IN shop_dbo").collect()
+    assert {row["tableName"] for row in there} == {"other", "view"}
+    own = catalog.read.format("delta").load(f"{tmp_path}/shop/dbo/own")
+    assert own.count() == 1, "the files stay"
 
 
 def test_views_of_a_cut_stay_at_it_and_are_replaced_together(
@@ -150,11 +170,29 @@ def test_views_of_a_cut_stay_at_it_and_are_replaced_together(
     assert catalog.sql(count.format("cut")).collect() == [(2, 2)]
     assert catalog.sql(count.format("month_end")).collect() == [(1, 1)]
 
+    # A table whose source has another type is replaced: views of earlier cuts have its old rows.
+    source.alter(orders, KEY, column(2, "v", "varchar(9)"))
+    source.publish(snapshotting=[orders])
+    source.snapshot(orders, [{"id": 9, "v": "nine"}])
+    put(source, items, 3)
+    lake.catch_up()
+    assert catalog.sql("SELECT v FROM shop_dbo_cut.orders ORDER BY id").collect() == [(1,), (2,)]
+    create_cut_views(catalog, config, "cut", Point())
+    assert catalog.sql("SELECT v FROM shop_dbo_cut.orders").collect() == [("nine",)]
+    assert catalog.sql(count.format("month_end")).collect() == [(1, 1)]
+
+    # Views of a name are of one cut, also if their schemas are no longer those of the tables.
+    create_cut_views(catalog, config, "end", Point(lsn=first))
+    moved = lake.config(catalog=CATALOG | {"schema_name": "{database}"})
+    create_cut_views(catalog, moved, "end", Point())
+    assert catalog.sql("SHOW VIEWS IN shop_dbo_end").collect() == []
+    assert catalog.sql(count.format("month_end")).collect() == [(1, 1)], "another name"
+
     catalog.sql("DROP VIEW shop_dbo_cut.items")
     catalog.sql("CREATE VIEW shop_dbo_cut.items AS SELECT 1 AS id")
     with pytest.raises(NameTaken):
         create_cut_views(catalog, config, "cut", Point())
-    assert catalog.sql("SELECT count(*) FROM shop_dbo_cut.orders").collect() == [(2,)]
+    assert catalog.sql("SELECT count(*) FROM shop_dbo_cut.orders").collect() == [(1,)]
 
 
 @pytest.mark.timeout(900)
@@ -163,21 +201,59 @@ def test_a_sink_names_its_tables_in_hive_and_a_later_process_reads_them_by_name(
     lake: Lake, source: Source, orders: SourceTable, tmp_path: Path
 ):
     hive = {"kind": "hive", "metastore": str(tmp_path / "metastore")}
-    put(source, orders, 1, 2)
-    lake.catch_up()
+    cuts = []
+    for number in (1, 2, 3):
+        cuts.append(put(source, orders, number))
+        lake.catch_up()
     sink = lake.sink(catalog=hive)  # of a lake that is there already
     sink.open()
     sink.fold.tidy(lambda: False)
     sink.close()
-    assert list(unnamed(lake.config(catalog=hive))) == []
-    queries = ["SELECT id FROM dbo.orders ORDER BY id", "SELECT count(*) FROM dbo_cut.orders"]
+    options = {
+        **lake.options,
+        "catalog": hive,
+        "spark": {"spark.master": "local[1]", "spark.driver.memory": "512m"},
+    }
+    config = SinkConfig.load(options)
+    assert list(unnamed(config)) == []
+    oldest = OldestCutFile(lake.spark, config.retention_path, config.commits_path)
+    oldest.write(OldestCut(lake.commits()[1]["batch"], cuts[1], has_forgotten=True))
+    (tmp_path / "tailrace.yaml").write_text(json.dumps({"sink": options}))
+    ids = "SELECT id FROM {}.orders ORDER BY id"
+    names = ("dbo.orders", "dbo.others", "dbo.none")
+    steps = [
+        [],
+        ["--name", "then", "--lsn", cuts[1]],
+        ["--name", "then", "--lsn", cuts[0]],
+        [
+            *(ids.format(schema) for schema in ("dbo", "dbo_cut", "dbo_then")),
+            "CREATE TABLE dbo.others (x INT) USING parquet",
+            {
+                "lake": lake.address,
+                "catalog": "spark_catalog",
+                "drop": [("shop/dbo/Orders", name) for name in names],
+                "names": [],
+            },
+            "SHOW TABLES IN dbo",
+        ],
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", _READS],
-        input=json.dumps([{**lake.options, "catalog": hive}, jars(), queries]),
+        [sys.executable, "-c", _STEPS],
+        input=json.dumps([options, steps]),
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
+        cwd=tmp_path,
     )
     assert "FOUND" in done.stdout, done.stderr[-3000:]
-    assert json.loads(done.stdout.partition("FOUND")[2]) == [[[1], [2]], [[2]]]
+    newest, then, forgotten, *found = json.loads(done.stdout.partition("FOUND")[2])
+    assert newest[:2] == [0, "dbo_cut.orders\n"]
+    assert then[:2] == [0, "dbo_then.orders\n"]
+    assert forgotten[0] == 1
+    assert f"has forgotten its cut of batch {lake.commits()[0]['batch']}" in forgotten[2]
+    assert f"the oldest kept cut is at LSN {cuts[1]}" in forgotten[2]
+    in_table, in_cut, in_then, _, dropped, left = found
+    assert (in_table, in_cut, in_then) == ([[1], [2], [3]], [[1], [2], [3]], [[1], [2]])
+    assert [problem for _, _, problem in dropped] == [None, None, None]
+    assert [name for _, name, _ in left] == ["others"]

@@ -239,7 +239,7 @@ def test_a_year_of_small_folds(
             year.fold_once()
             fold_s = time.monotonic() - started
             # As a process of its own writes them.
-            NamesTable(year.sink.config).write({f"t{year.day}": "dbo.t"}, {})
+            NamesTable(year.sink.config).write({(f"t{year.day}", "dbo.t"): None})
             largest = max(largest, year.stored()[0])
             year.tidy()
             largest_delta_log = max(largest_delta_log, year.stored()[1]["shop/dbo/t/_delta_log"])

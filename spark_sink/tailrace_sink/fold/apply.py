@@ -186,6 +186,11 @@ def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
     )
 
 
+def as_read(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+    """Rows that a table has at a cut, as a snapshot would read them."""
+    return deletes_of(rows, table, cut).withColumn(OPERATION, F.lit("r"))
+
+
 def _write_mirror(
     spark: SparkSession,
     config: SinkConfig,

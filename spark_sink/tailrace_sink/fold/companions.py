@@ -1,14 +1,17 @@
 """The companions of a mirror: its ``.changes`` and its ``.history``, as the configuration wants.
 
-One that is switched on, or on again, after its table starts with the rows that the table had at the
-previous cut. In ``.changes`` each has operation ``r``, as after a snapshot. So it is complete from
-that LSN on. If it was switched on before, rows that left in between end at that LSN.
+A companion may be switched on after its table. If the log is complete (``past_changes``), it starts
+with the rows of an old cut and the changes since. Otherwise it starts with the rows of the previous
+cut. In ``.changes`` each of these rows has operation ``r``, as after a snapshot. So the companion
+is complete from that LSN on. If it was switched on before, it starts with the previous cut, and
+rows that left in between end there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -18,11 +21,12 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.ddl import LakeTables
 from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.delta.table_properties import set_properties
-from tailrace_sink.fold.apply import append_changes, deletes_of
+from tailrace_sink.fold.apply import append_changes, as_read, deletes_of, once_in
 from tailrace_sink.fold.history_table import History
+from tailrace_sink.log.past_changes import past_changes
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.options.table_options import TableKind
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import (
@@ -32,13 +36,12 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeTable,
     quote,
-    table_path,
 )
 
-_PURPOSE = "-start"
+_PURPOSES: Final = {Kind.CHANGES: "-start", Kind.HISTORY: "-history-start"}
+"""Purposes of the first commits of companions, in the scope of their batch ids."""
 
 _log = structlog.get_logger("tailrace.sink")
-_KINDS = {TableKind.CHANGELOG: Kind.CHANGES, TableKind.HISTORY: Kind.HISTORY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,6 @@ class Companions:
     def tables(self) -> list[LakeTable]:
         """All that there are."""
         return [table for table in (self.changes, self.history) if table is not None]
-
-
-def companion_kinds(config: SinkConfig, table: TableName) -> list[Kind]:
-    """Return the kinds of the companions that a keyed lake table should have."""
-    wanted = config.kinds_of(table)
-    return [kind for name, kind in _KINDS.items() if name in wanted]
 
 
 def followed_companions(
@@ -74,7 +71,7 @@ def followed_companions(
     """
     found = {
         kind: tables.follow(spark, versions, kind, into=lake_table)
-        for kind in companion_kinds(config, lake_table)
+        for kind in config.companions_of(lake_table)
     }
     return Companions(found.get(Kind.CHANGES), found.get(Kind.HISTORY))
 
@@ -89,30 +86,49 @@ def start(
     after: CutPoint,
     cut: CutPoint,
 ) -> str:
-    """Start a companion with the rows of all sources of its mirror, once per batch id.
+    """Start a companion with the past of its mirror, once per batch id.
+
+    One that is new starts with the oldest cut from which on the log has every change. Otherwise,
+    and if the mirror has several sources, it starts with the rows of the previous cut.
 
     Args:
-        after: the cut that it starts with.
         cut: that of the first batch that the companion follows.
 
     Returns:
         The companion's path below the lake.
     """
     mirror = replace(mirror, origin=None)
-    if kind is Kind.CHANGES and companions.changes is not None:
-        companion = replace(companions.changes, origin=None)
-        start_changelog(spark, config, fence, mirror, companion, after, cut.batch)
-    elif companions.history is not None:
-        history = History(config, fence, replace(companions.history, origin=None), mirror)
-        history.start(spark, after, cut.batch)
-    path = table_path(mirror.table, kind)
-    whole_from = set_properties(f"{config.lake}/{path}", {WHOLE_FROM_PROPERTY: after.lsn})
-    fence.alter(spark, f"{config.lake}/{path}", whole_from)
-    _log.info("companion_started", table=path, whole_from_lsn=after.lsn)
-    return path
+    found = companions.changes if kind is Kind.CHANGES else companions.history
+    if found is None:
+        raise ValueError(f"no companion {kind}")
+    companion = replace(found, origin=None)
+    location, purpose = f"{config.lake}/{companion.path}", _PURPOSES[kind]
+    done = transaction_version(spark, location, once_in(config, companion, purpose))
+    if done is not None and done >= cut.batch:
+        return companion.path
+    past = None
+    if not mirror.is_shared and _load(spark, config, companion).isEmpty():
+        past = past_changes(spark, config, mirror, companion, after)
+    whole_from = (after if past is None else past.start).lsn
+    # Before the rows: a start that is repeated after them changes nothing.
+    fence.alter(spark, location, set_properties(location, {WHOLE_FROM_PROPERTY: whole_from}))
+    if past is not None:
+        rows = as_read(past.rows, mirror, past.start).unionByName(
+            past.changes, allowMissingColumns=True
+        )
+        if kind is Kind.CHANGES:
+            append_changes(config, fence, companion, rows, cut.batch, purpose=purpose)
+        else:
+            History(config, fence, companion, mirror).build(spark, rows, after, cut.batch, purpose)
+    elif kind is Kind.CHANGES:
+        _start_changelog(spark, config, fence, mirror, companion, after, cut.batch)
+    else:
+        History(config, fence, companion, mirror).start(spark, after, cut.batch, purpose)
+    _log.info("companion_started", table=companion.path, whole_from_lsn=whole_from)
+    return companion.path
 
 
-def start_changelog(
+def _start_changelog(
     spark: SparkSession,
     config: SinkConfig,
     fence: Fence,
@@ -135,9 +151,9 @@ def start_changelog(
     had = newest.select("newest.*").where(f"{OPERATION} <> 'd'")
     same = F.expr(" AND ".join(same_key(table, "had", "there")))
     gone = had.alias("had").join(there.alias("there"), same, "left_anti")
-    rows = deletes_of(there, table, after).withColumn(OPERATION, F.lit("r"))
-    every = rows.unionByName(deletes_of(gone, table, after))
-    append_changes(config, fence, changes_table, every, batch, purpose=_PURPOSE)
+    every = as_read(there, table, after).unionByName(deletes_of(gone, table, after))
+    purpose = _PURPOSES[Kind.CHANGES]
+    append_changes(config, fence, changes_table, every, batch, purpose=purpose)
 
 
 def _load(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:

@@ -23,7 +23,7 @@ from tailrace_sink.delta.append_once import append_once
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.errors import AppendSkipped
-from tailrace_sink.fold.apply import TableWork, changes_of, deletes_of, once_in, rows_there
+from tailrace_sink.fold.apply import TableWork, as_read, changes_of, once_in, rows_there
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.intervals import (
@@ -37,7 +37,6 @@ from tailrace_sink.rows.last_change import large_columns
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import (
     CURRENT,
-    OPERATION,
     POSITION,
     VALID_TO,
     VALID_TO_LSN,
@@ -63,14 +62,19 @@ class History:
         """Address of the table."""
         return f"{self.config.lake}/{self.table.path}"
 
-    def start(self, spark: SparkSession, after: CutPoint, batch: int) -> None:
+    def start(self, spark: SparkSession, after: CutPoint, batch: int, purpose: str) -> None:
         """Start with the rows that the mirror had at the previous cut, once per batch id.
 
         If the table has earlier rows, those that changed or left since are closed at that cut.
         """
         rows = rows_there(spark, self.config, self.mirror)
-        read = deletes_of(rows, self.mirror, after).withColumn(OPERATION, F.lit("r"))
-        self._update(spark, read, rows, after, batch, "-history-start")
+        self._update(spark, as_read(rows, self.mirror, after), rows, after, batch, purpose)
+
+    def build(
+        self, spark: SparkSession, changes: DataFrame, after: CutPoint, batch: int, purpose: str
+    ) -> None:
+        """Start with the rows of an old cut and all changes since, once per batch id."""
+        self._update(spark, changes, None, after, batch, purpose)
 
     def follow(self, spark: SparkSession, work: TableWork, cut: CutPoint) -> None:
         """Apply a batch's changes once the mirror is written, once per batch id."""

@@ -8,10 +8,8 @@ batch is applied they may see two cuts.
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -23,6 +21,7 @@ from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.described_table import lake_table_of
 from tailrace_sink.delta.file_log import table_metadata
+from tailrace_sink.delta.old_versions import at_version
 from tailrace_sink.errors import TableError
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.reading.kept_cuts import CutUnknown, require_kept
@@ -39,10 +38,6 @@ from tailrace_sink.tables.lake_table import (
 )
 from tailrace_sink.tables.origins import ORIGIN, from_source, not_from
 
-_REFUSES_OLD_VERSIONS: Final = (
-    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-)
-_SETTING_LOCK: Final = threading.Lock()
 _VIEWS: Final = "tailrace.views"
 """Setting of a session with the lake, prefix and name of each view that was created in it."""
 
@@ -137,7 +132,7 @@ class Cut:
             raise CutUnknown(self._lacks(table))
         base = None
         if version is not None:
-            rows = self._at(path, version)
+            rows = at_version(self.spark, f"{self.lake}/{path}", version)
             others = not_from(self.left_out.get(table_path(table), ()))
             if others is not None:
                 rows = rows.where(others)
@@ -205,13 +200,6 @@ class Cut:
         """Tables whose rows are only in the log."""
         return {found.lake_table for found in tail.tables.values() if found.writers}
 
-    def _at(self, path: str, version: int) -> DataFrame:
-        # Without a version Delta would read the current one of each run of the DataFrame. Delta has
-        # the current version in memory; an older one takes 0.3 s to rebuild (measured).
-        reader = self.spark.read.format("delta").option("versionAsOf", version)
-        with _time_travel_by_cuts(self.spark):
-            return reader.load(f"{self.lake}/{path}")
-
 
 def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:
     """Choose names that differ regardless of case, as Spark ignores it."""
@@ -224,23 +212,3 @@ def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str
             met[folded] += 1
             names[table] = f"{name}_{met[folded]}"
     return names
-
-
-@contextmanager
-def _time_travel_by_cuts(spark: SparkSession) -> Iterator[None]:
-    """Allow reads of versions whose commit is older than the deleted-file retention.
-
-    Delta refuses them by the age of the commit. But files are retained from their removal on, so
-    the cuts of a table that was quiet for long are still readable. Delta checks once, when a
-    DataFrame is created in the caller's session. So the setting is restored afterwards.
-    """
-    with _SETTING_LOCK:
-        before = spark.conf.get(_REFUSES_OLD_VERSIONS, None)
-        spark.conf.set(_REFUSES_OLD_VERSIONS, "false")
-        try:
-            yield
-        finally:
-            if before is None:
-                spark.conf.unset(_REFUSES_OLD_VERSIONS)
-            else:
-                spark.conf.set(_REFUSES_OLD_VERSIONS, before)

@@ -19,6 +19,7 @@ from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.rows.aligned_rows import aligned
 from tailrace_sink.rows.decode import change_rows, within_cut
 from tailrace_sink.rows.intervals import (
     KNOWN,
@@ -86,7 +87,7 @@ def with_tail(
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
     changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
     names = [*(column.name for column in table.columns), *table.cdc_columns]
-    rows = None if base is None else _aligned(base, table)
+    rows = None if base is None else aligned(base.table, base.rows, table)
     if appends:
         added = changes.select(*map(quote, names))
         every = added if rows is None else rows.unionByName(added, allowMissingColumns=True)
@@ -113,7 +114,7 @@ def history_with_tail(
     table = _of_source(base.table, tail)
     if tail.writers:
         table = _following(table, tail)
-    every_there = _aligned(base, table)
+    every_there = aligned(base.table, base.rows, table)
     there = every_there.where(own_rows(table))
     names = [column.name for column in table.columns]
     every = known_rows(there, names)
@@ -199,24 +200,6 @@ def _without(values: DataFrame, from_offsets: Mapping[int, int] | None) -> DataF
         return values
     before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
     return values.where(f"NOT ({' OR '.join(before)})")
-
-
-def _aligned(base: BaseTable, table: LakeTable) -> DataFrame:
-    """Convert the base to the columns after the tail's schema versions."""
-    known = {}
-    for column in base.table.columns:
-        is_retired = column.column_id < 0
-        holder = column if is_retired else table.holder(column.column_id, column.type)
-        if holder is not None:
-            known[holder.column_id] = column.name
-    columns = [
-        f"CAST({quote(known[column.column_id]) if column.column_id in known else 'NULL'}"
-        f" AS {column.type}) AS {quote(column.name)}"
-        for column in table.columns
-    ]
-    mirrored = {column.name.lower() for column in base.table.columns}
-    rest = [quote(name) for name in base.rows.columns if name.lower() not in mirrored]
-    return base.rows.selectExpr(*columns, *rest)
 
 
 def _all_deleted(rows: DataFrame, table: LakeTable, deletes: str, cut_lsn: str) -> DataFrame:

@@ -71,12 +71,23 @@ def module_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBro
 
 @pytest.fixture
 def own_broker(module_broker: KafkaBroker) -> Iterator[KafkaBroker]:
-    """A broker that nobody else uses: to be stopped and killed, and left running behind."""
+    """A broker that nobody else uses: to be stopped and killed, and left running.
+
+    If it does not answer after a test, the end of its output says why, and the next has another.
+    """
     try:
         yield module_broker
     finally:
         if module_broker.pid is not None:
             os.kill(module_broker.pid, signal.SIGCONT)
+        deadline = time.monotonic() + 30
+        while not module_broker.answers():
+            if time.monotonic() > deadline:
+                output = module_broker.log_tail()
+                module_broker.kill()
+                module_broker.start()
+                pytest.fail(f"the broker does not answer any more:\n{output}")
+            threading.Event().wait(0.2)
 
 
 def published(bootstrap: str, table: Table) -> list[int]:

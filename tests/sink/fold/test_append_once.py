@@ -105,6 +105,7 @@ def interrupt_at(call: int, steps: tuple[str, ...] = OF_TABLES) -> Callable[[str
 
 
 @pytest.mark.slow("a batch breaks off and is repeated with what came")
+@pytest.mark.nightly("test_snapshots_and_changes_are_appended_once_wherever_batches_break_off")
 def test_appended_once_when_more_came_before_the_next_start(shop: Shop, module_lake: Lake):
     shop.change()
     with pytest.raises(Interrupted):

@@ -116,13 +116,13 @@ def test_it_leaves_what_a_merge_leaves(
     assert has_vectors is (rewrite_below == 0)
 
 
-@pytest.mark.slow("six commits are compared with those of a MERGE")
+@pytest.mark.slow("four commits are compared with those of a MERGE")
 def test_small_files_are_written_anew_with_the_changes(small: SparkSession, tmp_path: Path):
     upserted = create(small, tmp_path / "upserted", VECTORS)
     merged = create(small, tmp_path / "merged", VECTORS)
     keys: list[tuple[int | None, str]] = [(key, "a") for key in range(3_000)]
     below = 8_000
-    for number in range(6):
+    for number in range(4):
         taken = keys if number == 0 else keys[:20]
         taken = [*taken, *((3_000 + 10 * number + new, "b") for new in range(5))]
         rows = frame(small, changes(number, taken, "ucd" if number else "c")).coalesce(1).persist()

@@ -18,7 +18,6 @@ from tailrace_sink.rows.intervals import KNOWN, intervals, known_rows
 
 pytestmark = pytest.mark.spark
 
-SCENARIOS = 300
 NAMES = ["story", "id", "v", "doc"]
 KEY = ["story", "id"]
 SCHEMA = (
@@ -104,8 +103,8 @@ def folded(changes: list[Change]) -> Iterator[tuple[Any, ...]]:
 
 
 @cache
-def stories() -> list[Change]:
-    return [change for number in range(SCENARIOS) for change in story(number)]
+def stories(count: int) -> list[Change]:
+    return [change for number in range(count) for change in story(number)]
 
 
 def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:
@@ -118,17 +117,20 @@ def listed(rows: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_intervals_are_those_of_the_fold(spark: SparkSession):
-    found = intervals(frame(spark, stories()), NAMES, KEY, ["doc"])
+    found = intervals(frame(spark, stories(300)), NAMES, KEY, ["doc"])
 
-    assert listed(found) == sorted(folded(stories()), key=str)
+    assert listed(found) == sorted(folded(stories(300)), key=str)
 
 
-@pytest.mark.slow("hundreds of random stories through Spark")
-def test_a_batch_continues_what_the_table_has(spark: SparkSession):
+@pytest.mark.slow("random stories through Spark, each batch by itself")
+@pytest.mark.parametrize(
+    "count", [60, pytest.param(300, marks=pytest.mark.nightly("the same with fewer stories"))]
+)
+def test_a_batch_continues_what_the_table_has(spark: SparkSession, count: int):
     """In any batches: the closed intervals of each, and the current ones of the last."""
-    changes = frame(spark, stories()).persist()
+    changes = frame(spark, stories(count)).persist()
     names = [*NAMES, "_cdc_position", "_cdc_op", "_cdc_valid_from", "_cdc_valid_to", *ENDS]
-    batches = max(c.batch for c in stories()) + 1
+    batches = max(c.batch for c in stories(count)) + 1
     after: DataFrame | None = None
     closed: list[tuple[Any, ...]] = []
     for batch in range(batches):
@@ -143,5 +145,5 @@ def test_a_batch_continues_what_the_table_has(spark: SparkSession):
 
     assert after is not None
     assert sorted(closed + listed(after.where("_cdc_is_current")), key=str) == sorted(
-        folded(stories()), key=str
+        folded(stories(count)), key=str
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, reduce
 
@@ -22,10 +22,17 @@ from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.options.table_options import SchemaMode
+from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.log_tail import milliseconds
-from tailrace_sink.reading.shared_changes import NoChanges, changes_of_all
+from tailrace_sink.reading.shared_changes import (
+    NoChanges,
+    SourceEvents,
+    events_of_all,
+    shared_columns,
+    with_origins,
+)
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.rows.bad_records import REASON, Screen
 from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema, fields_of, writer_schema
@@ -42,6 +49,7 @@ from tailrace_sink.tables.lake_table import (
     quote,
 )
 from tailrace_sink.tables.new_table import new_table
+from tailrace_sink.tables.origins import in_shared_table
 from tailrace_sink.tables.schema_changes import evolve
 
 Point = str | datetime
@@ -96,46 +104,83 @@ def changes(
     end = min(end, last.state.closed_lsn)
     shared = SharedTables(last.into)
     table, sources = _named(table, rows, names, lake, shared)
-    if sources:
-        # The log may lack changes of one, so each is read alone.
-        of_one = partial(changes, spark, lake, after=first, up_to=end)
-        return changes_of_all(sources, of_one)
-    topic = names.data(table)
-    _check_complete(states, table, topic, first, end)
-    # The cut that closes the last point has all changes up to it, so later cuts are not read.
-    through = _batch(states, "min", f"lsn >= {literal(end)}")
-    events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
-    since = -1
-    if first and len(last.state.shards) < 2:
-        since = _batch(states, "max", f"lsn <= {literal(first)}")
-    values = events.where(f"batch > {since}")
-    bulk = bulk_cuts(states.where(f"batch > {since} AND batch <= {through}"))
-    refuse_bulk(bulk, table, topic, first or "")
-    schemas = SchemaStore(spark, log.path, f"{lake.rstrip('/')}/_tailrace/schemas")
-    # If the table did not change in the range, earlier events give its columns.
-    ids = _schema_ids(values) or _schema_ids(events)
-    ids = ids or {i for cut in bulk if topic in cut.ranges for i in cut.ranges[topic].schema_ids}
-    found = [writer_schema(i, schemas.schema_by_id(i), topic) for i in sorted(ids)]
-    own = [writer for writer in found if writer.version.table == table]
-    if not own:
-        raise NoChanges(f"the log of {lake} has no event of table {table} up to LSN {end}")
-    other = tuple(writer for writer in found if writer.version.table != table)
-    screen = Screen(table, topic, tuple(own), other)
-    if last.bad_records == BadRecords.DEAD_LETTER:
-        judged = screen.judged(values)
-        values = judged.where(f"{REASON} IS NULL").drop(REASON)
-    else:
-        if (bad := screen.first(values)) is not None:
-            raise bad
-        judged = values.withColumn(REASON, F.lit(None))
-    progress = rows.where(
-        f"topic = {literal(names.progress)} AND batch > {since} AND batch <= {through}"
-    ).where(~F.col("batch").isin([cut.batch for cut in bulk]))
-    _check_counts(table, topic, progress, judged, found, schemas, first or "")
-    columns = _columns([writer.version for writer in own])
-    decoded = reduce(DataFrame.unionByName, (_decoded(values, of, columns) for of in own))
-    decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(end)}")
-    return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
+    found = _Log(spark, lake, rows, names, last, first, end)
+    if not sources:
+        events = found.events(table)
+        return found.decoded(events, _columns([writer.version for writer in events.writers]))
+    parts = events_of_all(sources, partial(found.events, needs_versions=True))
+    columns = shared_columns(table, (version for part in parts for version in part.versions))
+    return with_origins(parts, partial(found.decoded, columns=columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """The log of a lake, read in (first, end]."""
+
+    spark: SparkSession
+    lake: str
+    rows: DataFrame
+    names: TopicNames
+    last: LogState
+    first: str | None
+    end: str
+
+    def events(self, table: TableName, *, needs_versions: bool = False) -> SourceEvents:
+        """Find the events of a source table; also some outside of the range.
+
+        Args:
+            needs_versions: whether all schema versions up to the end are needed, not only those of
+                the events.
+
+        Raises:
+            ChangesUnknown, BadRecord: see :func:`changes`.
+        """
+        rows, names, first, end = self.rows, self.names, self.first, self.end
+        states = rows.where("topic = ''")
+        topic = names.data(table)
+        _check_complete(states, table, topic, first, end)
+        # The cut that closes the last point has all changes up to it, so later cuts are not read.
+        through = _batch(states, "min", f"lsn >= {literal(end)}")
+        events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
+        since = -1
+        if first and len(self.last.state.shards) < 2:
+            since = _batch(states, "max", f"lsn <= {literal(first)}")
+        values = events.where(f"batch > {since}")
+        bulk = bulk_cuts(states.where(f"batch > {since} AND batch <= {through}"))
+        refuse_bulk(bulk, table, topic, first or "")
+        folder = f"{self.lake}/_tailrace"
+        schemas = SchemaStore(self.spark, f"{folder}/log", f"{folder}/schemas")
+        # If the table did not change in the range, earlier events give its columns.
+        ids = _schema_ids(values)
+        every = _schema_ids(events) if needs_versions or not ids else ids
+        every = every.union(*(cut.ranges[topic].schema_ids for cut in bulk if topic in cut.ranges))
+        known = [writer_schema(i, schemas.schema_by_id(i), topic) for i in sorted(every)]
+        found = [writer for writer in known if writer.schema_id in (ids or every)]
+        own = [writer for writer in found if writer.version.table == table]
+        if not own:
+            raise NoChanges(f"the log of {self.lake} has no event of table {table} up to LSN {end}")
+        other = tuple(writer for writer in found if writer.version.table != table)
+        screen = Screen(table, topic, tuple(own), other)
+        if self.last.bad_records == BadRecords.DEAD_LETTER:
+            judged = screen.judged(values)
+            values = judged.where(f"{REASON} IS NULL").drop(REASON)
+        else:
+            if (bad := screen.first(values)) is not None:
+                raise bad
+            judged = values.withColumn(REASON, F.lit(None))
+        progress = rows.where(
+            f"topic = {literal(names.progress)} AND batch > {since} AND batch <= {through}"
+        ).where(~F.col("batch").isin([cut.batch for cut in bulk]))
+        _check_counts(table, topic, progress, judged, found, schemas, first or "")
+        versions = tuple(w.version for w in known if w.version.table == table)
+        return SourceEvents(table, values, tuple(own), versions)
+
+    def decoded(self, events: SourceEvents, columns: LakeTable) -> DataFrame:
+        """Decode the changes of a source table in the range."""
+        parts = (_decoded(events.values, writer, columns) for writer in events.writers)
+        decoded = reduce(DataFrame.unionByName, parts)
+        decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(self.end)}")
+        return decoded.where(f"{LSN} > {literal(self.first)}") if self.first else decoded
 
 
 def _named(
@@ -262,9 +307,13 @@ def _decoded(values: DataFrame, writer: WriterSchema, columns: LakeTable) -> Dat
 
 
 def _image(side: str, version: TableSchema, columns: LakeTable) -> str:
+    if columns.is_shared:
+        version = in_shared_table(version, columns.table)
     fields = fields_of(columns, version)
     parts = []
     for column in columns.columns:
+        if column.is_origin:
+            continue
         field = fields.get(column.column_id)
         value = "NULL" if field is None else f"event.{side}.{quote(field)}"
         parts.append(f"{literal(column.name)}, CAST({value} AS {column.type})")

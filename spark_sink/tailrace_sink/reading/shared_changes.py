@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import ChangesUnknown
-from tailrace_sink.tables.origins import ORIGIN, origin_values
+from tailrace_sink.options.table_options import SchemaMode
+from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.tables.lake_table import Kind, LakeTable
+from tailrace_sink.tables.new_table import new_table
+from tailrace_sink.tables.origins import ORIGIN, in_shared_table, origin_values
+from tailrace_sink.tables.schema_changes import evolve
 
 
 class NoChanges(ChangesUnknown):
     """The log has no event of a table up to a point."""
 
 
-def changes_of_all(
-    sources: Iterable[TableName], changes: Callable[[TableName], DataFrame]
-) -> DataFrame:
-    """Combine the changes of several source tables.
+@dataclass(frozen=True, slots=True)
+class SourceEvents:
+    """The events of one source table in the log.
+
+    Attributes:
+        versions: schema versions of the table, also of events that are not among these.
+    """
+
+    table: TableName
+    values: DataFrame
+    writers: tuple[WriterSchema, ...]
+    versions: tuple[TableSchema, ...]
+
+
+def events_of_all(
+    sources: Iterable[TableName], events: Callable[[TableName], SourceEvents]
+) -> list[SourceEvents]:
+    """Find the events of several source tables.
 
     Args:
-        changes: reads those of one table.
-
-    Returns:
-        The columns of :func:`changes`, after those of the origin. ``before`` and ``after`` have the
-        columns of all tables.
+        events: finds those of one table.
 
     Raises:
         ChangesUnknown: the changes of one table are not all known, or there are none of any table.
@@ -35,13 +52,43 @@ def changes_of_all(
     parts, missing = [], []
     for source in sources:
         try:
-            rows = changes(source)
+            parts.append(events(source))
         except NoChanges as error:
             missing.append(error)
-            continue
-        values = origin_values(source)
-        origin = [F.lit(values[id_]).alias(name) for name, id_ in ORIGIN.items()]
-        parts.append(rows.select(*origin, "*"))
     if not parts:
         raise missing[0]
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    return parts
+
+
+def shared_columns(table: TableName, versions: Iterable[TableSchema]) -> LakeTable:
+    """Return the columns of all source tables of a lake table, by name.
+
+    The sink stops a source with another key, or with values that do not fit. Its changes are in the
+    log as well. So no column is a key here, and values that do not fit have a column of their own.
+    """
+    known = [
+        replace(shared, columns=tuple(replace(c, key_ordinal=0) for c in shared.columns))
+        for shared in (in_shared_table(version, table) for version in versions)
+    ]
+    known.sort(key=lambda version: version.schema_lsn)
+    first = new_table(known[0], Kind.CHANGES)
+    return evolve(first, known, "a reader's view", mode=SchemaMode.LENIENT)[0]
+
+
+def with_origins(
+    parts: Sequence[SourceEvents], decoded: Callable[[SourceEvents], DataFrame]
+) -> DataFrame:
+    """Combine the changes of several source tables.
+
+    Args:
+        decoded: the changes of one; all with equal columns.
+
+    Returns:
+        The columns of ``decoded``, after those of the origin.
+    """
+    frames = []
+    for part in parts:
+        values = origin_values(part.table)
+        origin = [F.lit(values[id_]).alias(name) for name, id_ in ORIGIN.items()]
+        frames.append(decoded(part).select(*origin, "*"))
+    return reduce(DataFrame.unionByName, frames)

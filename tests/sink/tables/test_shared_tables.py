@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import pytest
 
-from tailrace_sink import read
+from tailrace_sink import changes, read
 from tailrace_sink.reading.cut import Cut
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
@@ -35,6 +36,7 @@ def in_lake(cut: Cut, *tables: SourceTable, name: str = "all.orders") -> list[di
     for table in tables:
         names = [c.name for c in table.schema.columns]
         own = [row for row in rows if row["_cdc_table"] == table.name.table]
+        own = [row for row in own if row["_cdc_op"] != "d"]
         by_key = {table.key_of(row): {name: row[name] for name in names} for row in own}
         assert len(by_key) == len(own), "a key is there twice"
         found.append(by_key)
@@ -94,6 +96,39 @@ def test_each_source_keeps_to_its_own_rows(source: Source, lake: Lake, more: dic
     snapshot(source, a, chance, names_it_first=True)
     lake.catch_up()
     assert in_lake(newest(lake), *tables) == [table.rows for table in tables]
+
+    # A row moves to another source, whose key it has there. Deleted rows stay from now on.
+    lake.options |= {"delete_mode": "soft"}
+    source.commit(lambda t: t.insert(a, id=8, v=1), lambda t: t.insert(b, id=9, v=2))
+    source.publish()
+    lake.catch_up()
+    since_move = source.through
+    moved = source.commit(lambda t: t.delete(a, (8,)), lambda t: t.insert(b, id=8, v=1))
+    # The values of another source do not fit, so it stops alone.
+    d = source.table("orders_d", column(1, "ID", "int", key=1), column(2, "V", "varchar(9)"))
+    source.commit(lambda t: t.insert(d, ID=8, V="eight"))
+    source.publish()
+    lake.catch_up()
+    cut = newest(lake)
+    assert in_lake(cut, *tables) == [table.rows for table in tables]
+    of_8 = cut.read("all.orders").where("id = 8").select("_cdc_table", "_cdc_op", "_cdc_lsn")
+    assert sorted(of_8.collect()) == [("orders_a", "d", moved), ("orders_b", "c", moved)]
+    assert list(json.loads(lake.commits()[-1]["stopped"])) == [d.topic]
+    if not more:  # of bulk cuts the log has no changes
+        assert cut_changes(lake, since_move) == {
+            ("orders_a", "d", 8, 1, None),
+            ("orders_b", "c", 8, 1, None),
+            ("orders_d", "c", 8, None, "eight"),
+        }
+
+
+def cut_changes(lake: Lake, after: str) -> set[tuple[Any, ...]]:
+    """Source, operation, id and value of each change after a cut, with that which did not fit."""
+    found = set()
+    for row in changes(lake.spark, lake.address, "all.orders", after=after).collect():
+        image = (row["after"] or row["before"]).asDict()
+        found.add((row["_cdc_table"], row["_cdc_op"], image["id"], image["v"], image["v_old_1"]))
+    return found
 
 
 def tables_named(tables: list[SourceTable]) -> list[str]:

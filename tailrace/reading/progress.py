@@ -19,6 +19,7 @@ from tailrace_schemas.records.progress import (
     ONE_SHARD_SCHEMA,
     PROGRESS_SCHEMA,
     SCHEMA_OF_0_1,
+    SHARDS_SCHEMA,
     Progress,
 )
 from tailrace_schemas.topics.topic_names import TopicNames
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 _WAIT_S = 0.1
 _NO_TOPIC_S = 0.5
-_FORMS = [fastavro.parse_schema(s) for s in (ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, SCHEMA_OF_0_1)]
+_SCHEMAS = (ONE_SHARD_SCHEMA, SHARDS_SCHEMA, PROGRESS_SCHEMA, SCHEMA_OF_0_1)
+_FORMS = [fastavro.parse_schema(s) for s in _SCHEMAS]
 
 
 def decode(framed: bytes) -> Progress:

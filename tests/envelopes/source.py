@@ -16,6 +16,7 @@ from tailrace_schemas.records.progress import (
     PROGRESS_SCHEMA,
     OperationCounts,
     PartitionProgress,
+    PatchedColumns,
     Progress,
     position_hash,
     signed,
@@ -121,13 +122,17 @@ class Source:
         """All rows as they are now."""
         return {name: copy.deepcopy(table.rows) for name, table in self.tables.items()}
 
-    def snapshot(self, table: SourceTable, rows: Iterable[Row]) -> str:
-        """Snapshot rows read at a fence; they wait for :meth:`publish`."""
+    def snapshot(self, table: SourceTable, rows: Iterable[Row], op: str = "r") -> str:
+        """Rows read at a fence; they wait for :meth:`publish`.
+
+        Args:
+            op: r of a snapshot, u of a patch.
+        """
         fence = self.next_lsn()
         for row in rows:
             position = ChangePosition.of_snapshot(fence)
             table.rows[table.key_of(row)] = dict(row)
-            self.pending.append(self.message(table, "r", None, row, position))
+            self.pending.append(self.message(table, op, None, row, position))
         self.cuts[str(fence)] = self.cut()
         return str(fence)
 
@@ -140,6 +145,7 @@ class Source:
         messages: Sequence[Message] | None = None,
         abort: bool = False,
         late_marker: bool = False,
+        patched: Sequence[PatchedColumns] = (),
     ) -> None:
         """Write the waiting messages and their progress record in one Kafka transaction.
 
@@ -151,6 +157,7 @@ class Source:
             abort: abort the Kafka transaction instead.
             late_marker: leave the changes without the marker that commits them, until
                 :meth:`write_marker`; the progress record is there already.
+            patched: columns of patches that end here.
         """
         if messages is None:
             messages, self.pending = self.pending, []
@@ -177,6 +184,7 @@ class Source:
             published_ms=FIRST_COMMIT_MS,
             partitions=list(ledger.values()),
             snapshotting=[table.topic for table in (*self.snapshotting, *snapshotting)],
+            patched=list(patched),
         )
         framed = framed_progress(self._progress_id, record)
         if late_marker:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from tailrace_publisher.deliver.delivery_topics import DeliveryTopics
@@ -35,7 +36,7 @@ from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, Publishe
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
-from tailrace_schemas.records.progress import PUBLISHER_HEADER, Progress
+from tailrace_schemas.records.progress import PUBLISHER_HEADER, PatchedColumns, Progress
 from tailrace_schemas.records.schema_changes import SchemaChange
 from tailrace_schemas.records.transactions import Boundary
 from tailrace_schemas.topics.topic_names import TableName
@@ -188,6 +189,7 @@ class KafkaDelivery:
         closed: bool,
         snapshotting: Iterable[TableName] = (),
         again: Iterable[TableName] = (),
+        patched: Mapping[TableName, Sequence[str]] = MappingProxyType({}),
         checkpoints: Checkpoints,
     ) -> Progress:
         """Commit what was sent, together with its progress record and the checkpoints.
@@ -203,6 +205,7 @@ class KafkaDelivery:
             snapshotting: tables outside the cut, those that are gone included: readers would take
                 a table that is named no more as complete.
             again: those that the previous record also names, and that start again here.
+            patched: tables of which a patch ends here, with its columns.
             checkpoints: the changed records. None deletes one, also one of another form, by its key
                 as in the topic.
 
@@ -236,6 +239,11 @@ class KafkaDelivery:
             partitions=partitions,
             snapshotting=list(dict.fromkeys(self._topics_of(snapshotting))),
             shards=self._target.shard.map.shards,
+            patched=[
+                PatchedColumns(topic, list(columns))
+                for table, columns in patched.items()
+                for topic in self._topics_of([table])
+            ],
         )
         self._send_progress(producer, progress, frozenset(self._topics_of(again)))
         if checkpoints:

@@ -9,7 +9,7 @@ from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.encode.records import CheckpointEncoder, registered
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
-from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA
+from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, SHARDS_SCHEMA
 from tailrace_schemas.records.schema_changes import (
     SCHEMA_CHANGE_KEY_SCHEMA,
     SCHEMA_CHANGE_SCHEMA,
@@ -37,6 +37,10 @@ class FixedRecords:
     def __init__(self, topics: DatabaseTopics, options: DeliveryOptions | None = None) -> None:
         registry = topics.registry
         self._partition = topics.partition
+        subject = value_subject(topics.names.progress)
+        plain = ONE_SHARD_SCHEMA if topics.shard.map.shards == 1 else SHARDS_SCHEMA
+        self._progress = registered(registry, subject, plain)
+        self._patched = registered(registry, subject, PROGRESS_SCHEMA)
         self._checkpoints = CheckpointEncoder(registry, topics.names.offsets)
         self._encoders = {
             schema["name"]: registered(registry, subject, schema)
@@ -44,8 +48,9 @@ class FixedRecords:
         }
 
     def progress(self, fields: Mapping[str, Any]) -> bytes:
-        """Return the value of a progress record."""
-        return self._encoders[PROGRESS_SCHEMA["name"]].encode(fields)
+        """Return the value of a progress record; only one that ends a patch has the field."""
+        encoder = self._patched if fields["patched"] else self._progress
+        return encoder.encode(fields)
 
     def checkpoints(self, changed: Checkpoints) -> list[Message]:
         """Return checkpoint messages, in the shard's partition."""
@@ -79,14 +84,9 @@ class FixedRecords:
 def _schemas(
     topics: DatabaseTopics, options: DeliveryOptions | None
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the records' schemas by subject, except the checkpoint's."""
+    """Return the schemas of what is published next to the data, by subject."""
     names = topics.names
-    found = [
-        (
-            value_subject(names.progress),
-            ONE_SHARD_SCHEMA if topics.shard.map.shards == 1 else PROGRESS_SCHEMA,
-        ),
-    ]
+    found: list[tuple[str, dict[str, Any]]] = []
     if options is None:
         return found
     if options.transactions:

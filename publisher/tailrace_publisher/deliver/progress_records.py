@@ -81,4 +81,6 @@ def progress_records(
 
 
 def _closing_nothing(progress: Progress) -> Progress:
-    return replace(progress, closed_lsn=progress.after_lsn, closed_commit_ms=None, closed=False)
+    return replace(
+        progress, closed_lsn=progress.after_lsn, closed_commit_ms=None, closed=False, patched=[]
+    )

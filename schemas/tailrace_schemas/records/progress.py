@@ -21,13 +21,19 @@ from tailrace_schemas.position.change_position import Operation
 PROGRESS_SCHEMA: Final[dict[str, Any]] = load("progress")
 """A progress record; its fields are explained in avsc/progress.avsc."""
 
-ONE_SHARD_SCHEMA: Final[dict[str, Any]] = {
-    **PROGRESS_SCHEMA,
-    "fields": [field for field in PROGRESS_SCHEMA["fields"] if field["name"] != "shards"],
-}
-"""The same where there is one shard; its last field is all that it lacks."""
 
-_SINCE_0_2: Final = {"bytes", "operations", "shards"}
+def _without(*names: str) -> dict[str, Any]:
+    kept = [field for field in PROGRESS_SCHEMA["fields"] if field["name"] not in names]
+    return {**PROGRESS_SCHEMA, "fields": kept}
+
+
+SHARDS_SCHEMA: Final = _without("patched")
+"""The same where no patch ends; its last field is all that it lacks."""
+
+ONE_SHARD_SCHEMA: Final = _without("shards", "patched")
+"""The same where there is one shard, too."""
+
+_SINCE_0_2: Final = {"bytes", "operations", "shards", "patched"}
 
 
 def _of_0_1(schema: Any) -> Any:
@@ -130,6 +136,14 @@ class PartitionProgress:
 
 
 @dataclass(slots=True)
+class PatchedColumns:
+    """Columns of a table whose values from before a hand-over are now published, too."""
+
+    topic: str
+    columns: list[str]
+
+
+@dataclass(slots=True)
 class Progress:
     """A progress record. LSNs are text; times are milliseconds UTC.
 
@@ -145,6 +159,7 @@ class Progress:
         partitions: what its Kafka transaction put where.
         snapshotting: topics of tables that are not part of the cut.
         shards: how many there are; no later LSN is closed before all were heard of.
+        patched: columns that are whole from ``closed_lsn`` on.
     """
 
     shard: int
@@ -158,6 +173,7 @@ class Progress:
     partitions: list[PartitionProgress] = field(default_factory=list)
     snapshotting: list[str] = field(default_factory=list)
     shards: int = 1
+    patched: list[PatchedColumns] = field(default_factory=list)
 
     def to_record(self) -> dict[str, Any]:
         """The fields of the Avro record."""
@@ -177,7 +193,8 @@ class Progress:
         for name, written in _NAMES.items():
             fields[name] = fields.pop(written)
         partitions = [_partition_of(entry) for entry in fields.pop("partitions")]
-        return cls(partitions=partitions, **fields)
+        patched = [PatchedColumns(**entry) for entry in fields.pop("patched", ())]
+        return cls(partitions=partitions, patched=patched, **fields)
 
 
 def _partition_of(entry: Mapping[str, Any]) -> PartitionProgress:

@@ -39,6 +39,7 @@ from tailrace_sink.plan.topic_ranges import as_one, as_torn
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import companion_paths, lake_paths
+from tailrace_sink.tables.schema_record import Change, whole
 from tailrace_sink.upkeep.log_maintenance import LakeUpkeep
 from tailrace_sink.upkeep.table_names import TableNames
 
@@ -216,7 +217,8 @@ class Fold:
         for topic in self.state.stopped.keys() - state.stopped.keys():
             self._reports.restarted(topic)
         try:
-            self._commits.append(state, plan.count, self._now_s(), applied.schema_changes)
+            changes = [*applied.schema_changes, *self._made_whole(plan)]
+            self._commits.append(state, plan.count, self._now_s(), changes)
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
         before, self.state = self.state, state
@@ -291,6 +293,16 @@ class Fold:
                 versions.pop(own, None)
         homes = {path: home for path, home in homes.items() if home}
         return replace(plan.following, versions=versions, homes=homes, stopped=stopped, held=held)
+
+    def _made_whole(self, plan: BatchPlan) -> list[Change]:
+        """Return which columns have all values from which LSN on, for the commit row."""
+        found = []
+        for topic, column, lsn in plan.patched:
+            table = self._config.topics.table_of(topic)
+            if table is not None and topic not in plan.following.stopped:
+                mode = str(self._config.schema_mode_of(table))
+                found.append({"table": table.path, "mode": mode, **whole(column, lsn)})
+        return found
 
     def _known_paths(self) -> set[str]:
         """Paths of all tables that the lake may have, also of those outside of the cut."""

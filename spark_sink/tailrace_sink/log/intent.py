@@ -76,6 +76,7 @@ def plan_json(plan: BatchPlan) -> dict[str, Any]:
         "following": state_json(plan.following),
         "published_ms": plan.published_ms,
         "moves": plan.moves,
+        "patched": plan.patched,
     }
 
 
@@ -86,4 +87,5 @@ def plan_of(found: dict[str, Any]) -> BatchPlan:
         following=state_of(found["following"]),
         published_ms=found["published_ms"],
         moves=found["moves"],
+        patched=tuple((*entry,) for entry in found.get("patched", ())),
     )

@@ -151,6 +151,13 @@ def _build(
         following=following,
         published_ms=max(group.records[-1].progress.published_ms for group in passed),
         moves=bool(applied) or cut != state.closed_lsn,
+        patched=tuple(
+            (found.topic, column, group.closed_lsn)
+            for group in passed
+            for record in group.records
+            for found in record.progress.patched
+            for column in found.columns
+        ),
     )
 
 

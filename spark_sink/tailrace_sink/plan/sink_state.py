@@ -105,12 +105,14 @@ class BatchPlan:
         following: state after the batch, with the table versions of before.
         published_ms: when the newest record was published, milliseconds UTC.
         moves: whether readers see a difference: changes, or a newer LSN.
+        patched: topic, column and LSN from which on a column of it is whole.
     """
 
     topics: tuple[TopicRange, ...]
     following: SinkState
     published_ms: int
     moves: bool
+    patched: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def point(self) -> CutPoint:

@@ -57,6 +57,11 @@ def replaced(reason: str) -> Change:
     return _change("replaced", "", None, reason)
 
 
+def whole(column: str, lsn: str) -> Change:
+    """Describe that all rows have a column's value from an LSN on: a patch of it ended."""
+    return _change("whole", column, None, lsn)
+
+
 def not_followed(columns: Mapping[int, LakeColumn], version: TableSchema) -> list[Change]:
     """List what a table that keeps its columns does not take from a version."""
     found = []

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tailrace_publisher.runtime import Step
+from tailrace_schemas.records.progress import PatchedColumns
 from tailrace_schemas.records.signals import TableOrder
 from tests.simulation.mutants import put_back
 from tests.simulation.scripted.script import Script, events
@@ -60,6 +61,9 @@ def test_values_from_before_the_hand_over_arrive_as_updates(script: Script) -> N
     (finished,) = events(told, "patch_finished")
     assert finished["columns"] == ("city",)
     assert finished["rows"] == 2
+    (ended,) = (progress for progress in script.progress() if progress.patched)
+    assert ended.patched == [PatchedColumns("sim.shop.dbo.orders", ["city"])]
+    assert ended.closed_lsn == finished["whole_from_lsn"]
     told = script.publish()
     assert not events(told, "patch_started")
 

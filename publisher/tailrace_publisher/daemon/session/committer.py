@@ -229,6 +229,7 @@ class Committer:
                 closed=closed,
                 snapshotting=named,
                 again=state.restarted_tables(),
+                patched=state.patched,
                 checkpoints=checkpoints,
             )
         self._fencing.written(database)

@@ -61,12 +61,17 @@ class Patch:
             columns, max(self.after, later.after), is_whole=self.is_whole or later.is_whole
         )
 
-    def condition(self, instance: CaptureInstance) -> str | None:
+    def condition(self, instance: CaptureInstance, where: str | None = None) -> str | None:
         """Return the condition of the rows to read, in T-SQL; None for all rows.
 
         Args:
             instance: the one that is read. A column may be dropped again before its turn.
+            where: the condition of the table's snapshots; None for all rows.
         """
+        both = [f"({condition})" for condition in (self._lacking(instance), where) if condition]
+        return " AND ".join(both) or None
+
+    def _lacking(self, instance: CaptureInstance) -> str | None:
         if self.is_whole:
             return None
         present = {c.name for c in instance.columns if c.in_source and not c.is_computed}

@@ -28,9 +28,11 @@ class TableRecords:
 
     Attributes:
         moves: how often a table entered or left the published ones.
+        patched: columns of the patches that ended since the last commit.
     """
 
     moves: int = 0
+    patched: dict[TableName, Sequence[str]] = field(default_factory=dict)
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
     _named: set[TableName] = field(default_factory=set)
@@ -139,4 +141,5 @@ class TableRecords:
         """Note that the records are committed."""
         self._changed.clear()
         self._restarted.clear()
+        self.patched.clear()
         self._named = set(self.out_of_cut())

@@ -10,6 +10,7 @@ import structlog
 
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.tables.coverage import PublishedTable, Reading
+from tailrace_publisher.daemon.tables.patches import note_end, patches_due
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.reading_plan import ReadingPlan
 from tailrace_publisher.daemon.tables.registered import RegisteredVersions
@@ -151,39 +152,11 @@ class PublishedTables:
         self._change_snapshot(table.name, TableEvent.PART_WANTED, progress)
 
     def start_patches(self, position: Lsn) -> None:
-        """Start the patches that are due; call this at a closed position.
-
-        Args:
-            position: the closed LSN. Up to the hand-over, events lack the columns, so a patch
-                starts after it.
-        """
-        for name in list(self._state.patches()):
-            record, table = self._state.of(name), self.get(name)
-            patch = record.patch
-            if patch is None or table is None or record.state is not TableState.FOLLOWED:
-                continue
-            if position < patch.after:
-                continue
-            if not (table.instances[-1].identity and table.instances[-1].key):
-                _log.warning(
-                    "patch_impossible",
-                    table=str(name),
-                    columns=patch.columns,
-                    reason="it has no key",
-                    effect="rows that changed between the ALTER and the hand-over lack the columns",
-                    fix="take a new snapshot of it",
-                )
-                self._state.store(name, replace(record, patch=None))
-                continue
-            _log.info(
-                "patch_started",
-                table=str(name),
-                columns=patch.columns,
-                rows="all" if patch.is_whole else "with a value in these columns",
-                after_lsn=str(patch.after),
+        """Start the patches that are due at a closed LSN."""
+        for name in patches_due(self._state, self._intake.tables, position):
+            self._change_snapshot(
+                name, TableEvent.PART_WANTED, SnapshotProgress(SnapshotState.RUNNING)
             )
-            progress = SnapshotProgress(SnapshotState.RUNNING)
-            self._change_snapshot(name, TableEvent.PART_WANTED, progress)
 
     def stop_partial_snapshot(self, table: TableName) -> bool:
         """End a partial snapshot or a patch; return whether there was one."""
@@ -294,25 +267,15 @@ class PublishedTables:
         record = self._state.of(table.name)
         where = self._snapshot.where_of(table.name)
         if record.is_patched and record.patch is not None:
-            patched = record.patch.condition(table.instances[-1])
-            both = [f"({condition})" for condition in (patched, where) if condition is not None]
-            return " AND ".join(both) or None
+            return record.patch.condition(table.instances[-1], where)
         return record.snapshot_where or where
 
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""
         is_finished = progress.state is SnapshotState.DONE
         event = TableEvent.SNAPSHOT_PUBLISHED if is_finished else TableEvent.ROWS_PUBLISHED
-        record = self._state.of(table)
-        if is_finished and record.is_patched and record.patch is not None:
-            _log.info(
-                "patch_finished",
-                table=str(table),
-                columns=record.patch.columns,
-                rows=progress.rows,
-                whole_from_lsn=str(progress.fence),
-            )
-            self._state.store(table, replace(record, patch=None))
+        if is_finished:
+            note_end(self._state, table, progress)
         self._change_snapshot(table, event, progress)
 
     def unread(self) -> list[PublishedTable]:

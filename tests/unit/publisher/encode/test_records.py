@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from tailrace.reading.progress import decode
 from tailrace_publisher.encode.records import RecordDecoder, RecordEncoder
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import CHECKPOINT_SCHEMA, TableCheckpoint
 from tailrace_schemas.records.progress import (
+    ONE_SHARD_SCHEMA,
     PROGRESS_SCHEMA,
+    SHARDS_SCHEMA,
     OperationCounts,
     PartitionProgress,
+    PatchedColumns,
     Progress,
 )
 from tailrace_service.registry.client import SchemaRegistry
@@ -32,7 +36,7 @@ class Known(SchemaRegistry):
 PROGRESS = Progress(
     0, "s", "db", "a", "b", None, True, 5,
     [PartitionProgress("t", 3, 10, 20, 9, -(2**63), [1, 2], 2**40, OperationCounts(1, 2, 3, 3))],
-    ["t2"],
+    ["t2"], 2, [PatchedColumns("t", ["a", "b"])],
 )  # fmt: skip
 CHECKPOINT = TableCheckpoint(
     "done", ChangePosition(Lsn(1, 2, 3), 2**31 - 1, Lsn(1, 2, 1), Operation.INSERT), Lsn(1, 0, 1)
@@ -56,6 +60,20 @@ def test_progress_of_the_first_form_does_not_know_bytes_and_operations() -> None
     (partition,) = PROGRESS.partitions
     known = replace(partition, bytes=None, operations=None)
     assert Progress.from_record(record) == replace(PROGRESS, partitions=[known])
+
+
+@pytest.mark.parametrize(
+    ("schema", "progress"),
+    [
+        (PROGRESS_SCHEMA, PROGRESS),
+        (SHARDS_SCHEMA, replace(PROGRESS, patched=[])),
+        (ONE_SHARD_SCHEMA, replace(PROGRESS, shards=1, patched=[])),
+    ],
+)
+def test_each_form_of_progress_is_read_without_the_registry(
+    schema: dict[str, Any], progress: Progress
+) -> None:
+    assert decode(RecordEncoder(schema, 5).encode(progress.to_record())) == progress
 
 
 def test_a_record_of_an_earlier_version_gets_the_defaults() -> None:

@@ -48,7 +48,10 @@ def test_gained_columns_are_patched():
     newer = instance("b", column(1, "id"), column(3, "city"), column(4, "a]b"))
     found = patch_of(KNOWN, newer, START)
     assert found == Patch(("city", "a]b"), START)
-    assert found.condition(newer) == "[city] IS NOT NULL OR [a]]b] IS NOT NULL"
+    assert found.condition(newer) == "([city] IS NOT NULL OR [a]]b] IS NOT NULL)"
+    assert found.condition(newer, "id > 5") == (
+        "([city] IS NOT NULL OR [a]]b] IS NOT NULL) AND (id > 5)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,13 +72,14 @@ def test_all_rows_are_read_if_a_dropped_column_had_the_name():
     found = patch_of(KNOWN, newer, START)
     assert found == Patch(("v",), START, is_whole=True)
     assert found.condition(newer) is None
+    assert found.condition(newer, "id > 5") == "(id > 5)"
 
 
 def test_a_column_that_is_dropped_before_its_turn_is_left_out():
     patch = Patch(("city", "zip"), START)
     now = instance("b", column(3, "city", in_source=False), column(4, "zip"))
-    assert patch.condition(now) == "[zip] IS NOT NULL"
-    assert patch.condition(instance("b", column(1, "id"))) == "1 = 0"
+    assert patch.condition(now) == "([zip] IS NOT NULL)"
+    assert patch.condition(instance("b", column(1, "id"))) == "(1 = 0)"
 
 
 def test_two_hand_overs_make_one_patch():

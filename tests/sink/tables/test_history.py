@@ -67,9 +67,9 @@ def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
     assert listed(kept, *TIMES) == listed(changes, *TIMES)
     source.publish(patched=[PatchedColumns(table.topic, ["v"])])
     lake.catch_up()
-    (change,) = json.loads(lake.commits()[-1]["schema_changes"])
-    assert (change["table"], change["change"]) == ("shop/dbo/kept", "whole")
-    assert (change["column"], change["becomes"]) == ("v", source.through)
+    (said,) = json.loads(lake.commits()[-1]["schema_changes"])
+    assert (said["table"], said["change"]) == ("shop/dbo/kept", "whole")
+    assert (said["column"], said["becomes"]) == ("v", source.through)
     properties = lake.spark.sql(f"SHOW TBLPROPERTIES delta.`{lake.location('kept.history')}`")
     assert ("tailrace.wholeFrom", since) in {tuple(row) for row in properties.collect()}
     assert cut.tables == [table.name]

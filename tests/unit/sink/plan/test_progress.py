@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace_schemas.records.progress import PatchedColumns
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.log.intent import plan_json, plan_of
 from tailrace_sink.options.batch_bound import Bound
@@ -47,6 +48,17 @@ def test_records_up_to_the_newest_closed_lsn_are_one_cut():
     assert found.following.offsets == {TOPIC: {0: 6}, OTHER: {0: 1}}
     assert found.count == 6
     assert found.moves
+
+
+def test_the_end_of_a_patch_is_said_with_the_cut_that_has_it():
+    first, second = record(0, 0, 5, (TOPIC, 0, 3)), record(2, 5, 8, (TOPIC, 4, 6))
+    second.progress.patched.append(PatchedColumns(TOPIC, ["a", "b"]))
+
+    before = planned(SinkState(), [first, second], changes_max=3)
+    after = planned(before.following, [first, second], changes_max=3)
+    assert before.patched == ()
+    assert after.patched == ((TOPIC, "a", lsn(8)), (TOPIC, "b", lsn(8)))
+    assert plan_of(json.loads(json.dumps(plan_json(after)))) == after
 
 
 def test_an_open_transaction_waits_for_its_end():

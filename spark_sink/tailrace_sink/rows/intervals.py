@@ -64,7 +64,8 @@ def intervals(
     changes = _with_large(changes, large, in_order)
     values = F.struct(*(F.col(quote(name)) for name in names))
     before, was = F.lag(values).over(in_order), F.lag(OPERATION).over(in_order)
-    is_same = F.expr(_FROM_SNAPSHOT) & (was != "d") & values.eqNullSafe(before)
+    is_read = (F.col(OPERATION) == "r") | F.expr(_FROM_SNAPSHOT)  # a patch is an update
+    is_same = is_read & (was != "d") & values.eqNullSafe(before)
     changes = changes.withColumn(
         "_cdc_is_same", F.coalesce(is_same & ~F.col(KNOWN), F.expr("false"))
     )

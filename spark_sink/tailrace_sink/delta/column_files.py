@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlparse
 
@@ -25,6 +25,7 @@ from tailrace_schemas.records.progress import signed
 from tailrace_sink import columns
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder
+from tailrace_sink.columns.distinct_keys import has_distinct_keys
 from tailrace_sink.columns.spec import Target, Work, Writer
 from tailrace_sink.columns.task_files import COUNTS, RESULT, ready, write_task
 from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
@@ -58,6 +59,13 @@ class WrittenFiles:
     location: str
     form: FileForm
     files: tuple[ParquetFile, ...]
+    target: Target
+    s3: Mapping[str, Any] | None = field(repr=False)
+
+    def has_distinct(self, key: Sequence[str]) -> bool:
+        """Whether all rows are known to have different keys; False also if they are too many."""
+        names = [self.form.physical[name][0] for name in key]
+        return has_distinct_keys(self.target.folder, [f.name for f in self.files], names, self.s3)
 
     def append(
         self,
@@ -129,6 +137,8 @@ class ColumnFiles:
                     for of in results
                     if of["target"] == place
                 ),
+                work.targets[place],
+                work.s3,
             )
             for place, table in enumerate(tables)
         }
@@ -140,7 +150,7 @@ class ColumnFiles:
         ranges: TopicRange,
         tables: Sequence[LakeTable],
     ) -> tuple[Work | None, Mapping[str, FileForm]]:
-        """Describe the tasks; None if a table or a column needs Spark."""
+        """Describe the tasks; None, logged for a column, if a table or a column needs Spark."""
         nothing: tuple[None, Mapping[str, FileForm]] = (None, {})
         folder = _folder_of(self._config.lake)
         if folder is None or not tables or any(table.is_shared for table in tables):
@@ -157,18 +167,21 @@ class ColumnFiles:
             path = f"{folder}/{table.path}"
             targets.append(target_of(table, writers, path, form.physical, form.indexed))
         store = self._config.store
-        s3 = None if store is None else store.pyarrow()
-        work = _described(spark, writers, ranges, targets, s3)
-        return self._decodable(work, ranges), forms
-
-    def _decodable(self, work: Work, ranges: TopicRange) -> Work | None:
-        """Return the work if all its columns are decoded; None, logged, if Spark must do it."""
+        work = Work(
+            tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
+            tuple(targets),
+            ranges.after_lsn,
+            ranges.up_to_lsn,
+            None if store is None else store.pyarrow(),
+            # Spark reads old dates of files without its name in the calendar that it once had.
+            {"org.apache.spark.version": spark.version},
+        )
         try:
             ChangeDecoder(work)
         except NotByColumns as error:
             _log.info("decoded_by_spark", topic=ranges.topic, reason=str(error))
-            return None
-        return work
+            return nothing
+        return work, forms
 
     def _ready(self, spark: SparkSession) -> bool:
         """Whether the executors have Python, numpy and pyarrow; asked and logged once."""
@@ -188,24 +201,6 @@ class ColumnFiles:
                         " PYSPARK_PYTHON",
                     )
             return self._is_ready
-
-
-def _described(
-    spark: SparkSession,
-    writers: Iterable[WriterSchema],
-    ranges: TopicRange,
-    targets: Iterable[Target],
-    s3: Mapping[str, Any] | None,
-) -> Work:
-    return Work(
-        tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
-        tuple(targets),
-        ranges.after_lsn,
-        ranges.up_to_lsn,
-        s3,
-        # Spark reads old dates of files without its name in the calendar that it once had.
-        {"org.apache.spark.version": spark.version},
-    )
 
 
 def _require_counted(results: Iterable[Row], ranges: TopicRange) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,10 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
 from tailrace_sink.delta.column_files import ColumnFiles, WrittenFiles
 from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.fold.doubled_keys import (
     require_distinct_keys,
-    require_keys_beside,
     require_new_keys,
+    require_none_between,
 )
 from tailrace_sink.fold.passing_count import Check, counted_in_passing
 from tailrace_sink.fold.upsert import merge_changes
@@ -49,9 +49,9 @@ from tailrace_sink.tables.lake_table import (
 from tailrace_sink.tables.origins import own_rows
 
 _EXAMINED: Final = {
-    Write.APPEND: require_new_keys,
-    Write.APPEND_DISTINCT: require_distinct_keys,
-    Write.APPEND_BESIDE: require_keys_beside,
+    Write.APPEND: (require_new_keys,),
+    Write.APPEND_DISTINCT: (require_distinct_keys,),
+    Write.APPEND_BESIDE: (require_none_between, require_distinct_keys),
 }
 """What the files of an append must fulfil before its commit."""
 
@@ -205,7 +205,7 @@ def _write_mirror(
     if way is Write.APPEND and work.repeats_keys:
         way = Write.APPEND_LATEST if table.is_new else Write.MERGE
     if way in _EXAMINED:
-        examine = None if way is Write.APPEND and table.is_new else partial(_EXAMINED[way], table)
+        examine = _examination(way, table, written)
         try:
             if written is not None:
                 application = once_in(config, work.table, "")
@@ -231,6 +231,19 @@ def _write_mirror(
     merge_changes(
         spark, config, work.fence, table, ranges, latest, whole_at, check, is_local=is_local
     )
+
+
+def _examination(way: Write, table: LakeTable, written: WrittenFiles | None) -> Examine | None:
+    """Return what an append must pass before its commit; None: nothing."""
+    checks = () if way is Write.APPEND and table.is_new else _EXAMINED[way]
+    if require_distinct_keys in checks and written is not None and written.has_distinct(table.key):
+        checks = tuple(check for check in checks if check is not require_distinct_keys)
+
+    def examine(transaction: DeltaTransaction) -> None:
+        for check in checks:
+            check(table, transaction)
+
+    return examine if checks else None
 
 
 Counted = tuple[DataFrame, Check | None]

@@ -76,16 +76,14 @@ def require_distinct_keys(table: LakeTable, transaction: DeltaTransaction) -> No
         raise AppendRefused
 
 
-def require_keys_beside(table: LakeTable, transaction: DeltaTransaction) -> None:
-    """Refuse an append of repeated keys, or between keys that the table has.
+def require_none_between(table: LakeTable, transaction: DeltaTransaction) -> None:
+    """Refuse an append between keys that the table has.
 
     Raises:
-        AppendRefused: the statistics of the table's files do not rule out one of the keys, or two
-            rows may have the same key.
+        AppendRefused: the statistics of the table's files do not rule out one of the keys.
     """
     if not transaction.has_none_between(transaction.bounds_of_added(table)):
         raise AppendRefused
-    require_distinct_keys(table, transaction)
 
 
 def leave_one_row_each(spark: SparkSession, fence: Fence, location: str, table: LakeTable) -> None:

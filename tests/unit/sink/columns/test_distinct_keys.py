@@ -1,0 +1,79 @@
+"""Keys of written files are compared without Spark."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tailrace_sink.columns import distinct_keys
+from tailrace_sink.columns.distinct_keys import has_distinct_keys
+from tailrace_sink.columns.spec import Target
+from tailrace_sink.delta.column_files import WrittenFiles
+from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+
+
+def written(folder: Path, *files: list[tuple[Any, ...]]) -> list[str]:
+    names = []
+    for number, rows in enumerate(files):
+        columns = list(zip(*rows, strict=True))
+        names.append(f"{number}.parquet")
+        pq.write_table(
+            pa.table({f"c{n}": list(column) for n, column in enumerate(columns)}),
+            folder / names[-1],
+        )
+    return names
+
+
+@pytest.mark.parametrize(
+    ("again", "is_distinct"),
+    [
+        ((3, "a", b"\x00"), True),
+        ((2, "A", b"\x00"), True),
+        ((2, "a ", b"\x00"), True),
+        ((2, "a", b""), True),
+        ((2, "a", b"\x00"), False),
+    ],
+)
+def test_a_key_repeats_within_a_file_and_between_files(
+    tmp_path: Path, again: tuple[Any, ...], is_distinct: bool
+):
+    rows = [(1, "a", b"\x00"), (2, "a", b"\x00"), (2, "b", b"\x00")]
+    for files in ((rows, [again]), ([*rows, again],), ([again], rows, [(9, "z", b"z")])):
+        names = written(tmp_path, *files)
+        found = has_distinct_keys(str(tmp_path), names, ["c0", "c1", "c2"], None)
+        assert found is is_distinct
+
+
+def test_names_in_parquet_are_those_of_the_tables_form(tmp_path: Path):
+    pq.write_table(pa.table({"a": [1, 1], "a.b": [1, 2], "a b": [3, 3]}), tmp_path / "0.parquet")
+    types = dict.fromkeys(("id", "text"), "BIGINT")
+    form = FileForm(types, {"id": ("a.b", 1), "text": ("a", 2)}, 32)
+    files = (ParquetFile("0.parquet", 1, "{}"),)
+    written = WrittenFiles("", form, files, Target(str(tmp_path), (), 0), None)
+    assert written.has_distinct(["id"])
+    assert written.has_distinct(["text", "id"])
+    assert not written.has_distinct(["text"])
+
+
+def test_only_the_columns_of_the_key_count(tmp_path: Path):
+    names = written(tmp_path, [(Decimal("1.00"), 7), (Decimal("1.01"), 7)])
+    assert has_distinct_keys(str(tmp_path), names, ["c0"], None)
+    assert not has_distinct_keys(str(tmp_path), names, ["c1"], None)
+    assert has_distinct_keys(str(tmp_path), [], ["c0"], None)
+
+
+def test_what_cannot_be_compared_is_not_known_to_be_distinct(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    names = written(tmp_path, [(1,), (2,)], [(3,), (4,)])
+    (tmp_path / "damaged").write_bytes(b"PAR1")
+    for name in ("missing", "damaged"):
+        assert not has_distinct_keys(str(tmp_path), [*names, name], ["c0"], None)
+    assert has_distinct_keys(str(tmp_path), names, ["c0"], None)
+    monkeypatch.setattr(distinct_keys, "_BYTES_MAX", 20)
+    assert not has_distinct_keys(str(tmp_path), names, ["c0"], None)

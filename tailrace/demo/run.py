@@ -121,7 +121,7 @@ class _Demo:
             config = write_config(self._options.data_dir)
             settings = load(config, {})
             self._lake = settings.sink()
-            self._commits = CommitRows(self._lake.commits_path, self._lake.storage_options())
+            self._commits = CommitRows.of(self._lake)
             sink = self._child(cleanup, "sink", config)
             connection = cleanup.enter_context(self._connect(stack, "master"))
             self._prepare_source(connection)

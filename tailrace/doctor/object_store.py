@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace.reading.store_failure import PATIENCE, store_failure
 from tailrace_sink.errors import ConfigError, StoreUnsafe
 from tailrace_sink.options.s3_options import S3Options, s3_address
 
@@ -41,13 +42,12 @@ def look_at_store(lake: str, s3: S3Options) -> Iterator[Finding]:
         doing = "creating an object"
         is_refused = _refuses_second(store, AlreadyExistsError)
     except (BaseError, ConfigError, OSError, ValueError) as error:
-        told = str(error).split("\n", 1)[0]  # The rest is the error as a structure of Rust.
-        yield _LAKE.problem(
-            lake,
-            f"{doing} failed: {told}",
-            "the sink does this at every start and cut",
-            Fix("check sink.s3, and let its keys put, get, list and delete objects there"),
-        )
+        failure = store_failure(lake, s3, str(error))
+        problem = f"{doing} failed: " + str(error).split("\n", 1)[0]  # the rest is Rust's
+        fix = "check sink.s3, and let its keys put, get, list and delete objects there"
+        if failure is not None:
+            problem, fix = failure.problem, failure.fix
+        yield _LAKE.problem(lake, problem, "the sink does this at every start and cut", Fix(fix))
         return
     if is_refused:
         yield _LAKE.ok(lake, "the store refused the second create of an object, as it must")
@@ -65,8 +65,12 @@ def _open(lake: str, s3: S3Options) -> S3Store:
     return S3Store.from_url(
         s3_address(lake),
         config=config,
-        client_options={"allow_http": True, "connect_timeout": "5s", "timeout": "20s"},
-        retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=30)},
+        client_options={
+            "allow_http": True,
+            "connect_timeout": PATIENCE["connect_timeout"],
+            "timeout": PATIENCE["timeout"],
+        },
+        retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=10)},
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.explain.row import Explanation, Key
-from tailrace.reading.lake import CommitRow, CommitRows, delta_problem
+from tailrace.reading.lake import CommitRow, CommitRows, delta_problem, reading_options, unreadable
 
 if TYPE_CHECKING:
     from tailrace_sink.options.config import SinkConfig
@@ -24,7 +24,7 @@ class LakeLook:
     Attributes:
         path: folder or URI of the lake.
         cuts: all cuts, the newest last.
-        options: of its store (``SinkConfig.storage_options``).
+        options: of its store (``reading_options``).
         problem: why they cannot be read; None if they were.
     """
 
@@ -38,12 +38,11 @@ class LakeLook:
         """Look at a lake now."""
         from deltalake.exceptions import DeltaError
 
-        commits, options = config.commits_path, config.storage_options()
         try:
-            return cls(config.lake, CommitRows(commits, options).read(), options=options)
+            cuts = CommitRows.of(config).read()
+            return cls(config.lake, cuts, options=reading_options(config))
         except (DeltaError, OSError) as error:
-            told = delta_problem(error)
-            problem = f"the commit table {commits} cannot be read ({told}). Fix: check sink.lake"
+            problem = unreadable(config, "commit table", config.commits_path, error)
             return cls(config.lake, (), problem)
 
 

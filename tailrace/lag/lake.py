@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.lag.stages import Stage, StageUnavailable, tables_stage
-from tailrace.reading.lake import CommitRows, delta_problem, newest_logged
+from tailrace.reading.lake import CommitRows, newest_logged, reading_options, unreadable
 from tailrace_sink.options.config import SinkConfig
 
 
@@ -16,8 +16,8 @@ class LakeStages:
 
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
-        self._options = config.storage_options()
-        self._commits = CommitRows(config.commits_path, self._options)
+        self._options = reading_options(config)
+        self._commits = CommitRows.of(config)
 
     def log(self) -> Stage | None:
         """The log's newest cut; its commit time is not in the log's history.
@@ -31,8 +31,7 @@ class LakeStages:
         try:
             lsn = newest_logged(path, self._options)
         except (DeltaError, OSError) as error:
-            told = delta_problem(error)
-            raise StageUnavailable(f"the lake's log {path} cannot be read ({told})") from error
+            raise StageUnavailable(unreadable(self._config, "log", path, error)) from error
         return None if lsn is None else Stage(lsn, None)
 
     def tables(self) -> Stage | None:
@@ -41,4 +40,4 @@ class LakeStages:
         Raises:
             StageUnavailable: it cannot be read.
         """
-        return tables_stage(self._commits, self._config.commits_path)
+        return tables_stage(self._commits, self._config)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tailrace.reading.lake import CommitRows
     from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
+    from tailrace_sink.options.config import SinkConfig
 
 
 class StageUnavailable(Exception):
@@ -79,7 +80,7 @@ def published_stage(config: PublisherConfig) -> Stage | None:
     )
 
 
-def tables_stage(commits: CommitRows, path: str) -> Stage | None:
+def tables_stage(commits: CommitRows, config: SinkConfig) -> Stage | None:
     """How far the lake's tables are; None while there is no cut.
 
     Args:
@@ -90,10 +91,13 @@ def tables_stage(commits: CommitRows, path: str) -> Stage | None:
     """
     from deltalake.exceptions import DeltaError
 
+    from tailrace.reading.lake import unreadable
+
     try:
         newest = commits.newest()
     except (DeltaError, OSError) as error:
-        raise StageUnavailable(_unreadable("commit table", path, error)) from error
+        told = unreadable(config, "commit table", config.commits_path, error)
+        raise StageUnavailable(told) from error
     if newest is None:
         return None
     return Stage(
@@ -112,27 +116,17 @@ def lake_stage(settings: Settings) -> Stage | None:
     """
     from deltalake.exceptions import DeltaError
 
-    from tailrace.reading.lake import CommitRows, dead_letters
+    from tailrace.reading.lake import CommitRows, dead_letters, reading_options, unreadable
 
     config = settings.sink()
-    options = config.storage_options()
-    stage = tables_stage(CommitRows(config.commits_path, options), config.commits_path)
+    stage = tables_stage(CommitRows.of(config), config)
     if stage is None:
         return None
     path = config.dead_letters_path
     try:
-        return replace(stage, dead_letters=dead_letters(path, options))
+        return replace(stage, dead_letters=dead_letters(path, reading_options(config)))
     except (DeltaError, OSError) as error:
-        raise StageUnavailable(_unreadable("dead letters", path, error)) from error
-
-
-def _unreadable(what: str, path: str, error: Exception) -> str:
-    from tailrace.reading.lake import delta_problem
-
-    return (
-        f"the lake's {what} {path} cannot be read ({delta_problem(error)}): check sink.lake and the"
-        " permissions on it"
-    )
+        raise StageUnavailable(unreadable(config, "dead letters", path, error)) from error
 
 
 def topic_of(config: PublisherConfig, table: TableName) -> str:

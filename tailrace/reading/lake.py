@@ -8,12 +8,15 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from tailrace.reading.store_failure import PATIENCE, store_failure
 from tailrace_schemas.topics.topic_names import TableName
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+    from tailrace_sink.options.config import SinkConfig
 
 _COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_time"}
 """Where a field has another name in the commit table than the glossary has for it."""
@@ -94,12 +97,21 @@ def log_commits(path: str, options: Options = None) -> list[tuple[str, int]]:
     return sorted(cuts.items())
 
 
+def reading_options(config: SinkConfig) -> dict[str, str]:
+    """Return what deltalake opens a lake with, which gives up soon if its store does not answer.
+
+    Raises:
+        ConfigError: the file of a secret cannot be read.
+    """
+    return {} if config.store is None else {**config.storage_options(), **PATIENCE}
+
+
 def newest_logged(path: str, options: Options = None) -> str | None:
     """Closed LSN of the newest cut in the lake's log; None while there is none.
 
     Args:
         path: folder or URI of the log (``SinkConfig.log_path``).
-        options: of its store (``SinkConfig.storage_options``).
+        options: of its store (``reading_options``).
     """
     table = _open(path, options)
     newest_first = [] if table is None else table.history(_NEWEST)
@@ -111,7 +123,7 @@ def dead_letters(path: str, options: Options = None) -> dict[str, int]:
 
     Args:
         path: folder or URI of the dead letters (``SinkConfig.dead_letters_path``).
-        options: of its store (``SinkConfig.storage_options``).
+        options: of its store (``reading_options``).
     """
     from tailrace_sink.log.delta_query import query_rows
 
@@ -127,7 +139,7 @@ class CommitRows:
 
     Args:
         path: folder or URI of the commit table (``SinkConfig.commits_path``).
-        options: of its store (``SinkConfig.storage_options``).
+        options: of its store (``reading_options``).
     """
 
     def __init__(self, path: str, options: Options = None) -> None:
@@ -135,6 +147,15 @@ class CommitRows:
         self._options = options
         self._version = -1
         self._rows: list[CommitRow] = []
+
+    @classmethod
+    def of(cls, config: SinkConfig) -> Self:
+        """Return those of a configured lake.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        return cls(config.commits_path, reading_options(config))
 
     def newest(self) -> CommitRow | None:
         """Return the row of the newest cut, read from its own file; None without one."""
@@ -195,6 +216,23 @@ def _batches(table: DeltaTable) -> tuple[float, float]:
     if None in [*least, *greatest] or not least:
         return -math.inf, math.inf
     return min(least), max(greatest)
+
+
+def unreadable(config: SinkConfig, what: str, path: str, error: Exception) -> str:
+    """Return why a part of the lake cannot be read, and the fix.
+
+    Args:
+        what: name of the part, e.g. "commit table".
+        path: folder or URI of it.
+    """
+    if config.store is not None:
+        failure = store_failure(config.lake, config.store, str(error))
+        if failure is not None:
+            return str(failure)
+    return (
+        f"the lake's {what} {path} cannot be read ({delta_problem(error)}). Fix: check sink.lake"
+        " and the permissions on it"
+    )
 
 
 def delta_problem(error: Exception) -> str:

@@ -16,7 +16,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from tailrace.lag.freshness import Freshness
-from tailrace.reading.lake import CommitRows, delta_problem
+from tailrace.reading.lake import CommitRows, unreadable
 from tailrace.web.daemons import DaemonAddress
 from tailrace.web.model import Model
 from tailrace.web.parts import PartsReader
@@ -66,7 +66,8 @@ class Collector:
         self._ledger = LedgerReader(
             kafka.bootstrap, config.topics, kafka.librdkafka_options(), kafka.start_timeout_s
         )
-        self._commits = _commits_of(settings)
+        self._lake = settings.sink() if settings.has_sink else None
+        self._commits = None if self._lake is None else CommitRows.of(self._lake)
         self._stop = threading.Event()
         self._turn = threading.Condition()
         self._asked_at = time.monotonic()
@@ -149,22 +150,16 @@ class Collector:
         )
 
     def _cuts(self, problems: dict[str, str]) -> Iterable[tuple[int, int | None]]:
-        if self._commits is None or "lake" in problems:
+        if self._lake is None or self._commits is None or "lake" in problems:
             return []
         from deltalake.exceptions import DeltaError
 
         try:
             return [(row.committed_ms, row.closed_commit_ms) for row in self._commits.read()]
         except (DeltaError, OSError) as error:
-            problems["lake"] = delta_problem(error)
+            path = self._lake.commits_path
+            problems["lake"] = unreadable(self._lake, "commit table", path, error)
             return []
-
-
-def _commits_of(settings: Settings) -> CommitRows | None:
-    if not settings.has_sink:
-        return None
-    config = settings.sink()
-    return CommitRows(config.commits_path, config.storage_options())
 
 
 def _since(seen: Model, before: Model | None) -> Model:

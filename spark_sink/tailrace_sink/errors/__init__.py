@@ -40,7 +40,6 @@ from tailrace_sink.errors.lake import (
     NamingFailed,
     RowsElsewhere,
     SchemaChangeRefused,
-    StoreUnsafe,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.errors.progress import (
@@ -49,6 +48,7 @@ from tailrace_sink.errors.progress import (
     LsnWentBackwards,
     ProgressGap,
 )
+from tailrace_sink.errors.store import StoreUnavailable, StoreUnsafe, StoreUnusable
 
 __all__ = [
     "EXCLUDED",
@@ -76,7 +76,9 @@ __all__ = [
     "SchemaChangeRefused",
     "SchemaUnknown",
     "SinkError",
+    "StoreUnavailable",
     "StoreUnsafe",
+    "StoreUnusable",
     "TableError",
     "TableExcluded",
     "TopicGone",

@@ -141,32 +141,6 @@ class AppendSkipped(TableError):
         )
 
 
-class StoreUnsafe(SinkError):
-    """The lake's store lets two sinks commit the same version of a table."""
-
-    effect = "of two sinks, one could replace a commit of the other"
-
-    def __init__(self, lake: str, problem: str, fix: str) -> None:
-        self.problem = problem
-        self.fix = fix
-        super().__init__(f"lake {lake}: {problem}; {self.effect}. Fix: {fix}")
-
-    @classmethod
-    def accepts_a_second_create(cls, lake: str, endpoint: str | None) -> StoreUnsafe:
-        """Create the error of a store that ignores the condition of a request.
-
-        Args:
-            endpoint: of the store; None for that of AWS.
-        """
-        return cls(
-            lake,
-            f"the store {endpoint or 'of AWS'} accepted a second create of one object, although"
-            " the request had If-None-Match: *",
-            "use a release of the store that honours it (docs/object-stores.md), or a log store"
-            " that locks elsewhere: sink.spark.spark.delta.logStore.s3a.impl",
-        )
-
-
 class LakeTaken(SinkError):
     """Another sink writes to the same lake; only one may."""
 

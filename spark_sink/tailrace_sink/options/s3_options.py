@@ -20,6 +20,9 @@ _SCHEME: Final = "s3://"
 _SECRETS: Final = ("access_key", "secret_key", "session_token")
 _DEFAULT_REGION: Final = "us-east-1"
 """What stores other than AWS sign with without another region."""
+_ANSWER_LIMIT: Final = "60s"
+"""How long a request waits for the next byte of its answer before Hadoop sends it again. Hadoop's
+default of 200 s keeps a cut waiting that long for one lost connection."""
 _AUTH: Final = "org.apache.hadoop.fs.s3a"
 _CHAIN: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 """AWS's own: environment, web identity, container, instance."""
@@ -147,6 +150,7 @@ class S3Options(Section):
             "secret.key": self._read("secret_key"),
             "session.token": self._read("session_token"),
             "aws.credentials.provider": _GIVEN if self.role is None else _ROLE,
+            "connection.timeout": _ANSWER_LIMIT,
             "assumed.role.arn": self.role,
             "assumed.role.credentials.provider": None if self.role is None else _CHAIN,
         }

@@ -20,12 +20,19 @@ import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from tailrace_sink.errors import StoreUnsafe
+from tailrace_sink.errors import (
+    ApplyFailed,
+    SinkError,
+    StoreUnavailable,
+    StoreUnsafe,
+    StoreUnusable,
+)
 from tailrace_sink.options.s3_options import is_s3
 from tailrace_sink.spark.jvm_errors import cause_classes, translated
 
 _CLASS: Final = "io.tailrace.delta.ConditionalLogStore"
 _SETTING: Final = "spark.delta.logStore.s3a.impl"
+_ENDPOINT: Final = "fs.s3a.endpoint"
 _OF_ALL: Final = "spark.delta.logStore.class"
 _LOCKS_ONE_JVM: Final = "S3SingleDriverLogStore"
 _SOURCE: Final = Path(__file__).with_name("ConditionalLogStore.java")
@@ -36,6 +43,20 @@ _REFUSED: Final = frozenset(
     }
 )
 _UNKNOWN_OPTION: Final = "java.lang.IllegalArgumentException"
+_NO_BUCKET: Final = "org.apache.hadoop.fs.s3a.UnknownStoreException"
+_NO_KEYS: Final = "org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException"
+_DENIED: Final = "java.nio.file.AccessDeniedException"
+_NOT_SENT: Final = "software.amazon.awssdk.core.exception.SdkClientException"
+_TOO_BUSY: Final = "org.apache.hadoop.fs.s3a.AWSServiceThrottledException"
+_IMPATIENT: Final = {
+    "attempts.maximum": "0",
+    "retry.limit": "1",
+    "retry.throttle.limit": "5",
+    "connection.establish.timeout": "5s",
+    "connection.timeout": "15s",
+}
+"""Of the proof's requests: a silent store fails after 30 s. With Hadoop's defaults an address where
+nothing listens fails after three minutes (measured), and a silent store after hours."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -74,7 +95,9 @@ def prove_store(spark: SparkSession, lake: str) -> None:
 
     Raises:
         StoreUnsafe: the store accepts the second, or the log store does not ask it.
-        ApplyFailed: the store cannot be reached or written.
+        StoreUnavailable: the store does not answer.
+        StoreUnusable: it refuses the keys, or has no such bucket.
+        ApplyFailed: an object cannot be written for another reason.
     """
     if not is_s3(lake):
         return
@@ -103,7 +126,8 @@ def prove_store(spark: SparkSession, lake: str) -> None:
                 "this release of Hadoop cannot create objects conditionally",
                 "run the sink with hadoop-aws 3.4.2 or later",
             ) from error
-        raise translated(f"lake {lake}", error) from error
+        endpoint = spark.sparkContext._jsc.hadoopConfiguration().get(_ENDPOINT)  # noqa: SLF001
+        raise _failure(lake, endpoint, error) from error
     _log.info("store_proven", lake=lake)
 
 
@@ -111,7 +135,17 @@ def _create_twice(spark: SparkSession, lake: str) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(f"{lake}/_tailrace/proof-{uuid.uuid4().hex}")
     settings: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-    files = path.getFileSystem(settings)
+    impatient = jvm.org.apache.hadoop.conf.Configuration(settings)
+    for name, value in _IMPATIENT.items():
+        impatient.set(f"fs.s3a.{name}", value)
+    files = jvm.org.apache.hadoop.fs.FileSystem.newInstance(path.toUri(), impatient)
+    try:
+        _create_one_twice(jvm, files, path, lake, settings.get(_ENDPOINT))
+    finally:
+        files.close()
+
+
+def _create_one_twice(jvm: Any, files: Any, path: Any, lake: str, endpoint: str | None) -> None:
     create = jvm.io.tailrace.delta.ConditionalLogStore.create
     create(files, path, bytearray(b"1"))
     try:
@@ -120,9 +154,23 @@ def _create_twice(spark: SparkSession, lake: str) -> None:
         if _REFUSED.isdisjoint(cause_classes(error)):
             raise
     else:
-        raise StoreUnsafe.accepts_a_second_create(lake, settings.get("fs.s3a.endpoint"))
+        raise StoreUnsafe.accepts_a_second_create(lake, endpoint)
     finally:
         files.delete(path, False)
+
+
+def _failure(lake: str, endpoint: str | None, error: Py4JError) -> SinkError:
+    classes, failed = cause_classes(error), translated(f"lake {lake}", error)
+    if _NO_BUCKET in classes:
+        return StoreUnusable.bucket(lake, endpoint)
+    if _NO_KEYS in classes:
+        return StoreUnusable.without_keys(lake)
+    if isinstance(failed, ApplyFailed) and _DENIED in classes:
+        return StoreUnusable.keys(lake, endpoint, failed.reason)
+    if isinstance(failed, ApplyFailed) and not {_NOT_SENT, _TOO_BUSY}.isdisjoint(classes):
+        name = classes[-1].rpartition(".")[2]
+        return StoreUnavailable(lake, endpoint, f"{name}: {failed.reason}")
+    return failed
 
 
 def _temporary() -> Path:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 _LIMIT_S: Final = 120.0
 _BUSY: Final = b"<Error><Code>SlowDown</Code><Message>Slow down</Message></Error>"
+_NO_BUCKET: Final = b"<Error><Code>NoSuchBucket</Code><Message>No such bucket</Message></Error>"
 _HOP: Final = frozenset({"connection", "transfer-encoding", "expect", "content-length"})
 
 
@@ -54,6 +55,11 @@ def busy() -> Answer:
 
 def denied(_request: Request, _pass_on: Pass) -> Answer:
     return Answer(403, {"Content-Type": "application/xml"}, b"<Error/>")
+
+
+def without_bucket(_request: Request, _pass_on: Pass) -> Answer:
+    """What AWS answers to a request for a bucket that does not exist."""
+    return Answer(404, {"Content-Type": "application/xml"}, _NO_BUCKET)
 
 
 class Held:

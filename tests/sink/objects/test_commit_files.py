@@ -15,12 +15,13 @@ from py4j.protocol import Py4JJavaError
 from pyarrow.fs import S3FileSystem
 from pyspark.sql import SparkSession
 
-from tailrace_sink.errors import StoreUnsafe
+from tailrace_sink.errors import StoreUnavailable, StoreUnsafe, StoreUnusable
 from tailrace_sink.options.s3_options import S3Options
+from tailrace_sink.spark import s3_log_store
 from tailrace_sink.spark.jvm_errors import cause_classes
 from tailrace_sink.spark.s3_log_store import prove_store
 from tests.fix_object_store import SharedStore
-from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy, denied
+from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy, denied, without_bucket
 
 pytestmark = [pytest.mark.spark]
 
@@ -189,6 +190,59 @@ def test_a_store_that_accepts_the_second_create_is_refused(
     assert f"the store {store.proxy.url} accepted a second create" in told
     assert "Fix: use a release of the store that honours it" in told
     assert not raised.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "error", "told"),
+    [
+        ("access.key", "nobody", StoreUnusable, "refused the request (The access key ID"),
+        ("endpoint", "http://127.0.0.1:1", StoreUnavailable, "ConnectException: Connection refuse"),
+        ("endpoint", "http://nowhere.invalid", StoreUnavailable, "UnknownHostException: nowhere"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_named_at_once(
+    spark_with_store: SparkSession,
+    store: SharedStore,
+    setting: str,
+    value: str,
+    error: type[StoreUnusable],
+    told: str,
+):
+    settings: Any = spark_with_store.sparkContext._jsc.hadoopConfiguration()
+    before = settings.get(f"fs.s3a.{setting}")
+    settings.set(f"fs.s3a.{setting}", value)
+    try:
+        with pytest.raises(error) as raised:
+            prove_store(spark_with_store, f"s3a://lake/{uuid.uuid4().hex}")
+    finally:
+        settings.set(f"fs.s3a.{setting}", before)
+    assert told in str(raised.value)
+    assert f"sink.s3.{setting.replace('.', '_')}" in raised.value.fix
+
+
+def test_a_store_that_does_not_answer_is_named_soon(
+    spark_with_store: SparkSession, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+):
+    go_on = threading.Event()
+    monkeypatch.setitem(s3_log_store._IMPATIENT, "connection.timeout", "1s")
+
+    def stall(request: Request, _pass_on: Pass) -> Answer | None:
+        assert go_on.wait(60)
+        return None
+
+    store.proxy.rule = stall
+    try:
+        with pytest.raises(StoreUnavailable, match=r"SocketTimeoutException.*sink\.s3\.endpoint"):
+            prove_store(spark_with_store, f"s3a://lake/{uuid.uuid4().hex}")
+    finally:
+        go_on.set()
+
+
+def test_a_bucket_that_is_not_there_is_named(spark_with_store: SparkSession, store: SharedStore):
+    """SeaweedFS creates it, so the proxy answers as AWS does."""
+    store.proxy.rule = without_bucket
+    with pytest.raises(StoreUnusable, match=r"has no bucket nowhere\. Fix: create the bucket"):
+        prove_store(spark_with_store, f"s3a://nowhere/{uuid.uuid4().hex}")
 
 
 def accept_every_create(_request: Request, pass_on: Pass) -> Answer:

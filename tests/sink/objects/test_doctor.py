@@ -13,7 +13,7 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.s3_options import S3Options
 from tests.fix_object_store import SharedStore
 from tests.least_options import LEAST
-from tests.sink.objects.proxy import Rule, straight
+from tests.sink.objects.proxy import Rule, straight, without_bucket
 from tests.sink.objects.test_commit_files import accept_every_create
 
 SHARED = {name: LEAST[name] for name in ("kafka", "registry", "prefix")}
@@ -48,8 +48,8 @@ def test_an_object_is_created_twice_and_deleted(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"endpoint": "http://127.0.0.1:1"}, "creating an object failed"),
-        ({"access_key": "nobody"}, "creating an object failed"),
+        ({"endpoint": "http://127.0.0.1:1"}, "127.0.0.1:1 does not answer (Connection refused)"),
+        ({"access_key": "nobody"}, "refused the request (InvalidAccessKeyId: "),
         ({"secret_key_file": "/not/there"}, "reading its options failed"),
     ],
 )
@@ -68,3 +68,12 @@ def test_a_role_is_not_checked_and_said_so():
     assert finding.level is Level.WARNING
     assert "cannot assume sink.s3.role" in finding.text
     assert finding.fix is not None
+
+
+def test_a_bucket_that_is_not_there_is_named(store: SharedStore):
+    """SeaweedFS creates it, so the proxy answers as AWS does."""
+    store.proxy.rule = without_bucket
+    finding = look(store.through_proxy)
+    assert (finding.level, "has no bucket lake" in finding.text) == (Level.PROBLEM, True)
+    assert finding.fix is not None
+    assert "sink.lake" in finding.fix.text

@@ -45,4 +45,4 @@ def test_a_lake_that_cannot_be_read_is_named(tmp_path: Path):
     add_lake(found, LakeLook.at(SinkConfig.model_validate(options | {"lake": str(tmp_path)})))
     assert found.lake_problem is not None
     assert f"{commits} cannot be read" in found.lake_problem
-    assert found.lake_problem.endswith("Fix: check sink.lake")
+    assert found.lake_problem.endswith("Fix: check sink.lake and the permissions on it")

@@ -21,8 +21,11 @@ IMPATIENT = {
     "fs.s3a.retry.interval": "20ms",
     "fs.s3a.retry.throttle.interval": "20ms",
     "fs.s3a.connection.establish.timeout": "5s",
+    "fs.s3a.bucket.impatient.connection.timeout": "3s",
 }
 """Pauses of S3A between attempts: a test waits for many of them."""
+IMPATIENT_BUCKET = "s3a://impatient/"
+"""A bucket whose answers S3A does not wait for long; in others, tests hold requests."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ def spark_with_store(spark: SparkSession, shared_store: SharedStore) -> SparkSes
         settings.set(name.removeprefix("spark.hadoop."), value)
     for name, value in IMPATIENT.items():
         settings.set(name, value)
+    # Otherwise no limit is below 15 s.
+    limits: Any = spark._jvm
+    limits.org.apache.hadoop.fs.s3a.impl.AWSClientConfig.setMinimumOperationDuration(
+        limits.java.time.Duration.ofSeconds(1)
+    )
     install_log_store(spark)
     return spark
 

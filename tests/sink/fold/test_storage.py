@@ -193,32 +193,11 @@ def check_cuts(year: Year) -> None:
     assert error.value.oldest_lsn == kept[0]
 
 
-def test_rows_of_forgotten_cuts_leave_the_disk(
-    source: Source,
-    lake: Lake,
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    table = source.table("t", column(1, "id", "int", key=1), column(2, "text", "nvarchar(max)"))
-    year = Year(lake, source, spark, table, cuts=1, changed=ROWS, step=8, kinds=["mirror"])
-    vacuumed = watched(monkeypatch, year)
-    try:
-        year.fold_once()
-        year.fold_once()
-        grown = year.stored()[0]
-        year.tidy()
-    finally:
-        year.sink.close()
-    assert vacuumed == dict.fromkeys([(name, True) for name in ("t", "commits", "log")], 1)
-    check_cuts(year)
-    whole = written_whole(lake, spark, tmp_path / "whole")
-    assert year.stored()[0] < 1.5 * whole < grown, "otherwise it would have grown"
-
-
 @pytest.mark.slow("60 folds, each followed by a VACUUM of all tables")
 @pytest.mark.timeout(14_400)
-@pytest.mark.nightly("the test above, with two folds")
+@pytest.mark.nightly(
+    "tests/sink/objects/test_stored_lake.py tends a lake with three folds, while a cut is read"
+)
 def test_a_year_of_small_folds(
     source: Source,
     lake: Lake,

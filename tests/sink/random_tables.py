@@ -49,6 +49,14 @@ def snapshot(
     source.publish(through=fence)
 
 
+def patch(source: Source, table: SourceTable, chance: random.Random) -> None:
+    """Read some rows again; of some the value changed without an event."""
+    rows = [row for row in table.rows.values() if chance.random() < 0.6]
+    for row in rows:
+        row["v"] += chance.choice((0, 100))
+    source.publish(through=source.snapshot(table, rows, op="u"))
+
+
 def expected(source: Source, table: SourceTable, since: str, end: str) -> list[tuple[Any, ...]]:
     """The intervals of the source's states in (since, end], which start with those of since."""
 

@@ -208,6 +208,8 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     with Running(config) as publisher:
         publisher.until(pipe.is_caught_up, "its snapshot is out")
         source.execute("ALTER TABLE dbo.orders ADD city nvarchar(20) NULL")
+        # Of a column that is not captured: SQL Server writes no change row.
+        source.execute("UPDATE dbo.orders SET city = N'Bern' WHERE id = 1")
         source.scan()
         publisher.until(lambda: bool(publisher.told("rotation_refused")), "it lacks the role")
         assert "source.primary" in publisher.told("rotation_refused")[0]["reason"]
@@ -222,6 +224,8 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     with Running(config) as publisher, scanning(source):
         names = "SELECT capture_instance FROM cdc.change_tables"
         publisher.until(lambda: source.query(names) == [("dbo_orders_r1",)], "it rotated")
+        publisher.until(lambda: bool(publisher.told("patch_finished")), "the update is out")
+        assert pipe.topics.state(source.name, "orders", "id")[1]["city"] == "Bern"
         source.execute("INSERT dbo.orders VALUES (2, 2, N'second', N'hidden', N'Rome')")
         publisher.until(lambda: 2 in pipe.topics.state(source.name, "orders", "id"), "it is out")
         source.execute("ALTER TABLE dbo.orders DROP COLUMN note")
@@ -235,4 +239,9 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     state = pipe.topics.state(source.name, "orders", "id")
     assert state[2] == {"id": 2, "code": 2, "note": "second", "city": "Rome"}
     assert state[3] == {"id": 3, "code": 3, "city": "Bergen"}
+    (patch, *_) = (event.as_envelope for event in pipe.topics.changes(source.name, "orders"))
+    assert patch["source"]["snapshot"] == "patch"
+    assert (patch["op"], patch["before"], patch["after"]["id"]) == ("u", None, 1)
+    (told,) = publisher.told("patch_finished")
+    assert patch["source"]["commit_lsn"] == told["whole_from_lsn"]
     assert source.query(definition) == defined

@@ -14,6 +14,11 @@ from deltalake.exceptions import DeltaError
 from pyarrow.fs import FileSelector, S3FileSystem
 from pyspark.sql import SparkSession
 
+from tailrace.explain.lake import LakeLook, add_lake
+from tailrace.explain.row import Explanation
+from tailrace.lag.lake import LakeStages
+from tailrace.lag.stages import lake_stage
+from tailrace.settings.settings import Settings
 from tailrace_sink import read
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
@@ -118,7 +123,24 @@ def test_a_sink_that_was_held_in_its_put_replaces_nothing(
     hold_and_take_over(lake, source, spark_with_store, store, r"_tailrace/log/_delta_log/\d+\.json")
     hold_and_take_over(lake, source, spark_with_store, store, r"dbo/orders/_delta_log/\d+\.json")
     read_as_on_the_page(lake, store)
+    read_without_a_jvm(lake, source)
     tend_while_cuts_are_read(lake, source, spark_with_store, monkeypatch)
+
+
+def read_without_a_jvm(lake: Lake, source: Source) -> None:
+    """``status``, ``lag`` and ``explain``, which get the store's options from the configuration."""
+    config, closed_lsn = lake.config(), lake.commits()[-1]["through_lsn"]
+    stage = lake_stage(Settings({}, lake.options))
+    assert stage is not None
+    assert stage.closed_lsn == closed_lsn
+    stages = LakeStages(config)
+    assert [of and of.closed_lsn for of in (stages.log(), stages.tables())] == [closed_lsn] * 2
+    (table,) = source.tables.values()
+    found = Explanation(table.name, {"id": 2})
+    add_lake(found, LakeLook.at(config))
+    assert found.lake_problem is None
+    assert found.lake is not None
+    assert (found.lake["id"], found.lake["v"]) == (2, 2)
 
 
 class Reader:

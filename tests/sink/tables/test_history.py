@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import pytest
 
+from tailrace_schemas.records.progress import PatchedColumns
 from tailrace_sink import history, read
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
-from tests.sink.random_tables import TIMES, change, expected, listed, snapshot
+from tests.sink.random_tables import TIMES, change, expected, listed, patch, snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -45,6 +47,7 @@ def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
         for _ in range(chance.randint(1, 3)):
             change(source, table, chance)
         source.publish()
+        patch(source, table, chance)
         if number in (1, 2):
             snapshot(source, table, chance, names_it_first=number == 1)
         lake.break_off(at=chance.randrange(STEPS))
@@ -62,6 +65,11 @@ def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
     assert listed(kept) == expected(source, table, since, source.through)
     changes = history(cut.read("dbo.kept", is_changes=True), ["id"])
     assert listed(kept, *TIMES) == listed(changes, *TIMES)
+    source.publish(patched=[PatchedColumns(table.topic, ["v"])])
+    lake.catch_up()
+    (said,) = json.loads(lake.commits()[-1]["schema_changes"])
+    assert (said["table"], said["change"]) == ("shop/dbo/kept", "whole")
+    assert (said["column"], said["becomes"]) == ("v", source.through)
     properties = lake.spark.sql(f"SHOW TBLPROPERTIES delta.`{lake.location('kept.history')}`")
     assert ("tailrace.wholeFrom", since) in {tuple(row) for row in properties.collect()}
     assert cut.tables == [table.name]

@@ -77,11 +77,11 @@ def story(number: int) -> Iterator[Change]:
             position = ChangePosition(lsn, sequence, Lsn(1, 1, 1), kind)
             yield Change(number, key, value, doc, op, position, batch, lacks)
         if chance.random() < 0.4:
-            read = ChangePosition.of_snapshot(lsn)
+            read, op = ChangePosition.of_snapshot(lsn), chance.choice("ru")  # u: of a patch
             for key, (value, doc) in there.items():
                 if chance.random() < 0.2:  # a change that never came
                     there[key] = value + 10, doc
-                yield Change(number, key, there[key][0], doc, "r", read, batch)
+                yield Change(number, key, there[key][0], doc, op, read, batch)
         batch += chance.random() < 0.5
 
 
@@ -91,7 +91,8 @@ def folded(changes: list[Change]) -> Iterator[tuple[Any, ...]]:
     for change in sorted(changes, key=lambda c: c.order):
         key = change.story, change.id
         was = opened.get(key)
-        if change.op == "r" and was is not None and (was.v, was.doc) == (change.v, change.doc):
+        is_read = change.position.operation is Operation.READ
+        if is_read and was is not None and (was.v, was.doc) == (change.v, change.doc):
             continue
         if was is not None:
             yield (*key, was.v, was.doc, was.lsn, change.lsn, False)

@@ -76,14 +76,7 @@ def _start_again(state: PublisherState, table: TableName) -> None:
     """Let a published table start again by a snapshot."""
     if state.of(table).state in {TableState.PENDING, TableState.SNAPSHOTTING}:
         state.happened(table, TableEvent.SNAPSHOT_STOPPED)
-    unread = replace(
-        state.of(table),
-        snapshot_fence=None,
-        resume_key=None,
-        snapshot_rows=0,
-        snapshot_bytes=0,
-        lacks_changes=False,
-    )
+    unread = state.of(table).without_snapshot(state.position.commit_lsn)
     state.happened(table, TableEvent.SNAPSHOT_WANTED, unread)
 
 

@@ -91,6 +91,24 @@ class TableRecord:
             return self.partitions
         return f"{BEFORE}{self.partitions}"
 
+    def without_snapshot(self, position: Lsn) -> TableRecord:
+        """Return the record of a table that gets a new snapshot.
+
+        Args:
+            position: commit LSN up to which changes are published. The snapshot has the values of a
+                patch that is due by then.
+        """
+        is_patch_due = self.patch is not None and position >= self.patch.after
+        return replace(
+            self,
+            snapshot_fence=None,
+            resume_key=None,
+            snapshot_rows=0,
+            snapshot_bytes=0,
+            lacks_changes=False,
+            patch=None if is_patch_due else self.patch,
+        )
+
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
         """Read a checkpoint record.

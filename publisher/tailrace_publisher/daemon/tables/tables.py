@@ -304,11 +304,9 @@ class PublishedTables:
             resume_key=progress.resume_key,
             snapshot_rows=progress.rows,
             snapshot_bytes=progress.size,
-            lacks_changes=event is not TableEvent.SNAPSHOT_WANTED and record.lacks_changes,
         )
-        if event is TableEvent.SNAPSHOT_WANTED and known.patch is not None:
-            is_past = self._state.position.commit_lsn >= known.patch.after
-            known = replace(known, patch=None if is_past else known.patch)
+        if event is TableEvent.SNAPSHOT_WANTED:
+            known = known.without_snapshot(self._state.position.commit_lsn)
         self._state.happened(table, event, known)
         self._count()
 

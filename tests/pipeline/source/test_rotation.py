@@ -233,6 +233,10 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
         source.execute("INSERT dbo.orders VALUES (3, 3, N'hidden', N'Oslo')")
         publisher.until(lambda: 3 in pipe.topics.state(source.name, "orders", "id"), "it is out")
         source.execute("UPDATE dbo.orders SET city = N'Bergen' WHERE id = 3")
+        publisher.until(
+            lambda: pipe.topics.state(source.name, "orders", "id")[3]["city"] == "Bergen",
+            "the update is out",
+        )
         rows = "SELECT COUNT(DISTINCT __$start_lsn) FROM cdc.dbo_orders_r2_CT"
         publisher.until(lambda: source.query(rows) == [(1,)], "the insert's rows are removed")
         assert not publisher.told("table_stopped")

@@ -64,7 +64,9 @@ def intervals(
     changes = _with_large(changes, large, in_order)
     values = F.struct(*(F.col(quote(name)) for name in names))
     before, was = F.lag(values).over(in_order), F.lag(OPERATION).over(in_order)
-    is_read = (F.col(OPERATION) == "r") | F.expr(_FROM_SNAPSHOT)  # a patch is an update
+    # A patch is an update. Of a row that a snapshot did not find there is a delete.
+    is_patch = (F.col(OPERATION) == "u") & F.expr(_FROM_SNAPSHOT)
+    is_read = (F.col(OPERATION) == "r") | is_patch
     is_same = is_read & (was != "d") & values.eqNullSafe(before)
     changes = changes.withColumn(
         "_cdc_is_same", F.coalesce(is_same & ~F.col(KNOWN), F.expr("false"))

@@ -78,9 +78,13 @@ def story(number: int) -> Iterator[Change]:
             yield Change(number, key, value, doc, op, position, batch, lacks)
         if chance.random() < 0.4:
             read, op = ChangePosition.of_snapshot(lsn), chance.choice("ru")  # u: of a patch
-            for key, (value, doc) in there.items():
+            for key, (value, doc) in list(there.items()):
                 if chance.random() < 0.2:  # a change that never came
                     there[key] = value + 10, doc
+                elif op == "r" and chance.random() < 0.2:  # or a delete
+                    del there[key]
+                    yield Change(number, key, value, doc, "d", read, batch)
+                    continue
                 yield Change(number, key, there[key][0], doc, op, read, batch)
         batch += chance.random() < 0.5
 
@@ -91,7 +95,7 @@ def folded(changes: list[Change]) -> Iterator[tuple[Any, ...]]:
     for change in sorted(changes, key=lambda c: c.order):
         key = change.story, change.id
         was = opened.get(key)
-        is_read = change.position.operation is Operation.READ
+        is_read = change.position.operation is Operation.READ and change.op != "d"
         if is_read and was is not None and (was.v, was.doc) == (change.v, change.doc):
             continue
         if was is not None:

@@ -146,12 +146,24 @@ def _loses_rows(work: TableWork) -> bool:
 
 
 def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
-    """Deletes of the lake's rows that are missing from a whole table."""
-    there = rows_there(spark, config, work.table).alias("there")
-    whole = changes_of(work, work.table, work.topic_range.whole_from).alias("whole")
-    same = F.expr(" AND ".join(same_key(work.table, "there", "whole")))
-    left = there.join(whole, same, "left_anti")
-    return deletes_of(left, work.table, cut)
+    """Deletes of the rows that are missing from a whole table.
+
+    They are the lake's, and those that came earlier in the batch.
+    """
+    table, ranges = work.table, work.topic_range
+    rows = rows_there(spark, config, table)
+    if not ranges.is_only_whole:
+        newest = latest_changes(changes_of(work, table), table, large_columns(table))
+        came = newest.where(f"{OPERATION} <> 'd'").select(*rows.columns)
+        rows = _without(rows, newest, table).unionByName(came)
+    left = _without(rows, changes_of(work, table, ranges.whole_from), table)
+    return deletes_of(left, table, cut)
+
+
+def _without(rows: DataFrame, others: DataFrame, table: LakeTable) -> DataFrame:
+    """Rows whose key others do not have."""
+    same = F.expr(" AND ".join(same_key(table, "rows", "others")))
+    return rows.alias("rows").join(others.alias("others"), same, "left_anti")
 
 
 def append_all_gone(

@@ -65,6 +65,7 @@ def test_a_history_is_that_of_the_source(source: Source, lake: Lake):
     assert listed(kept) == expected(source, table, since, source.through)
     changes = history(cut.read("dbo.kept", is_changes=True), ["id"])
     assert listed(kept, *TIMES) == listed(changes, *TIMES)
+    change(source, table, chance)
     source.publish(patched=[PatchedColumns(table.topic, ["v"])])
     lake.catch_up()
     (said,) = json.loads(lake.commits()[-1]["schema_changes"])

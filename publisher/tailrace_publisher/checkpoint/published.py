@@ -52,16 +52,8 @@ class Published:
 def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> Published | None:
     """Return the newest progress record of a database; None if it was never published.
 
-    The topic must exist. It is read backwards, so that its length does not matter if it has such a
-    record.
-
-    Args:
-        patience_s: seconds without a further record until it gives up.
-
-    Raises:
-        CheckpointUnavailable: the topic could not be read in time.
-        CheckpointError: a record is not one of ours.
-        RegistryError: a record's schema is not available.
+    The topic's length does not matter if it has such a record. See :func:`progress_backwards`, also
+    for what it raises.
     """
     for block in progress_backwards(topics, patience_s):
         offset, progress = block[-1]

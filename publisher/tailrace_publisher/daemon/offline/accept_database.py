@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.checkpoint.reader import Stored, has_checkpoint_topic, read_checkpoints
@@ -14,8 +15,8 @@ from tailrace_publisher.daemon.offline.accepted_records import accepting
 from tailrace_publisher.daemon.offline.lost_history import LostHistory, lost_history
 from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.daemon.shards.own_record import Rewrite, rewrite_own_record
-from tailrace_publisher.daemon.tables.publisher_state import known_identity
-from tailrace_publisher.daemon.tables.table_state import PUBLISHED, TableState
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
+from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection, Ports
@@ -75,7 +76,8 @@ def compare_database(config: PublisherConfig, ports: Ports | None = None) -> Com
         for topics in shards:
             stored = read_checkpoints(topics, config.kafka.start_timeout_s)
             if stored.database is not None:
-                compared.shards.append(source.compare(topics, stored, stored.database))
+                state = source.restored(topics, stored)
+                compared.shards.append(source.compare(topics, state, stored.database))
     return _not_empty(config, compared)
 
 
@@ -103,10 +105,11 @@ def accept_database(
         def change_of(topics: DatabaseTopics, stored: Stored, own: DatabaseCheckpoint) -> Rewrite:
             position = own.position.commit_lsn
             check_not_backwards(database, position, source.newest, is_secondary=False)
-            compared = source.compare(topics, stored, own)
+            state = source.restored(topics, stored)
+            compared = source.compare(topics, state, own)
             accepted.shards.append(compared)
             again = compared.concerned if snapshots else frozenset[TableName]()
-            return accepting(topics, stored, source.found, compared.lost, again)
+            return accepting(topics, state, own, source.found, compared.lost, again)
 
         for topics in shards:
             shard = topics.shard
@@ -124,31 +127,35 @@ class _Source:
     found: DatabaseIdentity
     newest: Lsn | None
 
+    def restored(self, topics: DatabaseTopics, stored: Stored) -> PublisherState:
+        """Restore a shard's state from its checkpoint, which has a record of the database.
+
+        Raises:
+            CheckpointError: a record cannot be read.
+        """
+        state = PublisherState.restore(topics.server, topics.database, self.found, stored)
+        return cast("PublisherState", state)
+
     def compare(
-        self, topics: DatabaseTopics, stored: Stored, own: DatabaseCheckpoint
+        self, topics: DatabaseTopics, state: PublisherState, own: DatabaseCheckpoint
     ) -> ComparedShard:
-        """Compare the database with what a shard published."""
-        lost = lost_history(self.connection, topics, own, self._instances(stored, own))
+        """Compare the database with what a shard published.
+
+        Args:
+            own: the database's own record in the shard's checkpoint.
+        """
+        lost = lost_history(self.connection, topics, state, self._instances(state))
         published = {
             name: topics.names.data(name)
-            for name, record in stored.tables.items()
-            if TableState(record.state) in PUBLISHED
+            for name, record in state.records().items()
+            if record.state in PUBLISHED
         }
         return ComparedShard(known_identity(own), lost, frozenset(lost.concerned(published)))
 
-    def _instances(self, stored: Stored, own: DatabaseCheckpoint) -> tuple[CaptureInstance, ...]:
-        names = {
-            record.source_object_id: name
-            for name, record in stored.tables.items()
-            if record.source_object_id is not None
-        }
-        return read_catalog(
-            self.connection,
-            self.config.source.database,
-            {},
-            KnownCatalog(by_function=own.by_function),
-            names,
-        ).instances
+    def _instances(self, state: PublisherState) -> tuple[CaptureInstance, ...]:
+        database, known = self.config.source.database, KnownCatalog(by_function=state.by_function)
+        names = state.published_as()
+        return read_catalog(self.connection, database, {}, known, names).instances
 
 
 @contextmanager

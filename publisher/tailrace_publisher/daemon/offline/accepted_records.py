@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import cast
 
-from tailrace_publisher.checkpoint.reader import Stored
 from tailrace_publisher.daemon.offline.lost_history import LostHistory
 from tailrace_publisher.daemon.shards.own_record import Rewrite
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
@@ -20,7 +18,8 @@ from tailrace_schemas.topics.topic_names import TableName
 
 def accepting(
     topics: DatabaseTopics,
-    stored: Stored,
+    state: PublisherState,
+    own: DatabaseCheckpoint,
     found: DatabaseIdentity,
     lost: LostHistory,
     again: frozenset[TableName],
@@ -28,19 +27,14 @@ def accepting(
     """Return what the acceptance of a database writes for a shard.
 
     The progress record closes nothing. It leaves out the tables that start again, so that no reader
-    takes their next rows for those of a earlier snapshot.
+    takes their next rows for those of an earlier snapshot.
 
     Args:
-        stored: the shard's checkpoint, with a record of the database.
+        state: restored from the shard's checkpoint; changed by this.
+        own: the database's own record in it.
         again: published tables that start again by a snapshot.
-
-    Raises:
-        CheckpointError: a record cannot be read.
     """
     now_ms = topics.kafka.clock.now_ms()
-    own = cast("DatabaseCheckpoint", stored.database)
-    restored = PublisherState.restore(topics.server, topics.database, found, stored)
-    state = cast("PublisherState", restored)
     for table in again:
         _start_again(state, table)
     checkpoints = state.records_to_write(_as_found(own, found, now_ms), now_ms)

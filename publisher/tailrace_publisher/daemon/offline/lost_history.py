@@ -15,13 +15,13 @@ from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.checkpoint.published import progress_backwards
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_publisher.source.log.identity import Continuity, continuity
 from tailrace_publisher.source.log.probe import Probe
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.topics.topic_names import TableName
 
@@ -85,21 +85,21 @@ class LostHistory:
 def lost_history(
     connection: Connection,
     topics: DatabaseTopics,
-    own: DatabaseCheckpoint,
+    state: PublisherState,
     instances: Iterable[CaptureInstance],
 ) -> LostHistory:
     """Compare a shard's progress records with the log of the database.
 
     Args:
-        own: the database's own record in the shard's checkpoint.
+        state: restored from the shard's checkpoint.
         instances: all capture instances of the database.
 
     Raises:
         CheckpointUnavailable, CheckpointError: the progress topic cannot be read.
         SourceError: the server did not answer.
     """
-    through = own.position.commit_lsn
-    has_newest = _has_newest(own, continuity(connection, through))
+    through = state.position.commit_lsn
+    has_newest = _has_newest(state, continuity(connection, through))
     if has_newest:
         return LostHistory(through, through, is_proven=True)
     below = through if has_newest is False else through.increment()
@@ -120,18 +120,12 @@ def lost_history(
     return LostHistory(through, events=events)
 
 
-def _has_newest(own: DatabaseCheckpoint, found: Continuity) -> bool | None:
-    """Return whether the database has the commit of the checkpoint's position; None: unknown."""
-    if own.tran_id is None or (
-        found.commit is None and _is_cleaned(own.position.commit_lsn, found)
-    ):
+def _has_newest(state: PublisherState, found: Continuity) -> bool | None:
+    """Return whether the database has the commit of the position; None: unknown."""
+    known = state.commit
+    if known is None or (found.commit is None and found.may_lack(known.commit_lsn)):
         return None
-    commit = found.commit
-    return (
-        commit is not None
-        and commit.tran_id_text == own.tran_id
-        and commit.end_time_text == own.tran_end_time
-    )
+    return found.is_of(known)
 
 
 def _last_kept(connection: Connection, records: Sequence[Progress], below: Lsn) -> tuple[int, bool]:
@@ -165,7 +159,7 @@ def _has_commit(connection: Connection, record: Progress) -> bool | None:
     lsn = Lsn.parse(record.closed_lsn)
     found = continuity(connection, lsn)
     if found.commit is None:
-        return None if _is_cleaned(lsn, found) else False
+        return None if found.may_lack(lsn) else False
     local = found.commit.local_time
     published_ms = record.closed_commit_ms or 0
     return local is not None and (milliseconds(local, 0) - published_ms) % _ZONE_STEP_MS == 0
@@ -178,8 +172,3 @@ def _add(events: dict[str, LostEvents], record: Progress, closed_ms: int | None)
             lost = events.setdefault(partition.topic, LostEvents(to_ms=closed_ms))
             lost.events += partition.count
             lost.from_ms = closed_ms
-
-
-def _is_cleaned(lsn: Lsn, found: Continuity) -> bool:
-    """Return whether cleanup may have removed the entry of an LSN."""
-    return found.kept_from is None or lsn < found.kept_from

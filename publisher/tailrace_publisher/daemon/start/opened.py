@@ -93,7 +93,7 @@ def _check_continues(
     """Check that the database's log continues what was published."""
     position = state.position.commit_lsn
     entry = continuity(control, position)
-    has_commit = bool(state.commit and entry.commit and entry.commit.is_same(state.commit))
+    has_commit = state.commit is not None and entry.is_of(state.commit)
     check_same_database(state.database, known, found, position, has_commit=has_commit)
     if position > Lsn.ZERO:
         check_not_backwards(state.database, position, newest, is_secondary=is_read_only(control))

@@ -67,6 +67,14 @@ class Continuity:
     commit: CommitTime | None
     kept_from: Lsn | None
 
+    def may_lack(self, lsn: Lsn) -> bool:
+        """Return whether cleanup may have removed the entry of an LSN."""
+        return self.kept_from is None or lsn < self.kept_from
+
+    def is_of(self, known: CommitTime) -> bool:
+        """Return whether the entry is there, and is of a known commit."""
+        return self.commit is not None and self.commit.is_same(known)
+
 
 def visible_identity(connection: Connection) -> DatabaseIdentity:
     """Return the identity as far as the login may see it; log what is missing.

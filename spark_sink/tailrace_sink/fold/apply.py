@@ -155,13 +155,13 @@ def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoin
     if not ranges.is_only_whole:
         newest = latest_changes(changes_of(work, table), table, large_columns(table))
         came = newest.where(f"{OPERATION} <> 'd'").select(*rows.columns)
-        rows = _without(rows, newest, table).unionByName(came)
-    left = _without(rows, changes_of(work, table, ranges.whole_from), table)
+        rows = without_keys(rows, newest, table).unionByName(came)
+    left = without_keys(rows, changes_of(work, table, ranges.whole_from), table)
     return deletes_of(left, table, cut)
 
 
-def _without(rows: DataFrame, others: DataFrame, table: LakeTable) -> DataFrame:
-    """Rows whose key others do not have."""
+def without_keys(rows: DataFrame, others: DataFrame, table: LakeTable) -> DataFrame:
+    """Return the rows whose key none of the others has."""
     same = F.expr(" AND ".join(same_key(table, "rows", "others")))
     return rows.alias("rows").join(others.alias("others"), same, "left_anti")
 

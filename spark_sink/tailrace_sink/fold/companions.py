@@ -23,12 +23,11 @@ from tailrace_sink.delta.ddl import LakeTables
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.delta.table_properties import set_properties
-from tailrace_sink.fold.apply import append_changes, as_read, deletes_of, once_in
+from tailrace_sink.fold.apply import append_changes, as_read, deletes_of, once_in, without_keys
 from tailrace_sink.fold.history_table import History
 from tailrace_sink.log.past_changes import past_changes
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import (
     OPERATION,
     POSITION,
@@ -149,9 +148,8 @@ def _start_changelog(
         F.expr(f"max_by(struct(*), {POSITION})").alias("newest")
     )
     had = newest.select("newest.*").where(f"{OPERATION} <> 'd'")
-    same = F.expr(" AND ".join(same_key(table, "had", "there")))
-    gone = had.alias("had").join(there.alias("there"), same, "left_anti")
-    every = as_read(there, table, after).unionByName(deletes_of(gone, table, after))
+    gone = deletes_of(without_keys(had, there, table), table, after)
+    every = as_read(there, table, after).unionByName(gone)
     purpose = _PURPOSES[Kind.CHANGES]
     append_changes(config, fence, changes_table, every, batch, purpose=purpose)
 

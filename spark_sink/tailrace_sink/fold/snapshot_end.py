@@ -11,10 +11,9 @@ from __future__ import annotations
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.fold.apply import append_changes, deletes_of
+from tailrace_sink.fold.apply import append_changes, deletes_of, without_keys
 from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.events import Events
@@ -65,7 +64,7 @@ def finish(
         gone = rows.where(f"{older} AND {there}")
         if keys is not None:
             gone = gone.unionByName(
-                _without(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
+                without_keys(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
             )
         deletes = deletes_of(gone, table, cut)
         append_changes(config, fence, changes_table, deletes, cut.batch, purpose="-gone")
@@ -86,11 +85,6 @@ def _keys(spark: SparkSession, events: Events, source: TableBatch, table: LakeTa
         raise ValueError("nothing is finished here")
     changes = change_rows(events.many(spark, whole), table, source.writers, source.other_writers)
     return changes.select(*map(quote, table.key)).distinct()
-
-
-def _without(rows: DataFrame, keys: DataFrame, table: LakeTable) -> DataFrame:
-    same = F.expr(" AND ".join(same_key(table, "rows", "keys")))
-    return rows.alias("rows").join(keys.alias("keys"), same, "left_anti")
 
 
 def _without_keys_statement(

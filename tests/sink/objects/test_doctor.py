@@ -1,7 +1,9 @@
-"""The doctor of a lake in S3: it proves the store as a start of the sink does, without Spark."""
+"""``doctor`` and ``status`` of a lake in S3, without Spark; the doctor proves the store."""
 
 from __future__ import annotations
 
+import re
+import threading
 from typing import Any
 
 import pytest
@@ -9,12 +11,26 @@ from pyarrow.fs import FileSelector, S3FileSystem
 
 from tailrace.doctor.findings import Finding, Level
 from tailrace.doctor.stores import look_at_lake
+from tailrace.lag.stages import StageUnavailable, lake_stage
+from tailrace.reading.store_failure import PATIENCE
+from tailrace.settings.settings import Settings
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.s3_options import S3Options
 from tests.fix_object_store import SharedStore
 from tests.least_options import LEAST
-from tests.sink.objects.proxy import Rule, straight, without_bucket
+from tests.sink.objects.proxy import Pass, Request, Rule, straight, without_bucket
 from tests.sink.objects.test_commit_files import accept_every_create
+
+
+class Silence:
+    """Answers nothing until it is over."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def __call__(self, _request: Request, _pass_on: Pass) -> None:
+        assert self.over.wait(60), "the client ended before"
+
 
 SHARED = {name: LEAST[name] for name in ("kafka", "registry", "prefix")}
 
@@ -77,3 +93,40 @@ def test_a_bucket_that_is_not_there_is_named(store: SharedStore):
     assert (finding.level, "has no bucket lake" in finding.text) == (Level.PROBLEM, True)
     assert finding.fix is not None
     assert "sink.lake" in finding.fix.text
+
+
+@pytest.mark.parametrize(
+    ("options", "rule", "told"),
+    [
+        (
+            {"endpoint": "http://127.0.0.1:1"},
+            straight,
+            "(Connection refused). Fix: check sink.s3.e",
+        ),
+        (
+            {"access_key": "nobody"},
+            straight,
+            "InvalidAccessKeyId: .* Fix: check sink.s3.access_key",
+        ),
+        ({}, without_bucket, "has no bucket lake. Fix: create the bucket, or correct sink.lake"),
+        ({}, Silence(), "does not answer (operation timed out). Fix: check sink.s3.endpoint"),
+    ],
+)
+def test_status_names_it_as_well(
+    store: SharedStore,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, str],
+    rule: Rule,
+    told: str,
+):
+    monkeypatch.setitem(PATIENCE, "timeout", "1s")
+    monkeypatch.setitem(PATIENCE, "max_retries", "0")
+    store.proxy.rule = rule
+    s3 = store.through_proxy | options
+    pattern = r".*".join(map(re.escape, told.split(".*")))
+    try:
+        with pytest.raises(StageUnavailable, match=pattern):
+            lake_stage(Settings({}, {**SHARED, "lake": "s3://lake/status", "s3": s3}))
+    finally:
+        if isinstance(rule, Silence):
+            rule.over.set()

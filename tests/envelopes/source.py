@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Producer
@@ -173,15 +174,9 @@ class Source:
             )
             self._produce(message, entry)
         self.producer.flush(30)
-        record = Progress(
-            shard=self.shard,
-            server="test",
-            database=DATABASE,
-            after_lsn=after,
-            closed_lsn=self.through,
-            closed_commit_ms=FIRST_COMMIT_MS + Lsn.parse(self.through).block,
+        record = replace(
+            self._progress(after),
             closed=closed,
-            published_ms=FIRST_COMMIT_MS,
             partitions=list(ledger.values()),
             snapshotting=[table.topic for table in (*self.snapshotting, *snapshotting)],
             patched=list(patched),
@@ -196,6 +191,36 @@ class Source:
             self.producer.abort_transaction(30)
         else:
             self.producer.commit_transaction(30)
+
+    def publish_idle(self, count: int) -> list[str]:
+        """Write progress records without changes in one Kafka transaction.
+
+        Returns:
+            The LSN that each of them closes.
+        """
+        self.producer.begin_transaction()
+        closed = []
+        for _ in range(count):
+            after, self.through = self.through, str(self.next_lsn())
+            record = framed_progress(self._progress_id, self._progress(after))
+            self.producer.produce(self.names.progress, record)
+            closed.append(self.through)
+        self.producer.commit_transaction(30)
+        return closed
+
+    def _progress(self, after: str) -> Progress:
+        """The record that closes the LSN up to which all is published, without changes."""
+        return Progress(
+            shard=self.shard,
+            server="test",
+            database=DATABASE,
+            after_lsn=after,
+            closed_lsn=self.through,
+            closed_commit_ms=FIRST_COMMIT_MS + Lsn.parse(self.through).block,
+            closed=True,
+            published_ms=FIRST_COMMIT_MS,
+            partitions=[],
+        )
 
     def write_marker(self) -> None:
         """Commit what a late marker left open."""

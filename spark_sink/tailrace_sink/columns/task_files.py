@@ -6,7 +6,6 @@ of failed and repeated tasks are in no version, and VACUUM removes them.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -41,14 +40,14 @@ _NOT_REPEATED: Final = frozenset({"_cdc_position"})
 """Columns whose values are all different: a dictionary of them is built in vain."""
 
 
-def write_task(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_task(work: Work, batches: Iterable[pa.Array]) -> pa.RecordBatch:
     """Decode the messages of one task and write its files.
 
     Args:
-        batches: with the column ``value``.
+        batches: framed messages, read while they are decoded.
 
     Returns:
-        One batch of :data:`RESULT`.
+        Rows of :data:`RESULT`.
 
     Raises:
         Undecodable: a message is no change of the table.
@@ -62,7 +61,7 @@ def write_task(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     changes = hashes = 0
     try:
         for batch in batches:
-            decoded = decoder.decode(batch.column(0))
+            decoded = decoder.decode(batch)
             changes += decoded.count
             hashes += decoded.hashes
             for target, rows in zip(files, decoded.rows, strict=True):
@@ -77,7 +76,7 @@ def write_task(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         {"target": place, **written} for place, of in enumerate(files) for written in of.written
     ]
     results.append({"target": COUNTS, "changes": changes, "hashes": hashes})
-    yield pa.RecordBatch.from_pylist(results, schema=_RESULT)
+    return pa.RecordBatch.from_pylist(results, schema=_RESULT)
 
 
 class _TargetFiles:
@@ -204,8 +203,7 @@ def file_system(s3: Mapping[str, Any] | None) -> fs.FileSystem:
     return fs.LocalFileSystem() if s3 is None else fs.S3FileSystem(**s3)
 
 
-def ready(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Answer that this executor has the libraries of this module, by importing it."""
-    for _ in batches:
-        pass
-    yield pa.RecordBatch.from_pydict({"process": pa.array([os.getpid()], pa.int64())})
+def numbers_of(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """Return the numbers in the only column of batches."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()

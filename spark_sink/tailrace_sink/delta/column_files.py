@@ -1,10 +1,12 @@
 """Files of appended changes, decoded and written by columns in the executors' Python.
 
-A bulk range is read once for all its tables. Each task decodes its messages and writes Parquet into
-the tables' folders. The driver compares the tasks' counts with the ledger, then commits the files.
-Spark's decoder and Delta's writer do the same in more than twice the time (ADR 0080). They remain
-for executors without pyarrow, and for stores that pyarrow does not open with Hadoop's options. A
-table with partitions, constraints, columns of somebody else or several sources needs them, too.
+A bulk range is read once for all its tables. Each task reads its messages from the brokers, decodes
+them and writes Parquet into the tables' folders. The driver compares the tasks' counts with the
+ledger, then commits the files. Spark's source and decoder and Delta's writer do the same, several
+times slower (ADR 0080, 0089). They remain for executors without these libraries, for stores that
+pyarrow does not open with Hadoop's options, and for brokers that librdkafka does not reach with
+Java's. A table with partitions, constraints, columns of somebody else or several sources needs
+them, too.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from tailrace_schemas.records.progress import signed
 from tailrace_sink import columns
@@ -27,12 +29,20 @@ from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder
 from tailrace_sink.columns.distinct_keys import has_distinct_keys
 from tailrace_sink.columns.spec import Target, Work, Writer
-from tailrace_sink.columns.task_files import COUNTS, RESULT, ready, write_task
+from tailrace_sink.columns.task_files import COUNTS, RESULT, numbers_of, write_task
+from tailrace_sink.columns.topic_messages import (
+    Brokers,
+    Piece,
+    pieces_of,
+    require_answer,
+    values_of,
+)
 from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
 from tailrace_sink.delta.append_once import Examine, NotAsCounted
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.librdkafka_options import NotInLibrdkafka, librdkafka_options
 from tailrace_sink.options.s3_options import is_s3, s3_address
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.rows.column_targets import target_of
@@ -42,11 +52,14 @@ from tailrace_sink.tables.lake_table import LakeTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_BATCH_ROWS: Final = "20000"
-"""Messages that are decoded at once: enough that numpy's calls do not count, few enough for the
-processor's cache."""
 _REASON_MAX: Final = 300
+_EFFECT: Final = (
+    "Spark reads and decodes snapshots and backlogs, which takes several times the time"
+)
+_FIX: Final = (
+    "install Python with pyarrow, numpy and confluent-kafka on the executors, set PYSPARK_PYTHON,"
+    " and give kafka.extra as docs/spark-cluster.md names it"
+)
 
 _log = structlog.get_logger("tailrace.sink")
 cloudpickle.register_pickle_by_value(columns)  # type: ignore[no-untyped-call]
@@ -94,12 +107,12 @@ class ColumnFiles:
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
-        self._is_ready: bool | None = None
+        self._is_asked = False
+        self._brokers: Brokers | None = None
 
     def written(
         self,
         spark: SparkSession,
-        values: DataFrame,
         writers: Sequence[WriterSchema],
         ranges: TopicRange,
         tables: Sequence[LakeTable],
@@ -108,7 +121,6 @@ class ColumnFiles:
 
         Args:
             spark: used by this thread only.
-            values: framed messages in column ``value``.
             writers: all schemas that the messages may have.
 
         Returns:
@@ -119,14 +131,18 @@ class ColumnFiles:
             PySparkException, Py4JError: a task failed, perhaps by a record.
         """
         work, forms = self._work(spark, writers, ranges, tables)
-        if work is None or not self._ready(spark):
+        tasks = spark.sparkContext.defaultParallelism
+        pieces = pieces_of(ranges.topic, ranges.partitions, tasks)
+        brokers = self._reached(spark, pieces[0])
+        if work is None or brokers is None:
             return {}
-        spark.conf.set(_BATCH, _BATCH_ROWS)
 
-        def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return write_task(work, batches)
+        def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in numbers_of(batches):
+                yield write_task(work, values_of(brokers, pieces[number]))
 
-        results = values.select("value").mapInArrow(tasks, RESULT).collect()
+        numbers = spark.range(0, len(pieces), numPartitions=len(pieces))
+        results = numbers.mapInArrow(task, RESULT).collect()
         _require_counted(results, ranges)
         return {
             table.path: WrittenFiles(
@@ -183,24 +199,40 @@ class ColumnFiles:
             return nothing
         return work, forms
 
-    def _ready(self, spark: SparkSession) -> bool:
-        """Whether the executors have Python, numpy and pyarrow; asked and logged once."""
+    def _reached(self, spark: SparkSession, piece: Piece) -> Brokers | None:
+        """Return how the executors' Python reaches the brokers; asked and logged once.
+
+        None: it does not, or it lacks numpy, pyarrow or confluent-kafka.
+        """
         with self._lock:
-            if self._is_ready is None:
+            if not self._is_asked:
+                self._is_asked = True
                 try:
-                    spark.range(1).mapInArrow(ready, "process long").collect()
-                    self._is_ready = True
-                except (PySparkException, Py4JError) as error:
-                    self._is_ready = False
-                    _log.warning(
-                        "columns_unavailable",
-                        reason=" ".join(str(error).split())[-_REASON_MAX:],
-                        effect="Spark decodes snapshots and backlogs, which takes more than twice"
-                        " the time",
-                        fix="install Python with pyarrow and numpy on the executors, and set"
-                        " PYSPARK_PYTHON",
-                    )
-            return self._is_ready
+                    self._brokers = self._answering(spark, piece)
+                except (PySparkException, Py4JError, NotInLibrdkafka) as error:
+                    reason = " ".join(str(error).split())[-_REASON_MAX:]
+                    _log.warning("columns_unavailable", reason=reason, effect=_EFFECT, fix=_FIX)
+            return self._brokers
+
+    def _answering(self, spark: SparkSession, piece: Piece) -> Brokers:
+        """Let a task ask the brokers for a partition.
+
+        Raises:
+            NotInLibrdkafka: an option of the Java client has no equal.
+            PySparkException: the task failed.
+        """
+        kafka = self._config.kafka
+        options = librdkafka_options(kafka.further_options())
+        options |= {"bootstrap.servers": kafka.bootstrap, "group.id": f"{self._config.prefix}bulk"}
+        brokers = Brokers(options, kafka.poll_timeout_s)
+
+        def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _ in numbers_of(batches):
+                require_answer(brokers, piece)
+            yield from ()
+
+        spark.range(1).mapInArrow(ask, "id long").collect()
+        return brokers
 
 
 def _require_counted(results: Iterable[Row], ranges: TopicRange) -> None:

@@ -111,7 +111,7 @@ def _files(spark: SparkSession, config: SinkConfig, work: TableWork) -> dict[str
         tables.append(work.changes_table)
     if not work.table.key or way_to_write(ranges, work.table, config.delete_mode) in _EXAMINED:
         tables.append(work.table)
-    return work.column_files.written(spark, work.values, work.writers, ranges, tables)
+    return work.column_files.written(spark, work.writers, ranges, tables)
 
 
 def _is_bulk(work: TableWork) -> bool:

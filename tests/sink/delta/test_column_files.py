@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.columns.spec import Work
 from tailrace_sink.columns.task_files import write_task
+from tailrace_sink.columns.topic_messages import require_answer, values_of
 from tailrace_sink.delta import column_files
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
@@ -116,10 +117,10 @@ def files(location: str) -> list[str]:
 def test_where_executors_lack_pyarrow_spark_decodes(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):
-    def not_installed(_batches: Any) -> Any:
+    def not_installed(*_: Any) -> Any:
         raise ModuleNotFoundError("No module named 'pyarrow'")
 
-    monkeypatch.setattr(column_files, "ready", not_installed)
+    monkeypatch.setattr(column_files, "require_answer", not_installed)
     table = source.table("t", KEY, column(2, "at", "date"))
     source.commit(*(lambda t, n=n: t.insert(table, id=n, at=dt.date(2024, 1, 1)) for n in range(9)))
     source.publish()
@@ -129,15 +130,15 @@ def test_where_executors_lack_pyarrow_spark_decodes(
 
 
 def test_executors_need_no_tailrace(tmp_path: Path):
-    """Tasks are shipped by value: they import numpy, pyarrow and Spark's own Python only."""
+    """Tasks are shipped by value: they import libraries and Spark's own Python only."""
     assert column_files.COUNTS == -1, "importing column_files registers its modules"
     task = tmp_path / "task"
-    task.write_bytes(cloudpickle.dumps((write_task, Work((), ()))))
+    task.write_bytes(cloudpickle.dumps((write_task, Work((), ()), values_of, require_answer)))
     program = (
         "import pickle, sys\n"
         "sys.modules |= dict.fromkeys(['tailrace_sink', 'tailrace_schemas'])\n"
-        f"task, work = pickle.load(open({str(task)!r}, 'rb'))\n"
-        "(found,) = task(work, [])\n"
+        f"task, work, *_ = pickle.load(open({str(task)!r}, 'rb'))\n"
+        "found = task(work, [])\n"
         "print(found.to_pylist())\n"
     )
     site = next(path for path in sys.path if path.endswith("site-packages"))

@@ -65,8 +65,8 @@ def work_in(folder: Path, **physical: tuple[str, int | None]) -> Work:
     )
 
 
-def batches(values: list[bytes]) -> list[pa.RecordBatch]:
-    return [pa.record_batch({"value": pa.array([value], pa.binary())}) for value in values]
+def batches(values: list[bytes]) -> list[pa.Array]:
+    return [pa.array([value], pa.binary()) for value in values]
 
 
 def test_a_task_writes_every_table_and_counts(
@@ -76,7 +76,7 @@ def test_a_task_writes_every_table_and_counts(
     monkeypatch.setattr(task_files, "_FILE_BYTES", 1)
     values, hashes = messages(ROWS)
 
-    (result,) = write_task(work_in(tmp_path, text=("col-7", 7)), batches(values))
+    result = write_task(work_in(tmp_path, text=("col-7", 7)), batches(values))
 
     results = result.to_pylist()
     (counts,) = (of for of in results if of["target"] == COUNTS)
@@ -98,7 +98,7 @@ def test_a_task_writes_every_table_and_counts(
 
 def test_statistics_are_bounds_in_deltas_form(tmp_path: Path) -> None:
     values, _ = messages(ROWS)
-    (result,) = write_task(work_in(tmp_path), batches(values))
+    result = write_task(work_in(tmp_path), batches(values))
     text = result.to_pylist()[0]["statistics"]
     found = json.loads(text, parse_float=Decimal)
     assert found["numRecords"] == len(ROWS)
@@ -122,7 +122,7 @@ def test_statistics_are_bounds_in_deltas_form(tmp_path: Path) -> None:
 
 def test_a_text_of_greatest_characters_has_no_bound_that_excludes_it(tmp_path: Path) -> None:
     values, _ = messages([(6, "\U0010ffff" * 30, *ROWS[0][2:])])
-    (result,) = write_task(work_in(tmp_path), batches(values))
+    result = write_task(work_in(tmp_path), batches(values))
     found = json.loads(result.to_pylist()[0]["statistics"])
     assert found["maxValues"]["text"] == "\U0010ffff" * 30
 
@@ -131,11 +131,11 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(task_files, "_GROUP_ROWS", 2)
     values, _ = messages(ROWS)
     with pytest.raises(Undecodable):
-        list(write_task(work_in(tmp_path), batches([*values, values[0][:-1]])))
+        write_task(work_in(tmp_path), batches([*values, values[0][:-1]]))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_task_without_messages_writes_nothing(tmp_path: Path) -> None:
-    (result,) = write_task(work_in(tmp_path), [])
+    result = write_task(work_in(tmp_path), [])
     assert [of["target"] for of in result.to_pylist()] == [COUNTS]
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -3,10 +3,9 @@
 A bulk range is read once for all its tables. Each task reads its messages from the brokers, decodes
 them and writes Parquet into the tables' folders. The driver compares the tasks' counts with the
 ledger, then commits the files. Spark's source and decoder and Delta's writer do the same, several
-times slower (ADR 0080, 0089). They remain for executors without these libraries, for stores that
-pyarrow does not open with Hadoop's options, and for brokers that librdkafka does not reach with
-Java's. A table with partitions, constraints, columns of somebody else or several sources needs
-them, too.
+times slower (ADR 0080, 0089). They remain for executors without these libraries and for stores that
+only Hadoop opens. Options of Kafka that librdkafka lacks need them, and so does a table with
+partitions, constraints, columns of somebody else or several sources.
 """
 
 from __future__ import annotations
@@ -219,7 +218,7 @@ class ColumnFiles:
 
         Raises:
             NotInLibrdkafka: an option of the Java client has no equal.
-            PySparkException: the task failed.
+            PySparkException: executors lack a library, or the brokers did not answer them.
         """
         kafka = self._config.kafka
         options = librdkafka_options(kafka.further_options())

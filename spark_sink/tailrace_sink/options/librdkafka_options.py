@@ -1,4 +1,4 @@
-"""Options of the Java client as librdkafka has them, for tasks that read the brokers by themselves.
+"""The Java client's connection in options of librdkafka, for tasks that read the brokers.
 
 Sources: https://kafka.apache.org/documentation/#consumerconfigs and
 https://github.com/confluentinc/librdkafka/blob/v2.16.0/CONFIGURATION.md

@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python setup-tests demo test test-emulator test-all durations coverage quick test-spark consumers images lint bench check audit docs version dist clean
+.PHONY: help setup setup-python setup-tests demo test test-sink test-emulator test-all durations coverage quick test-spark consumers images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -34,10 +34,13 @@ setup-tests:
 	@$(PYTHON) compose/tailrace_compose/local/set_up.py test
 
 test: setup-tests ## Tailrace's tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
-	$(PYTEST) -m "not nightly and not containers" tests $(ARGS)
+	$(PYTEST) -m "not nightly and not containers and not thorough" tests $(ARGS)
+
+test-sink: setup ## all tests of the sink with Spark; when all pass, notes for .ci/run what passed
+	$(call noted,sink,-m "spark and not nightly and not containers" tests/sink tests/end_to_end)
 
 test-emulator: setup ## the embedded server's tests; when all pass, notes for .ci/run what passed
-	content=$$($(BIN)/python emulator/tests/content.py) && $(PYTEST) emulator/tests $(ARGS)$(if $(ARGS),, && echo "$$content" > emulator/tests/passed)
+	$(call noted,emulator,emulator/tests)
 
 test-all: setup test-emulator ## everything: also what needs containers, and what is only run nightly
 	$(PYTEST) tests $(ARGS)
@@ -101,6 +104,10 @@ dist: setup-python ## sdist and wheel of both distributions, in dist/
 clean: ## remove what these targets made in the clone; the cache folder and .tailrace/stack stay
 	rm -rf .venv dist build *.egg-info emulator/build emulator/*.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .tailrace/demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define noted
+content=$$($(BIN)/python tests/suite/passed.py $(1) --hash) && $(PYTEST) $(2) $(ARGS)$(if $(ARGS),, && $(BIN)/python tests/suite/passed.py $(1) --note $$content)
+endef
 
 define require_python
 command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=python3.12 setup" >&2; exit 1; }

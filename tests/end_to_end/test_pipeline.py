@@ -106,6 +106,7 @@ class Traffic:
             connection.close()
 
 
+@pytest.mark.guarantee(12)
 def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monkeypatch, collector):
     pipeline.tracing = {"endpoint": collector.endpoint, "ratio": 1}
     create_bank(pipeline)

@@ -38,11 +38,13 @@ class Stories:
     """The stories of a module.
 
     Args:
+        guarantee: that they hold with the first variant in ``make test``; the mark ``guarantee``.
         variants: options of the sink by a name; the stories are told once with each, in a lake of
             its own.
     """
 
-    def __init__(self, **variants: Mapping[str, Any]) -> None:
+    def __init__(self, guarantee: int | None = None, /, **variants: Mapping[str, Any]) -> None:
+        self._guarantee = guarantee
         self._variants = variants or {"default": {}}
         self._tellers: dict[str, Callable[[Source, Lake], Story]] = {}
         self._only: dict[str, Collection[str]] = {}
@@ -70,7 +72,13 @@ class Stories:
         test.stories = self  # type: ignore[attr-defined]
         test.__name__ = test.__qualname__ = name
         test.__doc__, test.__module__ = teller.__doc__, teller.__module__
-        return pytest.mark.parametrize("variant", variants)(test)
+        return pytest.mark.parametrize("variant", [self._marked(name) for name in variants])(test)
+
+    def _marked(self, variant: str) -> Any:
+        """A variant for pytest; the first one has the mark of the guarantee."""
+        if self._guarantee is None or variant != next(iter(self._variants)):
+            return variant
+        return pytest.param(variant, marks=pytest.mark.guarantee(self._guarantee))
 
     def tell(self, lake: Lake, variant: str, wanted: Collection[str]) -> Failures:
         """Tell the stories with some names to their end, in one lake."""

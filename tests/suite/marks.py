@@ -44,11 +44,17 @@ class _Current:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives each test the marks of its folder and of its fixtures, and slow ones their limit."""
+    """Gives each test the marks of its folder and fixtures, and slow ones their limit.
+
+    A test with Spark that holds no guarantee by itself is ``thorough``: ``make test-sink`` runs it.
+    """
     for item in items:
         for name in marks_of(item.path.parts, getattr(item, "fixturenames", ())):
             if item.get_closest_marker(name) is None:
                 item.add_marker(name)
+        has_spark = of_spark(item.nodeid) and item.get_closest_marker("spark")
+        if has_spark and item.get_closest_marker("guarantee") is None:
+            item.add_marker("thorough")
         is_alone = item.nodeid.startswith("tests/") and not of_spark(item.nodeid)
         if is_alone and "spark" in getattr(item, "fixturenames", ()):
             raise pytest.UsageError(

@@ -56,6 +56,19 @@ def test_every_guarantee_has_tests_that_are_there_and_one_number():
             assert re.search(r"(?m)^def test_", file.read_text(encoding="utf-8")), file
 
 
+def test_make_test_holds_every_guarantee_that_needs_spark():
+    """Of those held only by tests with Spark, a file has the mark with the number."""
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    asked = 0
+    for number, _, held_by in re.findall(r"(?m)^\| (\d+) \| (.+?) \| (.+) \|$", page):
+        files = [ROOT / "docs" / link for link in _LINK.findall(held_by)]
+        if all({"sink", "end_to_end"} & set(file.parts[-4:-1]) for file in files):
+            asked += 1
+            mark = re.compile(rf"(guarantee|Stories)\({number}\b")
+            assert any(mark.search(file.read_text(encoding="utf-8")) for file in files), number
+    assert asked > 5
+
+
 def test_every_failure_has_a_command_and_tests_that_are_there():
     page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
     for section in page.split("\n## ")[1:]:

@@ -61,6 +61,7 @@ class Shards:
             self.closed.append(source.through)
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("six starts of a sink, five of which break off")
 @pytest.mark.parametrize(
     ("seed", "bulk_changes", "rewrite_below_bytes"),

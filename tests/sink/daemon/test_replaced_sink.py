@@ -96,6 +96,7 @@ def by_key(rows: Iterable[Any]) -> dict[int, int]:
     return {row["id"]: row["v"] for row in rows}
 
 
+@pytest.mark.guarantee(17)
 @pytest.mark.slow("four starts of sinks, and two batches of each")
 @pytest.mark.parametrize(
     "steps",

@@ -63,6 +63,7 @@ def change(source: Source, a: SourceTable, b: SourceTable) -> None:
     source.publish()
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("three starts of a sink on a lake of its own")
 @pytest.mark.parametrize(
     "rewrite_below_bytes",
@@ -230,6 +231,7 @@ def over_tls(broker: SharedBroker, chain: Chain) -> dict[str, Any]:
     }
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("a sink streams three times, over TLS")
 def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint_all_of_it_over_tls(
     source: Source, lake: Lake, spark: SparkSession, shared_broker: SharedBroker, chain: Chain

@@ -18,6 +18,8 @@ from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.spark.session import small_batch_session
 from tests.sink.lake_rows import read_delta
 
+pytestmark = pytest.mark.guarantee(13)
+
 APPLICATION: Final = "append"
 COLUMNS: Final = "id BIGINT, day DATE, tags MAP<STRING, BIGINT>"
 

@@ -22,7 +22,7 @@ from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 from tests.sink.lake_rows import read_delta
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.guarantee(17)]
 
 
 class Log:

@@ -157,6 +157,7 @@ def test_appended_once_in_a_process_that_tries_again(
     assert len(module_lake.commits()) == len(before) + 2
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("batches of ten steps break off, small ones and large ones")
 @pytest.mark.timeout(600)
 def test_snapshots_and_changes_are_appended_once_wherever_batches_break_off(

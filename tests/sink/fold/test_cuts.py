@@ -29,7 +29,7 @@ from tests.sink.stories import Stories, Story
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-shared = Stories(hard={}, soft={"delete_mode": "soft"})
+shared = Stories(12, hard={}, soft={"delete_mode": "soft"})
 
 
 def two_tables(source: Source, prefix: str = "") -> tuple[SourceTable, SourceTable]:
@@ -85,6 +85,7 @@ def random_changes(chance: random.Random, planes: SourceTable, flights: SourceTa
     return change
 
 
+@pytest.mark.guarantee(12)
 @pytest.mark.slow("a dozen batches, each cut compared with the source")
 def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
     """Random transactions over two tables, batches bounded to a few changes, an aborted Kafka
@@ -120,6 +121,7 @@ def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
         newest.read(TableName("shop", "dbo", "none"))
 
 
+@pytest.mark.guarantee(12)
 def test_a_transaction_over_several_kafka_transactions_is_never_half_visible(
     source: Source, lake: Lake
 ):

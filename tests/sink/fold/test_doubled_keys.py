@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 KEY = column(1, "id", "int", key=1)
 V = column(2, "v", "int")
-shared = Stories(small={}, large=LARGE)
+shared = Stories(12, small={}, large=LARGE)
 
 
 def switch_out(table: SourceTable, *keys: Any) -> None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.spark
 KEY = column(1, "id", "int", key=1)
 
 
+@pytest.mark.guarantee(16)
 @pytest.mark.parametrize("has_parts", [True, False], ids=["in parts", "by Delta's own writer"])
 def test_what_is_not_as_counted_is_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_parts: bool

@@ -172,6 +172,7 @@ def check_vacuum(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not left.exists()
 
 
+@pytest.mark.guarantee(19)
 def test_a_schema_that_nobody_has_is_put_aside_and_foreign_records_too(
     source: Source, lake: Lake, spark: SparkSession
 ):

@@ -41,6 +41,7 @@ def stopped(lake: Lake) -> dict[str, str]:
     return found
 
 
+@pytest.mark.guarantee(16)
 @pytest.mark.slow("three batches, with tables in four states")
 def test_an_empty_lake_begins_at_the_newest_closed_record(
     source: Source, lake: Lake, spark: SparkSession

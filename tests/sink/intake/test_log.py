@@ -60,6 +60,7 @@ def check(lake: Lake, keyed: SourceTable, lines: int) -> None:
     assert len(batches) == len(set(batches)), "a cut has one row"
 
 
+@pytest.mark.guarantee(17)
 @pytest.mark.slow("two sinks take one lake from each other until one has it")
 def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSession):
     """One of them has the lake in the end, whoever that is."""
@@ -95,6 +96,7 @@ def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSessi
     check(lake, keyed, 2)
 
 
+@pytest.mark.guarantee(17)
 def test_two_sinks_may_store_one_schema(
     source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ):
@@ -119,6 +121,7 @@ def test_two_sinks_may_store_one_schema(
     assert store.schema_by_id(table.value_schema_id) == by_id(table.value_schema_id)
 
 
+@pytest.mark.guarantee(17)
 def test_an_append_tells_whether_another_sink_was_first(lake: Lake):
     """With the same mark, or a newer one: Delta drops the second without a word."""
     config, today = lake.config(), dt.date(2024, 1, 1)
@@ -143,6 +146,7 @@ def stream_of(spark: SparkSession, source: Source, sink: Sink) -> ProgressStream
     return ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("a sink waits for a marker, gives up, and is started again")
 def test_a_late_marker_is_waited_for(source: Source, lake: Lake):
     """The brokers write the markers of a transaction one partition after the other."""
@@ -161,6 +165,7 @@ def test_a_late_marker_is_waited_for(source: Source, lake: Lake):
     check(lake, keyed, 1)
 
 
+@pytest.mark.guarantee(13)
 def test_once_carries_what_is_there_and_ends(source: Source, lake: Lake, spark: SparkSession):
     keyed, lines = tables_of(source)
     change(source, keyed, lines, 0)

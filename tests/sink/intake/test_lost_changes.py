@@ -23,7 +23,7 @@ from tests.sink.stories import Stories, Story
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 LARGE = {"local_changes_max": 0}
-shared = Stories(small={}, large=LARGE, bulk={**LARGE, "bulk_changes": 1})
+shared = Stories(16, small={}, large=LARGE, bulk={**LARGE, "bulk_changes": 1})
 
 
 @pytest.mark.slow("two batches in a lake of its own, which may be the first that Spark runs")

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 KEY = column(1, "id", "int", key=1)
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("a backlog is logged in many commits")
 def test_a_backlog_is_logged_slice_by_slice(
     source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from tailrace_sink.spark.s3_log_store import prove_store
 from tests.fix_object_store import SharedStore
 from tests.sink.objects.proxy import Answer, Held, Pass, Request, busy, denied, without_bucket
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.guarantee(17)]
 
 OURS = "io.tailrace.delta.ConditionalLogStore"
 DELTAS = "io.delta.storage.S3SingleDriverLogStore"

@@ -318,6 +318,7 @@ class Stalls:
         return None
 
 
+@pytest.mark.guarantee(13)
 @pytest.mark.slow("sinks start until one gets through")
 def test_lost_answers_and_a_busy_store_change_nothing(
     source: Source, lake: Lake, store: SharedStore
@@ -359,6 +360,7 @@ def test_lost_answers_and_a_busy_store_change_nothing(
     check(lake, source)
 
 
+@pytest.mark.guarantee(17)
 def test_a_sink_does_not_start_on_a_store_that_ignores_the_condition(
     lake: Lake, store: SharedStore
 ):

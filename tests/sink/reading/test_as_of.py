@@ -42,7 +42,9 @@ def rows(cut: Cut, table: SourceTable) -> dict[tuple[object, ...], dict[str, obj
     return by_key
 
 
-@pytest.mark.parametrize("delete_mode", ["hard", "soft"])
+@pytest.mark.parametrize(
+    "delete_mode", [pytest.param("hard", marks=pytest.mark.guarantee(14)), "soft"]
+)
 def test_every_closed_lsn_is_readable(source: Source, lake: Lake, delete_mode: str):
     """Whatever part of it is folded: random changes, a rename and a new column in the tail."""
     chance = random.Random(3)
@@ -112,6 +114,7 @@ def test_every_closed_lsn_is_readable(source: Source, lake: Lake, delete_mode: s
     assert rows(reader(lake).as_of("latest"), table) == source.cuts[lsns[-1]]["t"]
 
 
+@pytest.mark.guarantee(14)
 def test_snapshots_and_new_tables_are_read_from_the_log(source: Source, lake: Lake):
     key = column(1, "id", "int", key=1)
     table, other = source.table("t", key, column(2, "v", "int")), source.table("other", key)

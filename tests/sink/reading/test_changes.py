@@ -38,6 +38,7 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.guarantee(15)
 def test_changes_between_two_points(source: Source, lake: Lake):
     """Folded or not, over a rename and a new column; a snapshot's rows are no changes."""
     table = source.table("t", KEY, column(2, "v", "int"))

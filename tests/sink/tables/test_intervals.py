@@ -121,12 +121,14 @@ def listed(rows: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows.select(*NAMES, *ENDS).collect()), key=str)
 
 
+@pytest.mark.guarantee(15)
 def test_intervals_are_those_of_the_fold(spark: SparkSession):
     found = intervals(frame(spark, stories(300)), NAMES, KEY, ["doc"])
 
     assert listed(found) == sorted(folded(stories(300)), key=str)
 
 
+@pytest.mark.guarantee(15)
 @pytest.mark.slow("random stories through Spark, each batch by itself")
 @pytest.mark.parametrize(
     "count", [60, pytest.param(300, marks=pytest.mark.nightly("the same with fewer stories"))]

@@ -20,7 +20,7 @@ from tests.sink.stories import Stories, Story
 
 KEY = column(1, "id", "int", key=1)
 PLAIN = {"appendOnly", "invariants"}
-shared = Stories(default={"changelog": {"include": [r"dbo\.(keyed|logged)"]}})
+shared = Stories(18, default={"changelog": {"include": [r"dbo\.(keyed|logged)"]}})
 
 
 def features(lake: Lake, table: str) -> set[str]:

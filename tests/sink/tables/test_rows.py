@@ -15,7 +15,7 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import Key, Row, SourceTable, column
 from tests.sink.conftest import Lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.guarantee(18)]
 
 KEY = column(1, "id", "int", key=1)
 TEXT = "text.with `odd' \"name"

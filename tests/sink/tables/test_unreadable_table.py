@@ -17,6 +17,7 @@ from tests.sink.conftest import Lake
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
+@pytest.mark.guarantee(19)
 @pytest.mark.slow("a table fails in several attempts, and comes back with a snapshot")
 def test_a_table_whose_files_are_missing_stops_alone_and_comes_back_whole(
     source: Source, lake: Lake, spark: SparkSession

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tailrace_schemas.records.checkpoint import TableCheckpoint
 
 _UNREAD: Final = {state.value for state in UNREAD - WHOLE}
-_ENDED: Final = {TableState.LOST.value, TableState.STOPPED.value}
+_LOST: Final = TableState.LOST.value
+_ENDED: Final = {_LOST, TableState.STOPPED.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def notes_if_readable(config: PublisherConfig) -> PublisherNotes:
 
 
 def publisher_notes(config: PublisherConfig) -> PublisherNotes:
-    """Read the checkpoints of all shards.
+    """Read the checkpoints of all shards; leave out tables that the configuration excludes.
 
     Raises:
         PublisherError, RegistryError: they cannot be read.
@@ -97,7 +98,7 @@ def publisher_notes(config: PublisherConfig) -> PublisherNotes:
                 since.append(stored.database.paused_since_ms)
             for name, record in stored.tables.items():
                 note = note_of(f"{name.schema}.{name.table}", record)
-                if note is not None:
+                if note is not None and config.tables.selects(name):
                     notes[f"{name.schema}.{name.table}"] = note
     return PublisherNotes(min(since, default=None), notes)
 
@@ -114,6 +115,13 @@ def note_of(table: str, record: TableCheckpoint) -> TableNote | None:
         told = f"The snapshot of {table} was stopped. Fix: tailrace snapshot {table}"
         return TableNote("snapshot stopped", told)
     if record.state in _ENDED:
-        reason = record.stopped_reason or "its log has why"
+        unknown = "its log has why"
+        if record.state == _LOST:
+            unknown = (
+                "it is not captured any more (DROP TABLE, sys.sp_cdc_disable_table), or waits for a"
+                f" capture instance. Fix: tailrace enable {table}, or leave it out:"
+                " publisher.tables.exclude"
+            )
+        reason = record.stopped_reason or unknown
         return TableNote("stopped", f"The publisher stopped {table}: {reason}")
     return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from emulator.tests.fix_emulator import EmulatorProcess
@@ -12,6 +16,7 @@ from tailrace_publisher.errors import (
     PositionExpired,
     PreflightError,
 )
+from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.running import Running
 from tests.pipeline.source_database import SourceDatabase
@@ -123,7 +128,7 @@ def test_a_checkpoint_older_than_the_change_table(pipe: Pipe):
     assert not pipe.topics.positions(source.name, "t"), "nothing behind the gap was published"
 
 
-def test_a_gone_table_does_not_stop_the_others(pipe: Pipe):
+def test_a_gone_table_does_not_stop_the_others(pipe: Pipe, tmp_path: Path):
     source = pipe.source
     for table in ("stays", "goes"):
         source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
@@ -131,13 +136,20 @@ def test_a_gone_table_does_not_stop_the_others(pipe: Pipe):
 
     with Running(pipe.config()) as publisher:
         publisher.until(pipe.is_caught_up, "it has begun")
-        source.execute(
-            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N'goes',"
-            " @capture_instance = N'all'",
-            "INSERT dbo.stays VALUES (1)",
-        )
+        source.execute("DROP TABLE dbo.goes", "INSERT dbo.stays VALUES (1)")
         publisher.until(lambda: pipe.is_caught_up(gone=("goes",)), "the change is out")
         publisher.until(lambda: bool(publisher.told("table_stopped")), "it is told")
 
     assert publisher.told("table_stopped")[0]["table"].endswith("dbo.goes")
     pipe.assert_exactly_once("stays")
+    notes = not_in_cut(pipe, tmp_path)
+    assert [*notes] == ["dbo.goes"]
+    assert "DROP TABLE" in notes["dbo.goes"]["told"]
+    assert not_in_cut(pipe, tmp_path, tables={"exclude": [r"dbo\.goes"]}) == {}
+
+
+def not_in_cut(pipe: Pipe, folder: Path, **further: Any) -> dict[str, Any]:
+    """What ``tailrace status`` says of tables that are not part of the cut."""
+    answer = invoke(pipe, folder, "status", "--json", **further)
+    assert answer.exit_code == 0, answer.output
+    return dict(json.loads(answer.output)["not_in_cut"])

@@ -41,6 +41,16 @@ RECORD = TableCheckpoint("done", ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 
         (
             TableState.LOST,
             {},
+            TableNote(
+                "stopped",
+                "The publisher stopped dbo.t: it is not captured any more (DROP TABLE,"
+                " sys.sp_cdc_disable_table), or waits for a capture instance. Fix: tailrace enable"
+                " dbo.t, or leave it out: publisher.tables.exclude",
+            ),
+        ),
+        (
+            TableState.STOPPED,
+            {},
             TableNote("stopped", "The publisher stopped dbo.t: its log has why"),
         ),
     ],

@@ -14,6 +14,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyarrow.fs import S3FileSystem
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from tailrace_sink.errors import StoreUnavailable, StoreUnsafe, StoreUnusable
 from tailrace_sink.options.s3_options import S3Options
@@ -243,6 +244,27 @@ def test_a_bucket_that_is_not_there_is_named(spark_with_store: SparkSession, sto
     store.proxy.rule = without_bucket
     with pytest.raises(StoreUnusable, match=r"has no bucket nowhere\. Fix: create the bucket"):
         prove_store(spark_with_store, f"s3a://nowhere/{uuid.uuid4().hex}")
+
+
+def test_deltas_own_log_store_is_refused_and_another_is_not_proven(
+    spark_with_store: SparkSession, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+):
+    context, lake = spark_with_store.sparkContext, f"s3a://lake/{uuid.uuid4().hex}"
+    setting = "spark.delta.logStore.s3a.impl"
+
+    def name(log_store: str) -> None:
+        conf = context.getConf().set(setting, log_store)
+        monkeypatch.setattr(context, "getConf", lambda: conf)
+
+    name(DELTAS)
+    with pytest.raises(StoreUnsafe, match=rf"locks commits within .* Fix: remove {setting} "):
+        prove_store(spark_with_store, lake)
+    name("io.delta.storage.S3DynamoDBLogStore")
+    with capture_logs() as logged:
+        prove_store(spark_with_store, lake)
+    assert [event["event"] for event in logged] == ["log_store_not_proven"]
+    assert setting in logged[0]["fix"]
+    assert store.proxy.seen == [], "nothing is created to prove it"
 
 
 def accept_every_create(_request: Request, pass_on: Pass) -> Answer:

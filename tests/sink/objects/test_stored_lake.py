@@ -28,6 +28,7 @@ from tailrace_sink.errors import LakeTaken, SinkError, StoreUnsafe
 from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.reading.kept_cuts import CutForgotten
 from tailrace_sink.upkeep import table_maintenance
+from tailrace_sink.upkeep.table_maintenance import compact
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Key, Row, SourceTable, column
 from tests.envelopes.transaction import Transaction
@@ -182,37 +183,43 @@ class Reader:
 def tend_while_cuts_are_read(
     lake: Lake, source: Source, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """VACUUM and removal of log entries, while the older of two kept cuts is read.
+    """Compaction, VACUUM and removal of log entries, while the older of two kept cuts is read.
 
     Then the lake has the files that its kept cuts need, and no others.
     """
     monkeypatch.setattr(old_files, "SLACK_MS", 0)
     monkeypatch.setattr(old_files, "run_vacuum", vacuum_at)
     monkeypatch.setattr(table_maintenance, "COMMITS_BETWEEN", 1)
+    monkeypatch.setattr(table_maintenance, "compact", partial(compact, files_min=2))
     now = [FIRST_S]
     config = lake.config(retention={"days": 1000, "cuts": 2})
     sink = Sink(spark, config, source.registry.schema_by_id, now_s=lambda: now[0])
     table, kept = source.tables["orders"], dict[int, Any]()
 
-    def fold(value: int) -> None:
-        source.commit(*(partial(_update, table=table, key=key, v=value) for key in [*table.rows]))
+    def fold() -> int:
         source.publish()
         catch_up(sink, spark, source)
         (version,) = lake.commits()[-1]["tables"].values()
         kept[version] = source.cut()["orders"]
+        return int(version)
+
+    def update_all(value: int) -> None:
+        source.commit(*(partial(_update, table=table, key=key, v=value) for key in [*table.rows]))
+        fold()
 
     try:
         sink.open()
-        fold(100)
+        update_all(100)
         forgotten = lake.commits()[-1]["through_lsn"]
         kept.clear()
-        fold(200)
+        update_all(200)
         before = files_of(lake, "shop/dbo/orders")
         # The store's clock may be coarse: what left with the oldest kept version may be there.
         needed = files_at(lake, min(kept) - 1)
         now[0] += 8 * DAY_S
         with Reader(lake, dict(kept)) as reader:
-            fold(300)
+            source.commit(lambda t: t.insert(table, id=300, v=300))
+            small = files_at(lake, fold())
             sink.fold.tidy(GO_ON.is_set)
             count = reader.count
         assert reader.wrong == []
@@ -221,12 +228,14 @@ def tend_while_cuts_are_read(
         sink.close()
     for version, wanted in kept.items():
         assert lake.by_key(table, version) == wanted
+    newest = TableLog(lake.spark, lake.location("orders")).newest
+    assert (len(small), len(files_at(lake, newest))) == (2, 1), "small files are one now"
+    assert lake.by_key(table) == source.cut()["orders"]
     with pytest.raises(CutForgotten, match=r"sink\.retention keeps .* at most 2 cuts"):
         read(lake.spark, lake.address).as_of(lsn=forgotten)
     after = files_of(lake, "shop/dbo/orders")
     assert f"{0:020}.json" in before - after
     assert data_of(after) < data_of(before | after)
-    newest = TableLog(lake.spark, lake.location("orders")).newest
     needed = needed.union(*(files_at(lake, of) for of in range(min(kept), newest + 1)))
     assert data_of(after) <= needed
     check(lake, source)

@@ -27,10 +27,11 @@ def look_at_running(settings: Settings) -> Iterator[Finding]:
         SettingsError: the configuration is not usable.
     """
     from tailrace.web.run import look_once
+    from tailrace_sink.errors import SinkError
 
     try:
         facts = look_once(settings).facts
-    except (KafkaException, PublisherError):
+    except (KafkaException, PublisherError, SinkError):
         return
     if _PARTS & facts.problems.keys():
         return

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from tailrace.doctor.clocks import judged
 from tailrace.doctor.findings import Level
+from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import judge_version
+from tailrace.doctor.stores import look_at_lake
 from tailrace.reading.table_names import TableNameError, parse_table
+from tailrace.settings.settings import Settings
 from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions, enable_table
+from tests.least_options import LEAST
 
 PARTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=128)
 
@@ -70,3 +74,15 @@ def test_names_in_statements_cannot_end_early():
         " @role_name = N'r''', @capture_instance = N'i''n',"
         " @captured_column_list = N'[a]]b], [c, d]', @filegroup_name = N'f'''"
     )
+
+
+def test_a_secret_that_cannot_be_read_is_a_problem_of_the_lake_alone():
+    s3 = {"endpoint": "http://127.0.0.1:1", "access_key": "a", "secret_key_file": "/not/there"}
+    shared = {name: LEAST[name] for name in ("kafka", "registry", "prefix")}
+    publisher = {**shared, "source": LEAST["source"]}
+    settings = Settings(publisher, {**shared, "lake": "s3://lake/x", "s3": s3})
+
+    (finding,) = look_at_lake(settings.sink())
+    assert finding.level is Level.PROBLEM
+    assert "s3.secret_key_file /not/there: No such file" in finding.text
+    assert list(look_at_running(settings)) == [], "what else was found is shown"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from tailrace.lag.forecasts import BAD_S, near_forecasts
 from tailrace.lag.stopped_fix import TableFix
 
 CAPTURE_AGE_MAX_S: Final = 120.0
@@ -20,9 +21,6 @@ LAG_MAX_S: Final = {"captured": 300.0, "topics": 60.0, "log": 300.0, "lake": 300
 _RECORD_AGE_MIN_S: Final = 30.0
 _HEARTBEATS: Final = 3
 _NAMES_SHOWN: Final = 5
-_FORECAST_S: Final = 86_400.0
-_FORECAST_BAD_S: Final = 21_600.0
-"""Forecasts that are shown, and those that are an alert (RetentionOvertakes)."""
 
 
 class _Stage(NamedTuple):
@@ -102,8 +100,7 @@ class Facts:
         is_paused: whether an operator has paused the publisher.
         until_loss_s: seconds until the source removes what is not published; None: not known.
         retention_s: how long the source keeps change rows; None: not known.
-        overtaken_s: seconds until the source removes what is not published, at the publisher's
-            present rate; None: it keeps up, or that is not known.
+        figures: of the publisher, by name, with its forecasts.
         broken: places where the chain of progress records is broken.
         problems: why a part could not be asked, by part: source, topics, lake, publisher, ...
     """
@@ -120,7 +117,7 @@ class Facts:
     is_paused: bool = False
     until_loss_s: float | None = None
     retention_s: float | None = None
-    overtaken_s: float | None = None
+    figures: Mapping[str, float | None] = field(default_factory=dict)
     broken: int = 0
     problems: Mapping[str, str] = field(default_factory=dict)
 
@@ -283,15 +280,10 @@ def _source(facts: Facts) -> Iterator[Finding]:
             "tailrace doctor",
             "CaptureJobStalled",
         )
-    if facts.overtaken_s is not None and facts.overtaken_s < _FORECAST_S:
-        state = State.BAD if facts.overtaken_s < _FORECAST_BAD_S else State.WARN
-        yield Finding(
-            state,
-            f"Retention overtakes the publisher in {duration(facts.overtaken_s)} at this rate:"
-            " cleanup then removes what is not published.",
-            "tailrace doctor",
-            "RetentionOvertakes",
-        )
+    for forecast in near_forecasts(facts.figures):
+        state = State.BAD if forecast.left_s < BAD_S else State.WARN
+        sentence = forecast.sentence.format(duration(forecast.left_s))
+        yield Finding(state, sentence, "tailrace doctor", forecast.runbook)
     if left_s is not None and kept_s is not None and left_s < kept_s / 2:
         yield Finding(
             State.BAD,

@@ -138,9 +138,7 @@ class Model:
             is_paused=self.is_paused,
             until_loss_s=fresh.until_loss_s,
             retention_s=fresh.retention_s,
-            overtaken_s=None
-            if self.publisher is None
-            else self.publisher.figures.get("retention_left_seconds"),
+            figures={} if self.publisher is None else self.publisher.figures,
             broken=sum(len(bucket.broken) for _, bucket in self.strip),
             problems=self.problems,
         )

@@ -16,7 +16,6 @@ from tailrace_publisher.daemon.session import capture_job_watch as watch
 from tailrace_publisher.daemon.session import (
     committer,
     conductor,
-    rotation,
     session,
     stream,
     wiring,
@@ -24,6 +23,7 @@ from tailrace_publisher.daemon.session import (
 from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.daemon.tables import coverage, rotation_step, table_update, tables
+from tailrace_publisher.daemon.upkeep import rotation
 from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.errors import (
     DatabaseReplaced,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tailrace_publisher.metrics.debezium_metrics import DebeziumMetrics, StreamFigures
-from tailrace_publisher.metrics.lag_trend import LagTrend
 from tailrace_publisher.metrics.snapshot_pace import SnapshotPace
+from tailrace_publisher.metrics.trend import Trend
 from tailrace_service.status import UNREAD_STATES, LastFailures, TableStatus, finite
 
 
@@ -154,7 +154,7 @@ class Metrics:
             registry=self.registry,
         )
         self.retention_s: float | None = None
-        self._unpublished = LagTrend(clock)
+        self._unpublished = Trend(clock, is_lag=True)
         self._retention_left = Gauge(
             "tailrace_retention_left_seconds",
             "Seconds until cleanup may remove what is not published, if the lag grows as in the"
@@ -162,6 +162,23 @@ class Metrics:
             registry=self.registry,
         )
         self._retention_left.set_function(self.retention_left_s)
+        self._log_used = Trend(clock, is_lag=False)
+        self._log_limit = math.nan
+        self._disk_used = Trend(clock, is_lag=False)
+        log_full = Gauge(
+            "tailrace_log_full_seconds",
+            "Seconds until the source's transaction log is full, if it grows as in the last hours;"
+            " +Inf if it does not grow, NaN while that or its limit is unknown.",
+            registry=self.registry,
+        )
+        log_full.set_function(self.log_full_s)
+        disk_full = Gauge(
+            "tailrace_disk_full_seconds",
+            "Seconds until the volume of the source's data files is full, likewise; NaN if the"
+            " login may not see it (VIEW SERVER STATE).",
+            registry=self.registry,
+        )
+        disk_full.set_function(self.disk_full_s)
         self._debezium = DebeziumMetrics(self.registry)
         self._event_s = math.nan
 
@@ -226,6 +243,21 @@ class Metrics:
         return self._unpublished.seconds_until(
             math.nan if self.retention_s is None else self.retention_s
         )
+
+    def note_space(self, log_used: int, log_limit: int | None, disk_free: int | None) -> None:
+        """Record the source's space, in bytes; None for what is unknown."""
+        self._log_limit = math.nan if log_limit is None else log_limit
+        self._log_used.note(log_used)
+        if disk_free is not None:
+            self._disk_used.note(-disk_free)
+
+    def log_full_s(self) -> float:
+        """Return the seconds until the source's log is full; infinity if it does not grow."""
+        return self._log_used.seconds_until(self._log_limit)
+
+    def disk_full_s(self) -> float:
+        """Return the seconds until the volume of the data files is full; likewise."""
+        return self._disk_used.seconds_until(0.0)
 
     @property
     def closed_commit_ms(self) -> int | None:

@@ -16,13 +16,20 @@ from tests.simulation.sqlserver import (
     catalog_statements,
     data_statements,
     rotation_statements,
+    space_statements,
     statements,
 )
 from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.select import SqlError, parse_select
 from tests.simulation.sqlserver.view import Features, View, source_rows
 
-__all__ = ["Source", "SourceConnection", "catalog_statements", "rotation_statements"]
+__all__ = [
+    "Source",
+    "SourceConnection",
+    "catalog_statements",
+    "rotation_statements",
+    "space_statements",
+]
 
 _DECLARE: Final = re.compile(r"DECLARE (?P<variables>.*)", re.DOTALL)
 _SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"

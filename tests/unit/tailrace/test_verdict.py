@@ -42,6 +42,11 @@ def test_with_all_the_evidence_it_is_good():
     assert late.headline == "All is well: 6 tables. The lake's tables lag the source by 4.0 s."
 
 
+def near(**figures: float) -> dict[str, dict[str, float]]:
+    """Figures of a publisher."""
+    return {"figures": figures}
+
+
 @pytest.mark.parametrize(
     ("state", "words", "changes"),
     [
@@ -74,8 +79,26 @@ def test_with_all_the_evidence_it_is_good():
         ("bad", "The publisher is odd.", daemons(DaemonFact("publisher", "odd"))),
         ("bad", "The capture job has not scanned the log for 5 min", {"capture_age_s": 300.0}),
         ("bad", "removes what is not published in 1.0 s", {"until_loss_s": 1, "retention_s": 3}),
-        ("bad", "Retention overtakes the publisher in 3.3 h at this rate", {"overtaken_s": 12e3}),
-        ("warn", "Retention overtakes the publisher in 20.0 h at this", {"overtaken_s": 72e3}),
+        (
+            "bad",
+            "Retention overtakes the publisher in 3.3 h at this rate",
+            near(retention_left_seconds=12e3),
+        ),
+        (
+            "warn",
+            "Retention overtakes the publisher in 20.0 h at this",
+            near(retention_left_seconds=72e3),
+        ),
+        (
+            "bad",
+            "transaction log is full in 50 min at this rate: every",
+            near(log_full_seconds=3e3),
+        ),
+        (
+            "warn",
+            "disk of the source's data files is full in 20.0 h",
+            near(disk_full_seconds=72e3),
+        ),
         ("bad", "The ledger is broken in 1 places", {"broken": 1}),
         (
             "warn",

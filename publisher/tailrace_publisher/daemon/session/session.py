@@ -21,11 +21,8 @@ from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.orders.pause import Pause
 from tailrace_publisher.daemon.orders.signals import Signals
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
-from tailrace_publisher.daemon.session.cleanup import Cleanup
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.pacing import Pacing
-from tailrace_publisher.daemon.session.retention_watch import RetentionWatch
-from tailrace_publisher.daemon.session.rotation import Rotation
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
@@ -34,6 +31,7 @@ from tailrace_publisher.daemon.session.stream import Stream
 from tailrace_publisher.daemon.status.table_sizes import TableSizes
 from tailrace_publisher.daemon.tables.switches import Switches
 from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.daemon.upkeep.upkeep import Upkeep
 from tailrace_publisher.errors import PublisherError, SourceBusy, TableFailed, TopicRefused
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.log.commit_times import milliseconds
@@ -56,9 +54,7 @@ class SessionParts:
         changes: publishes schema changes; None if they are not configured.
         switches: notices rows that came or went with a partition.
         sizes: estimates the row counts of the snapshots.
-        rotation: creates and drops capture instances; None if that is not configured.
-        cleanup: removes published change rows; None if that is not configured.
-        retention: forecasts when cleanup reaches what is not published.
+        upkeep: looks after the source: rotation, cleanup, forecasts.
     """
 
     time: ServerTime
@@ -73,9 +69,7 @@ class SessionParts:
     switches: Switches
     sizes: TableSizes
     watch: CaptureWatch
-    rotation: Rotation | None
-    cleanup: Cleanup | None
-    retention: RetentionWatch
+    upkeep: Upkeep
 
 
 class Session:
@@ -143,17 +137,14 @@ class Session:
             parts.pause.end_if_too_long()
             has_read = not parts.pause.is_on
             more = has_read and self._publish()
-            parts.retention.look(is_caught_up=has_read and not more)
+            parts.upkeep.watch(is_caught_up=has_read and not more)
         except TableFailed as error:
             return self._continue_without(error)
         except SourceBusy as error:
             self._try_again(error)
             return True
         self._backoff.reset()
-        if parts.rotation is not None:
-            parts.rotation.look()
-        if parts.cleanup is not None:
-            parts.cleanup.look()
+        parts.upkeep.look()
         if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
             parts.committer.commit()
         if is_idle:

@@ -7,7 +7,6 @@ true end, and check that the database's log continues it. Then connect the parts
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -20,11 +19,8 @@ from tailrace_publisher.daemon.orders.pause import Pause
 from tailrace_publisher.daemon.orders.signals import Signals, signals_refusal
 from tailrace_publisher.daemon.orders.table_orders import TableOrders
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
-from tailrace_publisher.daemon.session.cleanup import Cleanup
 from tailrace_publisher.daemon.session.committer import Committer
 from tailrace_publisher.daemon.session.encoded_pages import SourceAccess
-from tailrace_publisher.daemon.session.retention_watch import RetentionWatch
-from tailrace_publisher.daemon.session.rotation import Rotation
 from tailrace_publisher.daemon.session.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.session.server_time import ServerTime
 from tailrace_publisher.daemon.session.session import Session, SessionParts
@@ -44,6 +40,7 @@ from tailrace_publisher.daemon.tables.switches import Switches
 from tailrace_publisher.daemon.tables.table_intake import TableIntake
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.daemon.upkeep.upkeep import open_upkeep
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.topic_settings import progress_settings
@@ -155,9 +152,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
                 switches=Switches(control, fences, tables, state, runtime.clock),
                 sizes=TableSizes(control, tables, carried.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
-                rotation=_rotation(runtime, tables, state, resources),
-                cleanup=_cleanup(runtime, tables, state, resources),
-                retention=RetentionWatch(control, runtime),
+                upkeep=open_upkeep(runtime, control, tables, state, resources),
             ),
         )
 
@@ -187,30 +182,6 @@ def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
         resources.callback(lane.close)
         lanes.append(lane)
     return PageLanes(lanes)
-
-
-def _rotation(
-    runtime: Runtime, tables: PublishedTables, state: PublisherState, resources: ExitStack
-) -> Rotation | None:
-    """Create what rotates capture instances; None if no table wants it."""
-    if not runtime.config.tables.may_rotate:
-        return None
-    return Rotation(runtime, tables, state, _thread(runtime, "rotation", resources))
-
-
-def _cleanup(
-    runtime: Runtime, tables: PublishedTables, state: PublisherState, resources: ExitStack
-) -> Cleanup | None:
-    """Create what removes published change rows; None if that is not configured."""
-    if not runtime.config.cleanup.is_on:
-        return None
-    return Cleanup(runtime, tables, state, _thread(runtime, "cleanup", resources))
-
-
-def _thread(runtime: Runtime, name: str, resources: ExitStack) -> Executor:
-    executor = runtime.ports.executor(name)
-    resources.callback(executor.shutdown)
-    return executor
 
 
 def _blocks(runtime: Runtime) -> BlockReading | None:

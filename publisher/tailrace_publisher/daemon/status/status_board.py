@@ -37,6 +37,8 @@ _FIGURES: Final = {
     "capture_latency_seconds": "tailrace_capture_latency_seconds",
     "log_backlog_bytes": "tailrace_log_backlog_bytes",
     "retention_left_seconds": "tailrace_retention_left_seconds",
+    "log_full_seconds": "tailrace_log_full_seconds",
+    "disk_full_seconds": "tailrace_disk_full_seconds",
     "last_commit_timestamp_seconds": "tailrace_last_commit_timestamp_seconds",
     "source_transactions": "tailrace_transactions_total",
     "kafka_transactions": "tailrace_commits_total",

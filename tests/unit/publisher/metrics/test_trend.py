@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tailrace_publisher.metrics.lag_trend import LagTrend
+from tailrace_publisher.metrics.trend import Trend
 
 RETENTION_S = 3 * 24 * 3600.0
 
@@ -15,7 +15,7 @@ class Moved:
     def __init__(self) -> None:
         self.now = 1000.0
         self.lag_s = 0.0
-        self.trend = LagTrend(lambda: self.now)
+        self.trend = Trend(lambda: self.now, is_lag=True)
 
     def pass_time(self, seconds: float, growth: float) -> None:
         """The lag grows by so many seconds a second; a heartbeat notes it each ten seconds."""

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 from tailrace_sink.daemon.application import serve
+from tailrace_sink.options.config import SinkConfig
+from tests.fix_object_store import SharedStore
 from tests.fix_spark import SPARK_JAVA
-from tests.sink.lake_rows import query_delta
+from tests.sink.lake_rows import Rows, query_delta
 
 REACHED_WITHIN_S = 300
 """Two JVMs start and warm up meanwhile; on two busy cores that took more than two minutes."""
@@ -62,18 +65,18 @@ class Pipeline:
     tracing: dict[str, Any] = field(default_factory=dict)
     children: dict[str, ChildProcess] = field(default_factory=dict)
     scanning: threading.Lock = field(default_factory=threading.Lock)
-    commits: CommitRows = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.commits = CommitRows(str(self.lake / "_tailrace" / "commits"))
 
     @property
     def names(self) -> TopicNames:
         return TopicNames(self.prefix)
 
-    @property
-    def lake(self) -> Path:
-        return self.folder / "lake"
+    @cached_property
+    def sink_config(self) -> SinkConfig:
+        return load(self.config(), {}).sink()
+
+    @cached_property
+    def commits(self) -> CommitRows:
+        return CommitRows.of(self.sink_config)
 
     def config(self) -> Path:
         password_file = self.folder / "password"
@@ -97,7 +100,7 @@ class Pipeline:
                 **self.publisher_options,
             },
             "sink": {
-                "lake": str(self.lake),
+                "lake": str(self.folder / "lake"),
                 "spark": {
                     "spark.driver.memory": "1g",
                     "spark.driver.extraJavaOptions": SPARK_JAVA,
@@ -122,7 +125,7 @@ class Pipeline:
 
         For where its process is not the point: one costs half a minute on a processor.
         """
-        config = load(self.config(), {}).sink()
+        config = self.sink_config
         stop, failures = threading.Event(), list[BaseException]()
 
         def run() -> None:
@@ -212,9 +215,14 @@ class Pipeline:
         path = f"{self.database}/dbo/{table}"
         query = f"SELECT {', '.join(columns)} FROM t"
         return {
-            version: [tuple(r.values()) for r in query_delta(f"{self.lake}/{path}", query, version)]
+            version: [tuple(row.values()) for row in self.query(path, query, version)]
             for version in {cut.tables[path] for cut in cuts}
         }
+
+    def query(self, path: str, query: str, version: int | None = None) -> Rows:
+        """What a query over a lake table ``t`` finds, at a version or the newest."""
+        store = self.sink_config.storage_options() or None
+        return query_delta(f"{self.sink_config.lake}/{path}", query, version, store)
 
     def compare_table(
         self, table: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
@@ -244,3 +252,11 @@ def pipeline(
         yield built
     finally:
         built.stop()
+
+
+@pytest.fixture
+def stored_pipeline(pipeline: Pipeline, shared_store: SharedStore) -> Pipeline:
+    """The same with its lake in S3."""
+    s3 = f"s3://lake/{pipeline.database}"
+    pipeline.sink_options |= {"lake": s3, "s3": shared_store.options}
+    return pipeline

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from decimal import Decimal
 
+import httpx
 import pyodbc
 import pytest
 
+from tests.end_to_end.commands import Command, page, run_all
 from tests.end_to_end.conftest import Pipeline, wait_until
 
 pytestmark = [
@@ -21,6 +24,7 @@ pytestmark = [
 
 ACCOUNTS = 40
 OPENING = Decimal("100.00")
+ROW = ("dbo.accounts", "1", "--json")
 COLUMNS = ["account_id", "owner", "balance", "opened", "reference"]
 
 
@@ -107,7 +111,10 @@ class Traffic:
 
 
 @pytest.mark.guarantee(12)
-def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monkeypatch, collector):
+def test_lake_equals_source_though_publisher_and_sink_are_killed(
+    stored_pipeline, monkeypatch, collector
+):
+    pipeline = stored_pipeline
     pipeline.tracing = {"endpoint": collector.endpoint, "ratio": 1}
     create_bank(pipeline)
     publisher = pipeline.start("publish")
@@ -127,7 +134,8 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monke
         traffic.wait_for(20)
     pipeline.lake_has("accounts", "journal")
     pipeline.lake_reaches_source()
-    pipeline.stop()
+    commands_read_the_lake(pipeline)
+    wrong_options_are_named(pipeline)
 
     events = pipeline.events()
     for table in ("accounts", "journal"):
@@ -148,6 +156,8 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monke
         for account, amount in entries[row.tables[paths["journal"]]]:
             explained[account] += amount
         assert sorted(balances[row.tables[paths["accounts"]]]) == sorted(explained.items()), row
+    a_dropped_table_leaves_the_cuts(pipeline)
+    pipeline.stop()
     # Spans of both daemons are of one trace, though nothing of it travels with the data. Those that
     # a killed daemon had not sent yet are gone; of what came after the last kill, none is.
     traces = list(collector.traces().values())
@@ -160,6 +170,97 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monke
         parents = {span.parent_id for name, span in spans.items() if name != "publish"}
         assert parents == {spans["publish"].span_id}
         assert spans["commit"].began_ns <= spans["log"].ended_ns <= spans["fold"].ended_ns
+
+
+def a_dropped_table_leaves_the_cuts(pipeline):
+    """Its lake table stays with the last rows, and the other table is followed."""
+    path = f"{pipeline.database}/dbo/journal"
+    last = pipeline.commit_rows()[-1].tables[path]
+    with pipeline.server.connect(pipeline.database) as connection:
+        connection.execute("DROP TABLE dbo.journal")
+        connection.execute("UPDATE dbo.accounts SET balance = 0")
+    pipeline.scan()
+    pipeline.lake_reaches_source()
+    wait_until(lambda: path not in pipeline.commit_rows()[-1].tables, "the cuts lack the table")
+    count = "SELECT count(entry_id) AS entries FROM t"
+    assert pipeline.query(path, count) == pipeline.query(path, count, last)
+    assert pipeline.query(path, count) != [{"entries": 0}]
+    (accounts,) = pipeline.lake_rows("accounts", ["balance"], pipeline.commit_rows()[-1:]).values()
+    assert set(accounts) == {(Decimal(0),)}
+
+
+def commands_read_the_lake(pipeline):
+    """Each as a process, which has the store's options from the configuration alone."""
+    found = run_all(
+        pipeline.config(),
+        {
+            "status": Command("status", ("--json",)),
+            "lag": Command("lag", ("--json",)),
+            "explain": Command("explain", ROW),
+            "doctor": Command("doctor", ("--json",)),
+            "audit": Command("audit", ("--json",)),
+            "plan": Command("plan", ("--json",)),
+        },
+    )
+    tables = {"dbo.accounts", "dbo.journal"}
+    told = {name: answer.object for name, answer in found.items()}
+    assert {name for name, answer in found.items() if answer.status} <= {"doctor"}, found
+    assert {(t["table"], t["in_cut"], t["lake_lag_s"]) for t in told["status"]["tables"]} == {
+        (table, True, 0.0) for table in tables
+    }
+    assert told["lag"]["problems"] == {}
+    assert {(t["table"], t["log_s"], t["lake_s"]) for t in told["lag"]["tables"]} == {
+        (table, 0.0, 0.0) for table in tables
+    }
+    assert told["explain"]["lake_problem"] is None
+    now, in_lake = told["explain"]["now"], told["explain"]["lake"]
+    assert [in_lake[name] for name in COLUMNS[:3]] == [now[name] for name in COLUMNS[:3]]
+    (of_lake,) = (f for f in told["doctor"]["findings"] if f["part"] == "lake")
+    assert of_lake["level"] == "ok", of_lake
+    assert told["audit"]["problems"]["count"] == 0
+    assert {table["table"] for table in told["plan"]["tables"]} == tables
+    with page(pipeline.config()) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        seen = client.get("/model.json", timeout=60).json()
+        assert {(r["table"], r["state"], r["lake_s"]) for r in seen["rows"]} == {
+            (table, "followed", 0.0) for table in tables
+        }
+        of_row = client.get("/table", params={"name": ROW[0], "key": ROW[1]}, timeout=60).text
+        assert re.search(r"lake now:.*account_id=1\b", of_row), of_row
+
+
+def wrong_options_are_named(pipeline):
+    """By each command in one sentence, with the option and what to do; audit reads no lake."""
+    away = {"endpoint": "http://127.0.0.1:1"}
+    role = {"role": "arn:aws:iam::1:role/lake"}
+    found = run_all(
+        pipeline.config(),
+        {
+            "endpoint": Command("status", s3=away),
+            "key": Command("lag", ("--json",), s3={"access_key": "nobody"}),
+            "bucket": Command("explain", ROW, lake="s3://nowhere/lake"),
+            "secret": Command("doctor", ("--json",), s3={"secret_key_file": "/not/there"}),
+            "role": Command("sink", ("--once",), s3=role),
+            "audit": Command("audit", s3=away),
+        },
+    )
+    ended = {name: answer.status for name, answer in found.items()}
+    assert ended == {"endpoint": 1, "key": 0, "bucket": 0, "secret": 1, "role": 2, "audit": 0}
+    problems = found["key"].object["problems"]
+    (of_lake,) = (f for f in found["secret"].object["findings"] if f["part"] == "lake")
+    told = {
+        "does not answer (Connection refused). Fix: check sink.s3.endpoint": found["endpoint"].err,
+        "Fix: check sink.s3.access_key and sink.s3.secret_key": problems.pop("lake"),
+        "refused the request (InvalidAccessKeyId": problems.pop("log"),
+        "has no bucket nowhere. Fix: create the bucket, or correct sink.lake": found[
+            "bucket"
+        ].object["lake_problem"],
+        "s3.secret_key_file /not/there: No such file": of_lake["text"],
+        "give keys or role, not both": found["role"].err,
+    }
+    for words, sentence in told.items():
+        assert words in sentence
+        assert len(sentence.splitlines()) == 1, sentence
+    assert problems == {}
 
 
 @pytest.mark.nightly(

@@ -10,6 +10,8 @@ import pytest
 
 from tailrace_sink import changes, read
 from tailrace_sink.reading.cut import Cut
+from tailrace_sink.reading.log_tail import Point
+from tailrace_sink.reading.permanent_views import create_cut_views
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
@@ -120,6 +122,46 @@ def test_each_source_keeps_to_its_own_rows(source: Source, lake: Lake, more: dic
             ("orders_b", "c", 8, 1, None),
             ("orders_d", "c", 8, None, "eight"),
         }
+    held_sources_are_in_no_view(lake, source, tables)
+
+
+def held_sources_are_in_no_view(lake: Lake, source: Source, tables: list[SourceTable]) -> None:
+    """Of a shared table, neither one in its snapshot nor one that moves to another lake table.
+
+    The snapshots bring both back, and the rows of the second leave the table in which they were.
+    """
+    a, b, c = tables
+    lake.options |= {"into": {r"dbo\.orders_a": "all.moved", **INTO["into"]}}
+    source.commit(lambda t: t.insert(a, id=20, v=1), lambda t: t.insert(c, id=20, v=1))
+    source.publish(snapshotting=[b])
+    lake.catch_up()
+    cut = newest(lake)
+    left_out = set(json.loads(lake.commits()[-1]["left_out"]))
+    assert left_out.issuperset({"shop/dbo/orders_a", "shop/dbo/orders_b"})
+    config = lake.config(catalog={"kind": "spark"})
+    spark = lake.spark
+    try:
+        create_cut_views(spark, config, "cut", Point())
+        view = spark.table("all_cut.orders")
+        of_cut = cut.read("all.orders")
+        for rows in (view, of_cut):
+            assert {row["_cdc_table"] for row in rows.collect()} == {"orders_c"}
+        source.publish(snapshotting=[a, b])
+        fences = [source.snapshot(table, list(table.rows.values())) for table in (a, b)]
+        source.publish(through=max(fences))
+        lake.catch_up()
+        cut = newest(lake)
+        assert in_lake(cut, b, c) == [b.rows, c.rows]
+        assert in_lake(cut, a, name="all.moved") == [a.rows]
+        create_cut_views(spark, config, "cut", Point())
+        views = {"orders": {"orders_b", "orders_c"}, "moved": {"orders_a"}}
+        for name, sources in views.items():
+            rows = spark.table(f"all_cut.{name}").where("_cdc_op <> 'd'").collect()
+            assert {row["_cdc_table"] for row in rows} == sources
+    finally:
+        spark.sql("DROP SCHEMA IF EXISTS all_cut CASCADE")
+    bare = spark.read.format("delta").load(f"{lake.address}/shop/all/orders")
+    assert bare.where("_cdc_table = 'orders_a' AND _cdc_op <> 'd'").isEmpty()
 
 
 def cut_changes(lake: Lake, after: str) -> set[tuple[Any, ...]]:

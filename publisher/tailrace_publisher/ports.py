@@ -137,6 +137,9 @@ class KafkaAdmin(Protocol):
     def describe_configs(  # noqa: D102
         self, resources: list[Any], /, *, request_timeout: float
     ) -> dict[Any, Any]: ...
+    def list_consumer_group_offsets(  # noqa: D102
+        self, groups: Any, /, *, request_timeout: float
+    ) -> dict[str, Any]: ...
     def list_offsets(  # noqa: D102
         self, partitions: dict[Any, Any], /, *, isolation_level: Any, request_timeout: float
     ) -> dict[Any, Any]: ...

@@ -23,7 +23,7 @@ from tailrace.doctor.large_values import LargeValues, large_values
 from tailrace.doctor.login import look_at_login, look_at_primary
 from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import look_at_server
-from tailrace.doctor.stores import look_at_lake, look_at_registry
+from tailrace.doctor.stores import look_at_awaited_lakes, look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
 from tailrace.doctor.traces import look_at_traces
 from tailrace.reading.progress import last_published
@@ -77,6 +77,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from look_at_brokers(config.kafka, config.topics, topics, Identities.of(config), large)
     yield from look_at_registry(config.registry)
     yield from look_at_registry_clock(config.registry)
+    yield from look_at_awaited_lakes(config)
     if sink is not None:
         yield from look_at_lake(sink)
     yield from look_at_running(settings)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
@@ -52,6 +52,12 @@ class Topics:
         place = TopicPartition(topic, 0)
         (found,) = self._admin.list_offsets({place: OffsetSpec.latest()}).values()
         return int(found.result(30).offset)
+
+    def group_offset(self, group: str, topic: str) -> int:
+        """The offset that a group has committed of a topic's first partition; negative: none."""
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+        (found,) = self._admin.list_consumer_group_offsets([asked]).values()
+        return int(found.result(30).topic_partitions[0].offset)
 
     def signals(self, topic: str) -> list[SnapshotSignal | AcceptedLoss]:
         """What was asked of the publisher."""

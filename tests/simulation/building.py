@@ -92,6 +92,8 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         Published(broker, schemas),
         Told(is_verbose, lambda: world.ticks),
     )
+    if config.waits_for_lakes:
+        features.kept_after = simulation.lake.closed
     simulation.lanes = random.Random(scenario.seed ^ 0x1A9E)
     simulation.lane_pace = rng.choice((0.1, 0.5, 1.0))
     world.on_tick = simulation.on_tick

@@ -13,6 +13,7 @@ import random
 from dataclasses import replace
 from typing import Any, Final
 
+from tests.simulation.lake import GROUP
 from tests.simulation.scenario import Scenario, Step, Surroundings
 
 _SEED_MAX: Final = 1 << 30
@@ -95,6 +96,8 @@ _ROTATES: Final = 0.3
 """Share of the seeds in which the publisher creates and drops capture instances itself."""
 _CLEANS: Final = 0.25
 """Share of the seeds in which the publisher removes change rows itself."""
+_LAKES: Final = 0.5
+"""Share of those in which it waits for a lake."""
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
 
@@ -156,7 +159,25 @@ def draw(seed: int) -> Scenario:
     options["tables"] = _tables(random.Random(seed ^ 0x2074), steps)
     if random.Random(seed ^ 0xC1EA).random() < _CLEANS:
         options["cleanup"] = {"wait_for": "topics", "every_s": 1}
+    steps = _with_lake(random.Random(seed ^ 0x1A4E), around, options, steps, spread)
     return Scenario(seed, around, options, steps)
+
+
+def _with_lake(
+    rng: random.Random,
+    around: Surroundings,
+    options: dict[str, Any],
+    steps: tuple[Step, ...],
+    spread: int,
+) -> tuple[Step, ...]:
+    """Have cleanup and rotation wait for a lake; what one shard's lake has is no other's."""
+    is_divided = around.shards > 1 or any(step.kind == "divide" for step in steps)
+    if is_divided or not options.get("cleanup") or rng.random() > _LAKES:
+        return steps
+    options["cleanup"]["wait_for"] = "lake"
+    options["lakes"] = [GROUP]
+    options["tables"]["drop_after"] = "lake"
+    return _mixed(rng, steps, spread, "lake_reads", rng.choice((1, 5, 20)))
 
 
 def _tables(rng: random.Random, steps: tuple[Step, ...]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tailrace_publisher.daemon.session import (
 from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.daemon.tables import coverage, rotation_step, table_update, tables
-from tailrace_publisher.daemon.upkeep import rotation
+from tailrace_publisher.daemon.upkeep import lakes, rotation
 from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.errors import (
     DatabaseReplaced,
@@ -34,11 +34,13 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.snapshot import fence, table_snapshot
 from tailrace_publisher.source.connection import tries
 from tailrace_publisher.source.pages import pages, proven_rows
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records import shards
 from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
 _STALL_S: Final = 60.0
+_LAST_LSN: Final = Lsn.from_bytes(b"\xff" * 10)
 _PATIENCE_S: Final = 1.0
 
 
@@ -266,11 +268,16 @@ def _older_dropped_early() -> AbstractContextManager[None]:
     """Of rotation: the older instance goes as soon as there is a newer one."""
     step = rotation.next_step
 
-    def early(table: Any, closed: Any) -> Any:
+    def early(table: Any, *lsns: Any) -> Any:
         pair = rotation_step._pair(table.instances) if len(table.instances) > 1 else None
-        return step(table, closed) if pair is None else rotation_step.Drop(*pair)
+        return step(table, *lsns) if pair is None else rotation_step.Drop(*pair)
 
     return replaced(rotation, "next_step", early)
+
+
+def _lake_not_awaited() -> AbstractContextManager[None]:
+    """Of lakes: what is published counts as in the lake."""
+    return replaced(lakes.Lakes, "closed_lsn", property(lambda _: _LAST_LSN))
 
 
 @contextmanager
@@ -303,6 +310,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "patch-over-newer": _patch_over_newer,
     "hand-over-early": _hand_over_early,
     "older-dropped-early": _older_dropped_early,
+    "lake-not-awaited": _lake_not_awaited,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -327,6 +335,7 @@ SIGNS: Final = {
     "patch-over-newer": (": at ",),
     "hand-over-early": ("missing [", ": at ", " lacks "),
     "older-dropped-early": ("is not in the cut", "was stopped", "does not catch up"),
+    "lake-not-awaited": ("that the lake lacks",),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""

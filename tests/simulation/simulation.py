@@ -34,6 +34,7 @@ from tests.simulation.judge.published import Published
 from tests.simulation.kafka.broker import Broker
 from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
+from tests.simulation.lake import Lake
 from tests.simulation.neighbours import Neighbours
 from tests.simulation.others import Others
 from tests.simulation.ports import few_rows, make_ports, new_stop
@@ -79,6 +80,7 @@ class Simulation:
     neighbours: Neighbours = field(init=False)
     division: Division = field(init=False)
     signals: Signals = field(init=False)
+    lake: Lake = field(init=False)
     ending: Ending = field(init=False)
     reserved: list[bytes] = field(default_factory=list)
     ends: list[PublisherError] = field(default_factory=list)
@@ -110,6 +112,7 @@ class Simulation:
         self.neighbours = Neighbours(self)
         self.division = Division(self)
         self.signals = Signals(self)
+        self.lake = Lake(self)
         self.ending = Ending(self)
 
     # -- lives of the publisher --------------------------------------------------------------------

@@ -96,11 +96,11 @@ class Lake:
         with contextlib.suppress(Interrupted):
             self.catch_up(interrupt, **options)
 
-    def log_only(self, **options: Any) -> None:
+    def log_only(self, *, opens_tables: bool = False, **options: Any) -> None:
         """Append to the log, and leave the tables where they are."""
         sink = self.sink(**options)
         try:
-            sink.open_log()
+            sink.open() if opens_tables else sink.open_log()
             stream = ProgressStream(
                 self._sink_spark, sink.config, self.source.registry.schema_by_id, sink
             )

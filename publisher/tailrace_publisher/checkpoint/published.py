@@ -49,14 +49,20 @@ class Published:
         return AcceptedLoss(server, database, self.offset, str(self.closed_lsn))
 
 
-def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> Published | None:
+def newest_published(
+    topics: DatabaseTopics,
+    patience_s: float = PATIENCE_S,
+    *,
+    before: int | None = None,
+    block: int = _BLOCK,
+) -> Published | None:
     """Return the newest progress record of a database; None if it was never published.
 
     The topic's length does not matter if it has such a record. See :func:`progress_backwards`, also
-    for what it raises.
+    for the arguments and for what it raises.
     """
-    for block in progress_backwards(topics, patience_s):
-        offset, progress = block[-1]
+    for records in progress_backwards(topics, patience_s, before=before, block=block):
+        offset, progress = records[-1]
         return Published(
             offset,
             Lsn.parse(progress.closed_lsn),
@@ -67,7 +73,11 @@ def newest_published(topics: DatabaseTopics, patience_s: float = PATIENCE_S) -> 
 
 
 def progress_backwards(
-    topics: DatabaseTopics, patience_s: float = PATIENCE_S
+    topics: DatabaseTopics,
+    patience_s: float = PATIENCE_S,
+    *,
+    before: int | None = None,
+    block: int = _BLOCK,
 ) -> Iterator[list[tuple[int, Progress]]]:
     """Yield the progress records of a database in blocks, the newest block first.
 
@@ -76,6 +86,8 @@ def progress_backwards(
 
     Args:
         patience_s: seconds without a further record until it gives up.
+        before: offset at which to end, at most the end of the topic; None: the end.
+        block: number of offsets that are read at once.
 
     Raises:
         CheckpointUnavailable: the topic could not be read in time.
@@ -84,12 +96,12 @@ def progress_backwards(
     """
     kafka, topic = topics.kafka, topics.names.progress
     decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
-    end = end_of(kafka, topic, patience_s, topics.partition)
+    end = end_of(kafka, topic, patience_s, topics.partition) if before is None else before
     with partition_reader(kafka, topic, partition=topics.partition) as reader:
         begin = reader.begin(patience_s)
         while end > begin:
-            start = max(begin, end - _BLOCK)
-            block = []
+            start = max(begin, end - block)
+            records = []
             for message in reader.read(start, end, patience_s):
                 try:
                     progress = Progress.from_record(decoder.decode(message.value() or b""))
@@ -98,9 +110,9 @@ def progress_backwards(
                         f"topic {topic} holds a foreign record: {error}"
                     ) from error
                 if (progress.server, progress.database) == (topics.server, topics.database):
-                    block.append((int(message.offset()), progress))
-            if block:
-                yield block
+                    records.append((int(message.offset()), progress))
+            if records:
+                yield records
             end = start
 
 

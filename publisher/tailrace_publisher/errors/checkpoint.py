@@ -60,6 +60,25 @@ class CheckpointLost(CheckpointError):
         )
 
 
+class LakeUnknown(CheckpointError):
+    """Nobody knows how far a lake of the option lakes is.
+
+    The publisher continues. Until the lake is known, what waits for it waits: cleanup.wait_for and
+    tables.drop_after.
+
+    Attributes:
+        group: the consumer group that the option names.
+    """
+
+    def __init__(self, group: str, reason: str) -> None:
+        self.group = group
+        super().__init__(
+            f"option lakes: how far the lake with consumer group {group} is, is not known:"
+            f" {reason}. Fix: set kafka.consumer_group: {group} of its sink, and allow"
+            " Describe on the group to the publisher; or remove the group from lakes"
+        )
+
+
 class ShardsDiffer(CheckpointError):
     """The topics have another number of shards than the configuration."""
 

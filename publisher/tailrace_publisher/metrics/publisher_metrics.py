@@ -153,6 +153,13 @@ class Metrics:
             ["table"],
             registry=self.registry,
         )
+        self.lake_wait = Gauge(
+            "tailrace_lake_wait_seconds",
+            "Age of the newest commit in the log of a lake that is waited for (lakes); 0 if it has"
+            " everything that is published, +Inf while its position is unknown.",
+            ["group"],
+            registry=self.registry,
+        )
         self.retention_s: float | None = None
         self._unpublished = Trend(clock, is_lag=True)
         self._retention_left = Gauge(

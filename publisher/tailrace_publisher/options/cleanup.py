@@ -14,6 +14,7 @@ class CleanupWait(StrEnum):
 
     OFF = "off"
     TOPICS = "topics"
+    LAKE = "lake"
 
 
 class CleanupConfig(Section):
@@ -23,9 +24,10 @@ class CleanupConfig(Section):
         default=CleanupWait.OFF,
         description="off: the server's cleanup job alone removes change rows, by their age,"
         " published or not. topics: the publisher removes those that are committed to the topics;"
-        " it needs db_owner (source.primary). Set the job's retention to the longest outage that"
-        " the disk allows; tailrace doctor names the statement. Other readers of the change tables"
-        " lose what this publisher has published.",
+        " it needs db_owner (source.primary). lake: it also waits until the logs of all lakes hold"
+        " them (lakes). Set the job's retention to the longest outage that the disk allows, also of"
+        " a lake; tailrace doctor names the statement. Other readers of the change tables lose what"
+        " this publisher has published.",
     )
     every_s: float = Field(
         default=60.0,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.options.cleanup import CleanupConfig
+from tailrace_publisher.options.cleanup import CleanupConfig, CleanupWait
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.options.events import EventOptions
 from tailrace_publisher.options.kafka import KafkaConfig
@@ -22,7 +22,7 @@ from tailrace_publisher.options.skipped_changes import SkipConfig
 from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotMode
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.options.start import StartConfig
-from tailrace_publisher.options.tables import CapturedTables, templates_of
+from tailrace_publisher.options.tables import CapturedTables, DropAfter, templates_of
 from tailrace_schemas.records.shards import ShardMap
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.options.endpoint import EndpointOptions
@@ -74,6 +74,12 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
     cleanup: CleanupConfig = Field(default_factory=CleanupConfig)
+    lakes: list[str] = Field(
+        default_factory=list,
+        description="Consumer groups of the sinks whose lakes are waited for, each as in the"
+        " sink's option kafka.consumer_group. Used by cleanup.wait_for: lake and"
+        " tables.drop_after: lake. Requires Describe on these groups.",
+    )
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 
@@ -113,6 +119,24 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
                 " of the two"
             )
         return self
+
+    @model_validator(mode="after")
+    def _names_lakes(self) -> Self:
+        if self.waits_for_lakes and not self.lakes:
+            raise ValueError(
+                f"lakes is empty, and {' and '.join(self.waits_for_lakes)} waits for lakes. Fix:"
+                " list the kafka.consumer_group of each sink in lakes"
+            )
+        return self
+
+    @property
+    def waits_for_lakes(self) -> list[str]:
+        """The options by which the publisher waits for lakes."""
+        waits = {
+            "cleanup.wait_for: lake": self.cleanup.wait_for is CleanupWait.LAKE,
+            "tables.drop_after: lake": self.tables.drop_after is DropAfter.LAKE,
+        }
+        return [option for option, is_given in waits.items() if is_given]
 
     @property
     def source_changes(self) -> list[str]:

@@ -29,6 +29,13 @@ class SchemaChange(StrEnum):
     FAIL = "fail"
 
 
+class DropAfter(StrEnum):
+    """What a rotation waits for before it drops the older capture instance."""
+
+    TOPICS = "topics"
+    LAKE = "lake"
+
+
 class PatchedTables(StrEnum):
     """Of which tables rows are re-read after a capture instance with further columns took over."""
 
@@ -65,6 +72,13 @@ class CapturedTables(TableSelection):
         description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
         " the schema_change of these tables. The first matching pattern counts; schema_change holds"
         " for all others.",
+    )
+
+    drop_after: DropAfter = Field(
+        default=DropAfter.TOPICS,
+        description="When a rotation drops the older capture instance. topics: once all of its"
+        " changes are committed to the topics. lake: once the logs of all lakes hold them, too"
+        " (lakes).",
     )
 
     patch: PatchedTables = Field(

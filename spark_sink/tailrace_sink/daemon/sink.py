@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.fold.fold import Fold
 from tailrace_sink.intake.log_writer import LogWriter
+from tailrace_sink.kafka.group_offsets import GroupOffsets
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.log.sink_parts import SinkParts
@@ -69,6 +70,7 @@ class Sink:
         )
         self.schemas = parts.schemas
         self._traces = parts.traces
+        self._offsets = GroupOffsets(spark, config.kafka, config.topics.progress)
         self.log = LogWriter(parts)
         self.fold = Fold(parts)
         self.log.on_logged = self.fold.feed.offer
@@ -102,6 +104,7 @@ class Sink:
     def close(self) -> None:
         """End the workers and send the waiting spans."""
         self.fold.close()
+        self._offsets.close()
         self._traces.close()
 
     def continue_after_loss(self) -> None:
@@ -112,6 +115,7 @@ class Sink:
             RegistryError: a schema could not be looked up.
         """
         self.log.continue_after_loss()
+        self._commit_offsets()
 
     def next_offsets(self) -> dict[int, int]:
         """Offsets from which to read the progress topic; empty: from its start."""
@@ -127,7 +131,13 @@ class Sink:
             SinkError: a cut failed; those before it are in the log.
             RegistryError: the registry does not answer.
         """
-        return self.log.process(records, stop.is_set)
+        appended = self.log.process(records, stop.is_set)
+        self._commit_offsets()
+        return appended
+
+    def _commit_offsets(self) -> None:
+        """Commit how far the lake is; only after it is, as a lost commit merely delays."""
+        self._offsets.commit(self.log.complete(self.fold.state).next_offsets())
 
     def fold_tables(self, stop: threading.Event, batches_max: int | None = None) -> int:
         """Apply what the log has to the tables.

@@ -56,6 +56,7 @@ class LogWriter:
         self._owner = LogOwner(parts, self._appends, self._topics)
         self._last = self._owner.nothing_yet
         self._backlog = Backlog(self.state)
+        self._only_named_lsn = ""
         self.on_logged: Callable[[Logged], None] = _nothing
         self.on_late: Callable[[SinkState], None] = _nothing
 
@@ -63,6 +64,16 @@ class LogWriter:
     def state(self) -> SinkState:
         """State of the log."""
         return self._last.state
+
+    def complete(self, tables: SinkState) -> SinkState:
+        """Return the state up to which the lake has all events, in its log or in its tables.
+
+        The log only names a bulk cut. Its events are in Kafka alone until its batch is applied.
+
+        Args:
+            tables: the state of the tables.
+        """
+        return self.state if tables.closed_lsn >= self._only_named_lsn else tables
 
     @property
     def epoch(self) -> int:
@@ -88,6 +99,7 @@ class LogWriter:
         except (PySparkException, Py4JError) as error:
             raise translated(f"log {self._log.path}", error) from error
         self._backlog = Backlog(self.state)
+        self._only_named_lsn = self.state.closed_lsn  # earlier cuts may be bulk cuts
         _log.info(
             "log_opened", batch=self.state.batch, closed_lsn=self.state.closed_lsn, epoch=self.epoch
         )
@@ -114,11 +126,7 @@ class LogWriter:
 
     def next_offsets(self) -> dict[int, int]:
         """Offsets from which to read the progress topic; empty: from its start."""
-        first: dict[int, int] = {}
-        for position in self.state.shards.values():
-            known = first.get(position.partition, position.next_offset)
-            first[position.partition] = min(known, position.next_offset)
-        return first
+        return self.state.next_offsets()
 
     def process(self, records: Iterable[ProgressRecord], should_stop: Callable[[], bool]) -> int:
         """Append every cut that progress records close.
@@ -192,6 +200,8 @@ class LogWriter:
                 self._config.lake, state.state.batch, -1 if mark is None else mark.batch
             )
         self._last = state
+        if is_bulk:
+            self._only_named_lsn = state.state.closed_lsn
         seconds = time.monotonic() - started
         self._metrics.logged(cut.count, seconds, cut.published_ms)
         _log.info(

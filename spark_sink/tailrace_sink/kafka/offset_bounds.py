@@ -49,7 +49,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class _KafkaClasses:
+class KafkaClasses:
     """Classes of Kafka's client in the JVM."""
 
     admin: Any
@@ -57,6 +57,7 @@ class _KafkaClasses:
     list_options: Any
     offset: Any
     partition: Any
+    committed: Any
 
 
 class TopicCheck:
@@ -152,7 +153,7 @@ class TopicCheck:
     @contextmanager
     def _admin(self, asked: str) -> Iterator[tuple[Any, Any]]:
         jvm: Any = self._spark._jvm  # noqa: SLF001 - the brokers are asked by Spark's own client
-        admin = _kafka_classes(jvm).admin.create(client_properties(jvm, self._kafka))
+        admin = kafka_classes(jvm).admin.create(client_properties(jvm, self._kafka))
         try:
             yield admin, jvm
         except Py4JError as error:
@@ -180,7 +181,7 @@ class TopicCheck:
     def _found(
         self, admin: Any, jvm: Any, asked: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Bounds]:
-        classes = _kafka_classes(jvm)
+        classes = kafka_classes(jvm)
         spec, level = classes.offset, classes.isolation
         places = {place: classes.partition(*place) for place in asked}
         start, end, stable = (
@@ -214,14 +215,15 @@ class TopicCheck:
 
 
 @lru_cache(maxsize=1)
-def _kafka_classes(jvm: Any) -> _KafkaClasses:
+def kafka_classes(jvm: Any) -> KafkaClasses:
     """Look up each class once: Py4J searches every jar for each part of a name."""
     kafka = jvm.org.apache.kafka
     clients, common = kafka.clients.admin, kafka.common
-    return _KafkaClasses(
+    return KafkaClasses(
         admin=clients.Admin,
         isolation=common.IsolationLevel,
         list_options=clients.ListOffsetsOptions,
         offset=clients.OffsetSpec,
         partition=common.TopicPartition,
+        committed=kafka.clients.consumer.OffsetAndMetadata,
     )

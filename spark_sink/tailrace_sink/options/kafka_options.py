@@ -35,6 +35,14 @@ class KafkaConfig(KafkaOptions):
         " Lower: fails on a slow broker. Higher: lost records are noticed later.",
     )
 
+    consumer_group: str = Field(
+        default="",
+        description="Consumer group under which the sink commits how far the lake is in the"
+        " progress topic, for the publisher's option lakes and for tools that show the lag of a"
+        " group. Each lake needs a name of its own. Empty: nothing is committed. Requires Read on"
+        " the group.",
+    )
+
     def further_options(self) -> dict[str, str]:
         """Read the further options with their secrets.
 

@@ -91,6 +91,14 @@ class SinkState:
                 found.setdefault(home, set()).add(table_at(path)[0])
         return {home: frozenset(tables) for home, tables in found.items()}
 
+    def next_offsets(self) -> dict[int, int]:
+        """Return the first offsets of the progress topic that are not passed, by partition."""
+        first: dict[int, int] = {}
+        for position in self.shards.values():
+            known = first.get(position.partition, position.next_offset)
+            first[position.partition] = min(known, position.next_offset)
+        return first
+
     def home_of(self, path: str) -> str | None:
         """Return the path of the lake table with a source table's rows; None if it is unknown."""
         return self.homes.get(path) or (path if path in self.versions else None)

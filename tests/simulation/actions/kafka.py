@@ -87,6 +87,12 @@ def stray_record(sim: Simulation, rng: random.Random) -> None:
     sim.faults.strays += rng.choice((1, 1, 2))
 
 
+@action
+def lake_reads(sim: Simulation, rng: random.Random) -> None:
+    """The lake takes some of the changes that are published."""
+    sim.lake.read(rng.random())
+
+
 _COMPACTED = (".offsets", ".control")
 
 

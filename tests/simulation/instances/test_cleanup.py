@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tailrace_publisher.runtime import Step
@@ -56,6 +58,51 @@ def test_a_table_keeps_its_rows_until_a_newer_instance_has_its_columns(script: S
     script.publish(lambda: len(script.commits("dbo_other")) <= 1)
 
     assert len(script.commits("dbo_orders")) == 6
+
+
+def of_lake(**options: Any) -> Script:
+    """One table that is published, and a lake that is waited for."""
+    script = Script(lakes=["lake"], cleanup=_CLEANS | {"wait_for": "lake"}, **options)
+    script.create("orders", 1)
+    script.publish(lambda: not script.out_of_cut())
+    return script
+
+
+def test_change_rows_wait_for_the_lake() -> None:
+    script = of_lake()
+    told = script.publish(during=lambda: script.insert("orders", 2, 3))
+    (unknown,) = events(told, "lake_unknown")
+    assert "option lakes" in unknown["reason"]
+    assert "kafka.consumer_group: lake" in unknown["reason"]
+    script.lake_reads()
+    had = script.lake_closed
+    script.insert("orders", 4)
+    script.insert("orders", 5)
+    rested = script.seconds + 5
+
+    # A finding, had it taken what the lake lacks.
+    script.publish(lambda: script.seconds > rested, poll_interval_ms=200)
+
+    assert had < script.newest
+    assert len(script.commits("dbo_orders")) == 2
+    script.publish(lambda: len(script.commits("dbo_orders")) <= 1, during=script.lake_reads)
+
+
+def test_the_older_instance_waits_for_the_lake() -> None:
+    tables = {"schema_change": "rotate", "drop_after": "lake"}
+    script = of_lake(tables=tables)
+    script.lake_reads()
+    script.alter("orders", "add", "city")
+    script.publish(lambda: len(script.instances("orders")) == 2)
+    script.insert("orders", 2)
+
+    told = script.publish(lambda: script.values("orders", "city") == {2: None})
+
+    assert list(script.instances("orders")) == ["dbo_orders", "dbo_orders_r1"]
+    assert any("a lake (lakes) lacks" in e["reason"] for e in events(told, "rotation_waiting"))
+    script.publish(
+        lambda: list(script.instances("orders")) == ["dbo_orders_r1"], during=script.lake_reads
+    )
 
 
 def test_a_refusal_is_reported_and_stops_nothing(script: Script) -> None:

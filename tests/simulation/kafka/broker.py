@@ -148,6 +148,7 @@ class Broker:
         on_commit: told of each transaction that was decided to be committed.
         holds_markers: whether markers wait until they are needed.
         strays: records of other producers, by topic.
+        groups: offsets that consumer groups have committed, by group, topic and partition.
     """
 
     now_us: Callable[[], int]
@@ -158,6 +159,7 @@ class Broker:
     began: int = 0
     decided: int = 0
     strays: Counter[str] = field(default_factory=Counter)
+    groups: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def create(self, name: str, partitions: int, settings: dict[str, str]) -> None:
         """Create a topic."""

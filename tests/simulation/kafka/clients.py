@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from tests.simulation.kafka.broker import Broker, Entry, Fate, Partition, Transaction
 from tests.simulation.world import World
@@ -378,6 +384,24 @@ class AdminClient:
                 {name: SimpleNamespace(name=name, value=value) for name, value in settings.items()}
             )
         return found
+
+    def list_consumer_group_offsets(
+        self, groups: list[Any], *, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        self._clients.tick()
+        failed = self._failure(request_timeout)
+        (wanted,) = groups
+        found = [
+            TopicPartition(
+                place.topic,
+                place.partition,
+                self._broker.groups.get(
+                    (wanted.group_id, place.topic, place.partition), OFFSET_INVALID
+                ),
+            )
+            for place in wanted.topic_partitions
+        ]
+        return {wanted.group_id: _done(failed or SimpleNamespace(topic_partitions=found))}
 
     def list_offsets(
         self,

@@ -287,6 +287,15 @@ class Script:
         """An operator gives an order for a table, or for all whose snapshot is not over."""
         self._sim.signals.order(order, table)
 
+    def lake_reads(self) -> None:
+        """The lake takes what is published."""
+        self._sim.lake.read()
+
+    @property
+    def lake_closed(self) -> Lsn:
+        """LSN up to which the lake has everything."""
+        return Lsn.from_bytes(self._sim.lake.closed())
+
     def send(self, value: bytes | None) -> None:
         """A record into the signals topic, as it is."""
         self._sim.signals.send_bytes(value)

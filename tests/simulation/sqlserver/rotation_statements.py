@@ -11,6 +11,7 @@ from tests.simulation.sqlserver.rows import Table
 from tests.simulation.sqlserver.select import SqlError
 from tests.simulation.sqlserver.statements import Answer, pattern, statement
 from tests.simulation.sqlserver.view import View
+from tests.simulation.world import Finding
 
 _PARAMETER: Final = re.compile(r"@(\w+) = (?:N'([^']*)'|(\w+))")
 _INSTANCES_MAX: Final = 2
@@ -51,6 +52,8 @@ def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     instance = group.database.instances.get(name)
     if instance is None or instance.source != table.object_id:
         raise SqlError(22960, f"The capture instance '{name}' does not exist.")
+    others = (i for i in group.database.instances_of(table.object_id) if i is not instance)
+    _check_kept(view, max((i.start_lsn for i in others), default=b""), "an instance")
     group.write(wal.DisableInstance(group.log.next_lsn(), group.server.clock.local(), name))
     return []
 
@@ -78,9 +81,17 @@ def _clean(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
         raise SqlError(22964, "The LSN is not in cdc.lsn_time_mapping.")
     first = min(e.start_lsn for e in group.database.mapping if e.tran_end_time == times[0])
     now, name = group.server.clock.local, given["capture_instance"]
+    _check_kept(view, first, "change rows")
     group.write(wal.RaiseWatermarks(group.log.next_lsn(), now(), first, name))
     group.write(wal.DeleteChangeRows(group.log.next_lsn(), now()))
     return []
+
+
+def _check_kept(view: View, lsn: bytes, taken: str) -> None:
+    """Raise a finding if something goes that a lake lacks."""
+    kept_after = view.features.kept_after
+    if kept_after is not None and lsn > kept_after():
+        raise Finding(f"the publisher takes {taken} away that the lake lacks, below {lsn.hex()}")
 
 
 def _of_table(view: View, match: re.Match[str]) -> tuple[dict[str, str], Table]:

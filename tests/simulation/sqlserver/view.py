@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ class Features:
         allows_snapshot: ALLOW_SNAPSHOT_ISOLATION is on.
         refused: tables that the login may not read, by object id of the source table.
         is_owner: db_owner, for the procedures that change capture instances (else error 22904).
+        kept_after: LSN after which the publisher may take nothing away; None without such a bound.
     """
 
     has_log_stats: bool = True
@@ -35,6 +37,7 @@ class Features:
     allows_snapshot: bool = False
     refused: set[int] = field(default_factory=set)
     is_owner: bool = True
+    kept_after: Callable[[], bytes] | None = None
 
 
 @dataclass(slots=True)

@@ -21,10 +21,20 @@ def insert(source: Source, table: SourceTable, *numbers: int) -> None:
     source.publish()
 
 
+def last_record(source: Source) -> int:
+    """The offset after the newest progress record, which a transaction marker follows."""
+    return source.topics.end_offset(source.names.progress) - 1
+
+
+def group_offset(source: Source) -> int:
+    return source.topics.group_offset(source.prefix, source.names.progress)
+
+
 @pytest.mark.guarantee(15)
 @pytest.mark.slow("three batches and a log that is ahead, in a lake of its own")
 def test_a_bulk_cut_is_readable_from_its_commit_row_on(source: Source, lake: Lake):
     lake.options["bulk_changes"] = 4
+    lake.options["kafka"]["consumer_group"] = source.prefix
     table = source.table("t", *COLUMNS)
     source.snapshot(table, [{"id": n, "v": n} for n in range(6)])
     source.publish(snapshotting=[table])
@@ -33,8 +43,10 @@ def test_a_bulk_cut_is_readable_from_its_commit_row_on(source: Source, lake: Lak
     reader = read(lake.spark, f"{lake.path}/lake")
     assert reader.changes(table.name).collect() == [], "snapshot rows are no changes"
 
+    before = last_record(source)
     insert(source, table, *range(10, 20))
-    lake.log_only()
+    lake.log_only(opens_tables=True)
+    assert group_offset(source) == before, "the log only names a bulk cut"
     insert(source, table, 20)
     lake.log_only()
     assert reader.as_of("latest").read(table.name).count() == 6, "the tail ends before a bulk cut"
@@ -47,6 +59,9 @@ def test_a_bulk_cut_is_readable_from_its_commit_row_on(source: Source, lake: Lak
     since = min(lsn for lsn in source.cuts if lsn > bulk_lsn)
     (change,) = reader.changes(table.name, after=since).collect()
     assert change["after"]["id"] == 20
+    insert(source, table, 21)
+    lake.log_only(opens_tables=True)
+    assert group_offset(source) == last_record(source), "the log has it, the tables do not"
 
 
 @pytest.mark.slow("three batches in a lake of its own")

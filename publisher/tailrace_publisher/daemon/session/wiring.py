@@ -152,7 +152,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
                 switches=Switches(control, fences, tables, state, runtime.clock),
                 sizes=TableSizes(control, tables, carried.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
-                upkeep=open_upkeep(runtime, control, tables, state, resources),
+                upkeep=open_upkeep(runtime, control, topics, tables, state, resources),
             ),
         )
 

@@ -57,12 +57,13 @@ class Wait:
 Step = Create | Drop | Wait
 
 
-def next_step(table: PublishedTable, closed_lsn: Lsn) -> Step | None:
+def next_step(table: PublishedTable, closed_lsn: Lsn, in_lakes: Lsn | None = None) -> Step | None:
     """Return the next step of a published table's rotation; None if there is nothing to do.
 
     Args:
         closed_lsn: LSN up to which everything is published, in a committed checkpoint. A start
             after a crash reads from there, so only what is at or before it is not needed any more.
+        in_lakes: LSN up to which all lakes have everything; None if no lake is waited for.
     """
     newest = table.instances[-1]
     change = lacks_change(newest, table.added)
@@ -85,6 +86,8 @@ def next_step(table: PublishedTable, closed_lsn: Lsn) -> Step | None:
     # Rows at the start itself still come from the older instance.
     if closed_lsn < table.covers[newer.name]:
         return Wait(f"the changes up to the start of {newer.name} are not published yet")
+    if in_lakes is not None and in_lakes < table.covers[newer.name]:
+        return Wait(f"a lake (lakes) lacks changes up to the start of {newer.name}")
     return Drop(older, newer)
 
 

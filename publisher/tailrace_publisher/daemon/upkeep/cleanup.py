@@ -1,8 +1,8 @@
-"""Cleanup of change tables that waits for the topics (cleanup.wait_for; ADR 0086).
+"""Cleanup of change tables that waits for topics or lakes (cleanup.wait_for; ADR 0086, 0087).
 
 It works at the primary, in a thread of its own, because deletes wait for locks. It raises the low
-watermark of a capture instance up to the committed closed LSN and never above it. Nothing is
-stored: the next bite follows from the instance's low watermark.
+watermark of a capture instance up to the committed closed LSN, or that of the lakes, and never
+above it. Nothing is stored: the next bite follows from the instance's low watermark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.daemon.upkeep.lakes import Lakes
 from tailrace_publisher.errors import CleanupRefused, SourceError
+from tailrace_publisher.options.cleanup import CleanupWait
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog.capture_catalog import change_tables
 from tailrace_publisher.source.log.cleanup import next_low_watermark, remove_below
@@ -35,6 +37,7 @@ class Cleanup:
 
     Args:
         executor: has exactly one thread.
+        lakes: those that are waited for; None without any.
     """
 
     def __init__(
@@ -43,11 +46,14 @@ class Cleanup:
         tables: PublishedTables,
         state: PublisherState,
         executor: Executor,
+        lakes: Lakes | None,
     ) -> None:
         self._runtime = runtime
         self._tables = tables
         self._state = state
         self._executor = executor
+        waits = runtime.config.cleanup.wait_for is CleanupWait.LAKE
+        self._lakes = lakes if waits else None
         self._running: Future[bool] | None = None
         self._due_at = -math.inf
         self._reached: Lsn | None = None
@@ -117,5 +123,6 @@ class Cleanup:
     def _pause(self, seconds: float) -> None:
         """Wait; what is closed by now may be removed after a pause, when DDL has been noticed."""
         if seconds:
-            self._reached = self._state.closed_lsn
+            closed = self._state.closed_lsn
+            self._reached = closed if self._lakes is None else min(closed, self._lakes.closed_lsn)
         self._due_at = self._runtime.clock.monotonic() + seconds

@@ -18,11 +18,12 @@ import structlog
 
 from tailrace_publisher.daemon.tables.coverage import PublishedTable
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
-from tailrace_publisher.daemon.tables.rotation_step import Create, Drop, Wait, next_step
+from tailrace_publisher.daemon.tables.rotation_step import Create, Drop, Step, Wait, next_step
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.daemon.tables.tables import PublishedTables
+from tailrace_publisher.daemon.upkeep.lakes import Lakes
 from tailrace_publisher.errors import RotationRefused, SourceError
-from tailrace_publisher.options.tables import SchemaChange
+from tailrace_publisher.options.tables import DropAfter, SchemaChange
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.runtime import Step as RuntimeStep
@@ -66,6 +67,7 @@ class Rotation:
 
     Args:
         executor: has exactly one thread.
+        lakes: those that are waited for; None without any.
     """
 
     def __init__(
@@ -74,11 +76,14 @@ class Rotation:
         tables: PublishedTables,
         state: PublisherState,
         executor: Executor,
+        lakes: Lakes | None,
     ) -> None:
         self._runtime = runtime
         self._tables = tables
         self._state = state
         self._executor = executor
+        waits = runtime.config.tables.drop_after is DropAfter.LAKE
+        self._lakes = lakes if waits else None
         self._running: _Running | None = None
         self._not_before: dict[tuple[TableName, str, int], float] = {}
         self._waiting: dict[TableName, str] = {}
@@ -92,11 +97,16 @@ class Rotation:
                 return
             self._finish(self._running)
         for table in self._rotated():
-            step = next_step(table, self._state.closed_lsn)
+            step = self._next_step(table)
             self._note_wait(table.name, step.reason if isinstance(step, Wait) else None)
             if isinstance(step, Create | Drop) and self._is_due(table.name, step):
                 self._start(table.name, step)
                 return
+
+    def _next_step(self, table: PublishedTable) -> Step | None:
+        lakes = self._lakes
+        in_lakes = None if lakes is None else lakes.closed_lsn
+        return next_step(table, self._state.closed_lsn, in_lakes)
 
     def _is_due(self, table: TableName, step: Create | Drop) -> bool:
         """Return whether a step may be taken now; one that was just taken is paused."""
@@ -111,13 +121,13 @@ class Rotation:
         looked = self._tables.refreshed, self._state.moves
         if self._looked != looked:
             self._looked = looked
-            modes, closed = self._runtime.config.tables, self._state.closed_lsn
+            modes = self._runtime.config.tables
             self._open = [
                 table
                 for table in self._tables
                 if self._state.of(table.name).state in PUBLISHED
                 and modes.schema_change_of(table.name) is SchemaChange.ROTATE
-                and next_step(table, closed) is not None
+                and self._next_step(table) is not None
             ]
         return self._open
 

@@ -1,7 +1,7 @@
 """The watch over the source's space: when is its log full, and when its disk.
 
-The log holds what the capture job has not read. Change tables hold what is not published, until
-cleanup removes it by its age. Both end the source's own writes.
+The log holds what the capture job has not read. Change tables hold what is not published, and with
+cleanup.wait_for also what lakes lack. Both end the source's own writes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SpaceWatch:
                 left_s=round(left_s),
                 free_bytes=space.disk_free,
                 effect="the source cannot write any more once the volume is full",
-                fix="let the publisher catch up, or lower the retention of the"
+                fix="let the publisher and its lakes catch up, or lower the retention of the"
                 " cleanup job, which loses changes that are not published",
             )
 

@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.cleanup import Cleanup
+from tailrace_publisher.daemon.upkeep.lakes import Lakes
 from tailrace_publisher.daemon.upkeep.retention_watch import RetentionWatch
 from tailrace_publisher.daemon.upkeep.rotation import Rotation
 from tailrace_publisher.daemon.upkeep.space_watch import SpaceWatch
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.runtime import DatabaseTopics, Runtime
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
     """Forecasts, rotation and cleanup; None of what is not configured."""
 
+    state: PublisherState
     retention: RetentionWatch
     space: SpaceWatch
+    lakes: Lakes | None
     rotation: Rotation | None
     cleanup: Cleanup | None
 
@@ -39,6 +42,8 @@ class Upkeep:
 
     def look(self) -> None:
         """Take the next steps that are due; never waits for a server."""
+        if self.lakes is not None:
+            self.lakes.look(self.state.closed_lsn)
         if self.rotation is not None:
             self.rotation.look()
         if self.cleanup is not None:
@@ -48,6 +53,7 @@ class Upkeep:
 def open_upkeep(
     runtime: Runtime,
     control: Connection,
+    topics: DatabaseTopics,
     tables: PublishedTables,
     state: PublisherState,
     resources: ExitStack,
@@ -65,9 +71,14 @@ def open_upkeep(
         resources.callback(executor.shutdown)
         return executor
 
+    lakes = Lakes(runtime, topics, thread("lakes")) if config.waits_for_lakes else None
     return Upkeep(
+        state,
         RetentionWatch(control, runtime),
         SpaceWatch(control, runtime),
-        Rotation(runtime, tables, state, thread("rotation")) if config.tables.may_rotate else None,
-        Cleanup(runtime, tables, state, thread("cleanup")) if config.cleanup.is_on else None,
+        lakes,
+        Rotation(runtime, tables, state, thread("rotation"), lakes)
+        if config.tables.may_rotate
+        else None,
+        Cleanup(runtime, tables, state, thread("cleanup"), lakes) if config.cleanup.is_on else None,
     )

@@ -1,5 +1,7 @@
 """Where a publisher begins: options, Debezium's offsets, and what the change tables must hold."""
 
+from typing import Any
+
 import pytest
 
 from tailrace_publisher.checkpoint.debezium_offsets import chosen_offset, connector_offsets
@@ -138,6 +140,19 @@ def test_when_needed_fills_gaps_and_cannot_stop_at_them():
     assert config.snapshot.fills_gaps
     with pytest.raises(ConfigError, match="on_gap: stop does not"):
         PublisherConfig.load({**LEAST, "snapshot": {"mode": "when_needed", "on_gap": "stop"}})
+
+
+@pytest.mark.parametrize(
+    ("option", "waits"),
+    [
+        ("cleanup.wait_for: lake", {"cleanup": {"wait_for": "lake"}}),
+        ("tables.drop_after: lake", {"tables": {"drop_after": "lake"}}),
+    ],
+)
+def test_lakes_that_are_waited_for_are_named(option: str, waits: dict[str, Any]):
+    with pytest.raises(ConfigError, match=f"lakes is empty, and {option}"):
+        PublisherConfig.load({**LEAST, **waits})
+    assert PublisherConfig.load({**LEAST, **waits, "lakes": ["a"]}).waits_for_lakes == [option]
 
 
 # -- what is held ----------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ EMPTY = (
     "WHERE start_lsn = ?",
 )
 BY_CHANGE_TABLE = "WHERE ct.object_id = ?"
+REFUSED = ("sys.dm_db_log_space_usage", "sys.dm_os_volume_stats")
+"""It has no log file and no volume of its own: the publisher then forecasts nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,11 @@ def test_every_statement_of_the_publisher_is_answered(connection: pyodbc.Connect
         found = connection.execute("SELECT OBJECT_ID('cdc.dbo_orders_CT')").fetchone()
         assert found is not None
         parameters = (found[0],)
+    refused = [view for view in REFUSED if view in text]
+    if refused:
+        with pytest.raises(pyodbc.ProgrammingError, match=f"does not support {refused[0]}"):
+            connection.execute(text, *parameters)
+        return
     cursor = connection.execute(text, *parameters)
     assert cursor.description is not None
     rows = cursor.fetchall()

@@ -20,7 +20,6 @@ from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.lakes import Lakes
 from tailrace_publisher.errors import CleanupRefused, SourceError
-from tailrace_publisher.options.cleanup import CleanupWait
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog.capture_catalog import change_tables
 from tailrace_publisher.source.log.cleanup import next_low_watermark, remove_below
@@ -37,7 +36,7 @@ class Cleanup:
 
     Args:
         executor: has exactly one thread.
-        lakes: those that are waited for; None without any.
+        lakes: those that cleanup waits for; None without any.
     """
 
     def __init__(
@@ -52,8 +51,7 @@ class Cleanup:
         self._tables = tables
         self._state = state
         self._executor = executor
-        waits = runtime.config.cleanup.wait_for is CleanupWait.LAKE
-        self._lakes = lakes if waits else None
+        self._lakes = lakes
         self._running: Future[bool] | None = None
         self._due_at = -math.inf
         self._reached: Lsn | None = None

@@ -14,6 +14,7 @@ import structlog
 
 from tailrace_publisher.checkpoint.lake_position import lake_position
 from tailrace_publisher.checkpoint.published import Published
+from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.errors import CheckpointError, LakeUnknown
 from tailrace_publisher.runtime import DatabaseTopics, Runtime
 from tailrace_schemas.position.lsn import Lsn
@@ -31,12 +32,16 @@ class Lakes:
     """Closed LSNs of the lakes.
 
     Args:
+        state: has the closed LSN up to which everything is published.
         executor: has exactly one thread.
     """
 
-    def __init__(self, runtime: Runtime, topics: DatabaseTopics, executor: Executor) -> None:
+    def __init__(
+        self, runtime: Runtime, topics: DatabaseTopics, state: PublisherState, executor: Executor
+    ) -> None:
         self._runtime = runtime
         self._topics = topics
+        self._state = state
         self._executor = executor
         self._running: Future[_Read] | None = None
         self._due_at = -math.inf
@@ -50,12 +55,8 @@ class Lakes:
             return Lsn.ZERO
         return min((found.closed_lsn for found in self._has.values()), default=Lsn.ZERO)
 
-    def look(self, closed_lsn: Lsn) -> None:
-        """Read the positions if it is time; never waits for the brokers.
-
-        Args:
-            closed_lsn: LSN up to which everything is published.
-        """
+    def look(self) -> None:
+        """Read the positions if it is time; never waits for the brokers."""
         if self._running is not None:
             if not self._running.done():
                 return
@@ -65,7 +66,7 @@ class Lakes:
         if now >= self._due_at:
             self._due_at = now + self._runtime.config.cleanup.every_s
             self._running = self._executor.submit(self._read)
-        self._show_waits(closed_lsn)
+        self._show_waits()
 
     def _read(self) -> _Read:
         """Read the position of each lake; runs in the thread."""
@@ -96,7 +97,8 @@ class Lakes:
                     effect="change rows and older capture instances stay until the lake is known",
                 )
 
-    def _show_waits(self, closed_lsn: Lsn) -> None:
+    def _show_waits(self) -> None:
+        closed_lsn = self._state.closed_lsn
         now_s = self._runtime.clock.now_ms() / 1000
         for group in self._runtime.config.lakes:
             found, wait_s = self._has.get(group), math.inf

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from tailrace_publisher.daemon.upkeep.near_forecast import NearForecast
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.log.retention import retention_s
@@ -13,7 +14,6 @@ from tailrace_publisher.source.log.retention import retention_s
 _log = structlog.get_logger(__name__)
 
 _READ_EVERY_S: Final = 600.0
-_WARNED_S: Final = 6 * 3600.0
 
 
 class RetentionWatch:
@@ -28,7 +28,7 @@ class RetentionWatch:
         self._metrics = runtime.metrics
         self._clock = runtime.clock
         self._read_at: float | None = None
-        self._is_warned = False
+        self._forecast = NearForecast()
 
     def look(self, *, is_caught_up: bool) -> None:
         """Note the lag; read the retention from time to time.
@@ -46,7 +46,7 @@ class RetentionWatch:
             self._metrics.retention_s = retention_s(self._connection)
         self._metrics.note_unpublished(is_caught_up=is_caught_up)
         left_s = self._metrics.retention_left_s()
-        if left_s < _WARNED_S and not self._is_warned:
+        if self._forecast.is_news(left_s):
             _log.warning(
                 "retention_overtakes",
                 left_s=round(left_s),
@@ -54,4 +54,3 @@ class RetentionWatch:
                 fix="raise the retention: EXEC sys.sp_cdc_change_job @job_type = N'cleanup',"
                 " @retention = <minutes>",
             )
-        self._is_warned = left_s < _WARNED_S

@@ -23,7 +23,7 @@ from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.lakes import Lakes
 from tailrace_publisher.errors import RotationRefused, SourceError
-from tailrace_publisher.options.tables import DropAfter, SchemaChange
+from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.runtime import Step as RuntimeStep
@@ -67,7 +67,7 @@ class Rotation:
 
     Args:
         executor: has exactly one thread.
-        lakes: those that are waited for; None without any.
+        lakes: those that the drop of an older instance waits for; None without any.
     """
 
     def __init__(
@@ -82,8 +82,7 @@ class Rotation:
         self._tables = tables
         self._state = state
         self._executor = executor
-        waits = runtime.config.tables.drop_after is DropAfter.LAKE
-        self._lakes = lakes if waits else None
+        self._lakes = lakes
         self._running: _Running | None = None
         self._not_before: dict[tuple[TableName, str, int], float] = {}
         self._waiting: dict[TableName, str] = {}

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from tailrace_publisher.daemon.upkeep.near_forecast import NearForecast
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.log.space import Space, read_space
@@ -17,7 +18,6 @@ from tailrace_publisher.source.log.space import Space, read_space
 _log = structlog.get_logger(__name__)
 
 _EVERY_S: Final = 30.0
-_WARNED_S: Final = 6 * 3600.0
 _REPLICATION: Final = "REPLICATION"
 _FIX_CAPTURE: Final = (
     "start SQL Server Agent, or EXEC sys.sp_cdc_start_job @job_type = N'capture'; see"
@@ -39,7 +39,7 @@ class SpaceWatch:
         # A session that ends at once asks the server for nothing more.
         self._due_at = runtime.clock.monotonic() + _EVERY_S
         self._is_visible = True
-        self._warned: set[str] = set()
+        self._log, self._disk = NearForecast(), NearForecast()
 
     def look(self) -> None:
         """Read the space from time to time.
@@ -63,7 +63,7 @@ class SpaceWatch:
         self._metrics.note_space(space.log_used, space.log_limit, space.disk_free)
         self._warn_of_log(space)
         left_s = self._metrics.disk_full_s()
-        if self._is_news("disk", left_s):
+        if self._disk.is_news(left_s):
             _log.warning(
                 "disk_fills_up",
                 left_s=round(left_s),
@@ -75,7 +75,7 @@ class SpaceWatch:
 
     def _warn_of_log(self, space: Space) -> None:
         left_s = self._metrics.log_full_s()
-        if self._is_news("log", left_s):
+        if self._log.is_news(left_s):
             _log.warning(
                 "log_fills_up",
                 left_s=round(left_s),
@@ -85,12 +85,3 @@ class SpaceWatch:
                 if space.log_waits_for == _REPLICATION
                 else "remove what log_reuse_wait names, or enlarge the log",
             )
-
-    def _is_news(self, what: str, left_s: float) -> bool:
-        """Return whether a forecast is a reason to warn, and was none before."""
-        if not left_s < _WARNED_S:  # also if it is not a number
-            self._warned.discard(what)
-            return False
-        is_news = what not in self._warned
-        self._warned.add(what)
-        return is_news

@@ -13,6 +13,8 @@ from tailrace_publisher.daemon.upkeep.lakes import Lakes
 from tailrace_publisher.daemon.upkeep.retention_watch import RetentionWatch
 from tailrace_publisher.daemon.upkeep.rotation import Rotation
 from tailrace_publisher.daemon.upkeep.space_watch import SpaceWatch
+from tailrace_publisher.options.cleanup import CleanupWait
+from tailrace_publisher.options.tables import DropAfter
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime
 
@@ -21,7 +23,6 @@ from tailrace_publisher.runtime import DatabaseTopics, Runtime
 class Upkeep:
     """Forecasts, rotation and cleanup; None of what is not configured."""
 
-    state: PublisherState
     retention: RetentionWatch
     space: SpaceWatch
     lakes: Lakes | None
@@ -43,7 +44,7 @@ class Upkeep:
     def look(self) -> None:
         """Take the next steps that are due; never waits for a server."""
         if self.lakes is not None:
-            self.lakes.look(self.state.closed_lsn)
+            self.lakes.look()
         if self.rotation is not None:
             self.rotation.look()
         if self.cleanup is not None:
@@ -71,14 +72,17 @@ def open_upkeep(
         resources.callback(executor.shutdown)
         return executor
 
-    lakes = Lakes(runtime, topics, thread("lakes")) if config.waits_for_lakes else None
+    lakes = Lakes(runtime, topics, state, thread("lakes")) if config.waits_for_lakes else None
+    of_rotation = lakes if config.tables.drop_after is DropAfter.LAKE else None
+    of_cleanup = lakes if config.cleanup.wait_for is CleanupWait.LAKE else None
     return Upkeep(
-        state,
         RetentionWatch(control, runtime),
         SpaceWatch(control, runtime),
         lakes,
-        Rotation(runtime, tables, state, thread("rotation"), lakes)
+        Rotation(runtime, tables, state, thread("rotation"), of_rotation)
         if config.tables.may_rotate
         else None,
-        Cleanup(runtime, tables, state, thread("cleanup"), lakes) if config.cleanup.is_on else None,
+        Cleanup(runtime, tables, state, thread("cleanup"), of_cleanup)
+        if config.cleanup.is_on
+        else None,
     )

@@ -106,8 +106,7 @@ class ColumnFiles:
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
-        self._is_asked = False
-        self._brokers: Brokers | None = None
+        self._is_ready: bool | None = None
 
     def written(
         self,
@@ -130,10 +129,12 @@ class ColumnFiles:
             PySparkException, Py4JError: a task failed, perhaps by a record.
         """
         work, forms = self._work(spark, writers, ranges, tables)
+        if work is None:
+            return {}
         tasks = spark.sparkContext.defaultParallelism
         pieces = pieces_of(ranges.topic, ranges.partitions, tasks)
         brokers = self._reached(spark, pieces[0])
-        if work is None or brokers is None:
+        if brokers is None:
             return {}
 
         def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -199,39 +200,54 @@ class ColumnFiles:
         return work, forms
 
     def _reached(self, spark: SparkSession, piece: Piece) -> Brokers | None:
-        """Return how the executors' Python reaches the brokers; asked and logged once.
+        """Return how the executors' Python reaches the brokers; tried and logged once.
 
         None: it does not, or it lacks numpy, pyarrow or confluent-kafka.
-        """
-        with self._lock:
-            if not self._is_asked:
-                self._is_asked = True
-                try:
-                    self._brokers = self._answering(spark, piece)
-                except (PySparkException, Py4JError, NotInLibrdkafka) as error:
-                    reason = " ".join(str(error).split())[-_REASON_MAX:]
-                    _log.warning("columns_unavailable", reason=reason, effect=_EFFECT, fix=_FIX)
-            return self._brokers
-
-    def _answering(self, spark: SparkSession, piece: Piece) -> Brokers:
-        """Let a task ask the brokers for a partition.
 
         Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        with self._lock:
+            if self._is_ready is False:
+                return None
+            try:
+                brokers = self._brokers()
+                if self._is_ready is None:
+                    _require_answer(spark, brokers, piece)
+            except (PySparkException, Py4JError, NotInLibrdkafka) as error:
+                self._is_ready = False
+                reason = " ".join(str(error).split())[-_REASON_MAX:]
+                _log.warning("columns_unavailable", reason=reason, effect=_EFFECT, fix=_FIX)
+                return None
+            self._is_ready = True
+            return brokers
+
+    def _brokers(self) -> Brokers:
+        """Return the connection, with the secrets that its files hold now.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
             NotInLibrdkafka: an option of the Java client has no equal.
-            PySparkException: executors lack a library, or the brokers did not answer them.
         """
         kafka = self._config.kafka
         options = librdkafka_options(kafka.further_options())
         options |= {"bootstrap.servers": kafka.bootstrap, "group.id": f"{self._config.prefix}bulk"}
-        brokers = Brokers(options, kafka.poll_timeout_s)
+        return Brokers(options, kafka.poll_timeout_s)
 
-        def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for _ in numbers_of(batches):
-                require_answer(brokers, piece)
-            yield from ()
 
-        spark.range(1).mapInArrow(ask, "id long").collect()
-        return brokers
+def _require_answer(spark: SparkSession, brokers: Brokers, piece: Piece) -> None:
+    """Let a task query the brokers for a partition.
+
+    Raises:
+        PySparkException: executors lack a library, or the brokers did not answer them.
+    """
+
+    def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in numbers_of(batches):
+            require_answer(brokers, piece)
+        yield from ()
+
+    spark.range(1).mapInArrow(ask, "id long").collect()
 
 
 def _require_counted(results: Iterable[Row], ranges: TopicRange) -> None:

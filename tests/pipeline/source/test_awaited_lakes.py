@@ -15,6 +15,8 @@ from tests.pipeline.running import Running
 
 pytestmark = pytest.mark.kafka
 
+NOW = "SELECT GETDATE()"
+
 
 def commit_end(pipe: Pipe, group: str) -> None:
     """What a sink commits once its log has all progress records."""
@@ -43,6 +45,9 @@ def test_change_rows_stay_until_each_lake_has_them(pipe: Pipe, tmp_path: Path):
         publisher.until(lambda: pipe.is_caught_up(scan=False), "its snapshot is out")
         for number in range(4):
             source.execute(f"INSERT dbo.orders VALUES ({number})")
+            # The server keeps all commits of the low watermark's time, so each has its own.
+            before = source.query(NOW)
+            publisher.until(lambda before=before: source.query(NOW) > before, "the clock moved")
         publisher.until(lambda: len(pipe.topics.changes(source.name, "orders")) == 4, "published")
         publisher.until(lambda: len(publisher.told("lake_unknown")) == 2, "none is known")
         assert f"kafka.consumer_group: {lakes[0]}" in publisher.told("lake_unknown")[0]["reason"]

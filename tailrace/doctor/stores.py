@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.checkpoint.lake_position import lake_position
-from tailrace_publisher.daemon.adapters.production import production_ports
+from tailrace_publisher.daemon.offline.open_topics import open_topics
 from tailrace_publisher.errors import PublisherError
-from tailrace_publisher.runtime import database_topics
-from tailrace_schemas.records.shards import Shard
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
 from tailrace_service.registry.options import RegistryConfig
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
+    from tailrace_publisher.runtime import DatabaseTopics
     from tailrace_sink.options.config import SinkConfig
 
 _REGISTRY: Final = Judge(Part.REGISTRY)
@@ -53,22 +53,21 @@ def look_at_awaited_lakes(config: PublisherConfig) -> Iterator[Finding]:
     """Judge whether it is known how far the lakes are that the publisher waits for."""
     if not config.waits_for_lakes:
         return
-    ports = production_ports()
-    with open_registry(config.registry) as registry:
-        for number in range(config.shards.count):
-            shard = Shard(number, config.shard_map)
-            topics = database_topics(config, ports, registry, shard)
-            for group in config.lakes:
-                try:
-                    found = lake_position(topics, group, config.kafka.start_timeout_s)
-                except (PublisherError, RegistryError) as error:
-                    yield _LAKE.problem(
-                        f"lakes: {group}",
-                        str(error),
-                        f"{' and '.join(config.waits_for_lakes)} waits, and change tables grow",
-                    )
-                    continue
-                yield _LAKE.ok(f"lakes: {group}", f"has everything up to {found.closed_lsn}")
+    effect = f"{' and '.join(config.waits_for_lakes)} waits, and change tables grow"
+    try:
+        with open_topics(config) as shards:
+            for topics, group in product(shards, config.lakes):
+                yield _awaited_lake(topics, group, config.kafka.start_timeout_s, effect)
+    except (PublisherError, RegistryError) as error:
+        yield _LAKE.problem("lakes", str(error), effect)
+
+
+def _awaited_lake(topics: DatabaseTopics, group: str, patience_s: float, effect: str) -> Finding:
+    try:
+        found = lake_position(topics, group, patience_s)
+    except (PublisherError, RegistryError) as error:
+        return _LAKE.problem(f"lakes: {group}", str(error), effect)
+    return _LAKE.ok(f"lakes: {group}", f"has everything up to {found.closed_lsn}")
 
 
 def look_at_lake(config: SinkConfig) -> Iterator[Finding]:

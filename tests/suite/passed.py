@@ -37,6 +37,7 @@ SEEN_BY_TESTS = {
         "schemas/tailrace_schemas",
         "service/tailrace_service",
         "tailrace/reading",
+        "tailrace/testing",
         "examples",
         "docs/tutorial.md",
         "tests/sink",

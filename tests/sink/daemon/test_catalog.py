@@ -148,7 +148,6 @@ def test_a_name_is_removed_from_its_own_table_only(catalog: SparkSession, tmp_pa
     assert own.count() == 1, "the files stay"
 
 
-@pytest.mark.guarantee(14)
 def test_views_of_a_cut_stay_at_it_and_are_replaced_together(
     catalog: SparkSession, lake: Lake, source: Source, orders: SourceTable
 ):

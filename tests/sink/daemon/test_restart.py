@@ -231,7 +231,6 @@ def over_tls(broker: SharedBroker, chain: Chain) -> dict[str, Any]:
     }
 
 
-@pytest.mark.guarantee(13)
 @pytest.mark.slow("a sink streams three times, over TLS")
 def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint_all_of_it_over_tls(
     source: Source, lake: Lake, spark: SparkSession, shared_broker: SharedBroker, chain: Chain

@@ -40,11 +40,7 @@ spark.stop()
 
 @pytest.mark.slow("starts Spark in a process of its own")
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "submitted",
-    [pytest.param(True, marks=pytest.mark.guarantee(20)), False],
-    ids=["spark-submit", "python"],
-)
+@pytest.mark.parametrize("submitted", [True, False], ids=["spark-submit", "python"])
 def test_master_and_jars_of_spark_submit_are_kept(tmp_path: Path, submitted: bool):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -165,7 +165,6 @@ def test_a_new_table_is_appended_part_by_part_while_keys_do_not_meet(source: Sou
     assert lake.commits()[-1]["tables"].keys() == {"shop/dbo/t", "shop/dbo/mixed"}
 
 
-@pytest.mark.guarantee(13)
 def test_parts_are_taken_once_whatever_dies(source: Source, lake: Lake):
     options = {**SMALL, "kinds": KINDS}
     table = filled(source, range(20))

@@ -30,7 +30,6 @@ def group_offset(source: Source) -> int:
     return source.topics.group_offset(source.prefix, source.names.progress)
 
 
-@pytest.mark.guarantee(15)
 @pytest.mark.slow("three batches and a log that is ahead, in a lake of its own")
 def test_a_bulk_cut_is_readable_from_its_commit_row_on(source: Source, lake: Lake):
     lake.options["bulk_changes"] = 4

@@ -30,7 +30,7 @@ COLUMNS = (
     "漢字 😀",
     "c" * 128,
 )
-shared = Stories(21)
+shared = Stories()
 
 
 @shared

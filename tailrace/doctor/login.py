@@ -17,7 +17,7 @@ from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog.capture_catalog import METADATA_TABLES
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_name
-from tailrace_publisher.source.log.queries import is_read_only
+from tailrace_publisher.source.log.queries import is_owner, is_read_only
 
 _JUDGE: Final = Judge(Part.LOGIN)
 _READS_CDC: Final = "HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT')"
@@ -42,18 +42,18 @@ def look_at_primary(config: PublisherConfig) -> Iterator[Finding]:
     what = f"the publisher cannot change the source ({options})"
     try:
         with OdbcConnection(account) as connection:
-            ((is_owner,),) = connection.query("SELECT IS_MEMBER(N'db_owner')")
+            may_change = is_owner(connection)
             is_secondary = is_read_only(connection)
     except SourceError as error:
         yield _JUDGE.problem(name, str(error), what, Fix("correct source.primary"))
         return
-    if not is_owner:
+    if not may_change:
         fix = Fix("tailrace grants prints it, for a login of source.primary")
         yield _JUDGE.problem(name, "is not in the role db_owner", what, fix)
     if is_secondary:
         fix = Fix("let source.primary.host name the primary")
         yield _JUDGE.problem(name, "reaches a read-only copy of the database", what, fix)
-    if is_owner and not is_secondary:
+    if may_change and not is_secondary:
         yield _JUDGE.ok(name, f"may change the source ({options})")
 
 
@@ -73,7 +73,7 @@ def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
     )
     if row is None:
         return
-    reads_cdc, sees_state, is_sysadmin, is_owner = row
+    reads_cdc, sees_state, is_sysadmin, is_db_owner = row
     if reads_cdc == 0 and by_function:
         yield _JUDGE.problem(
             source.user,
@@ -95,14 +95,14 @@ def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
             "a stopped capture job looks like a quiet database",
             Fix(f"GRANT VIEW DATABASE STATE TO {user}"),
         )
-    if owner_for and is_owner:
+    if owner_for and is_db_owner:
         yield _JUDGE.warning(
             source.user,
             f"is db_owner, which {owner_for} needs",
             "anyone who gets its password may do anything in the database",
             Fix("give source.primary a login of its own: tailrace grants"),
         )
-    elif is_sysadmin or is_owner:
+    elif is_sysadmin or is_db_owner:
         yield _JUDGE.warning(
             source.user,
             f"is {'sysadmin' if is_sysadmin else 'db_owner'}",

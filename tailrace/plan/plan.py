@@ -17,6 +17,7 @@ from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog.capture_tsql import disable_table
 from tailrace_publisher.source.catalog.hidden_data import hidden_instances
 from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, by_table
 from tailrace_publisher.source.catalog.next_instance import rotation_statements
@@ -94,7 +95,14 @@ def plan_publish(config: PublisherConfig, connection: Connection) -> PublishPlan
     published = by_table(i for i in captured.instances if config.tables.selects(i.table))
     sizes = _Sizes.read(connection)
     tables = [
-        replace(planned, notes=[*planned.notes, *_of_rotation(config, connection, captured, name)])
+        replace(
+            planned,
+            notes=[
+                *planned.notes,
+                *_of_rotation(config, connection, captured, name),
+                *_of_valve(config, published, name),
+            ],
+        )
         for name in sorted(published, key=str)
         for planned in [_planned(config, name, published[name], sizes)]
     ]
@@ -179,6 +187,23 @@ def _of_rotation(
     newest = by_table(captured.instances)[name][-1]
     statements = rotation_statements(connection, newest, captured)
     return [f"After a change of its columns, schema_change: rotate runs: {'; '.join(statements)}"]
+
+
+def _of_valve(
+    config: PublisherConfig, published: Mapping[TableName, list[CaptureInstance]], name: TableName
+) -> list[str]:
+    """Return what the valve of the log runs when it gives up a table."""
+    valve = config.source.log_valve
+    order = valve.order_of(published)
+    if name not in order:
+        return []
+    of_table = name.schema, name.table
+    statements = [disable_table(*of_table, instance.name) for instance in published[name]]
+    return [
+        f"While the log is {valve.at_percent:g} % full and waits for the capture process,"
+        f" source.log_valve gives up its capture, as table {order.index(name) + 1} of"
+        f" {len(order)}: {'; '.join(statements)}"
+    ]
 
 
 def _left_out(config: PublisherConfig, connection: Connection) -> dict[str, str]:

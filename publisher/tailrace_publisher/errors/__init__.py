@@ -46,7 +46,12 @@ from tailrace_publisher.errors.delivery import (
     TopicPartitionsChanged,
     TopicRefused,
 )
-from tailrace_publisher.errors.primary import CleanupRefused, RotationRefused
+from tailrace_publisher.errors.primary import (
+    CaptureGivenUp,
+    CleanupRefused,
+    LogValveRefused,
+    RotationRefused,
+)
 from tailrace_publisher.errors.source import (
     CaptureInstanceGone,
     DatabaseReplaced,
@@ -77,6 +82,7 @@ from tailrace_publisher.errors.table import (
 from tailrace_publisher.errors.unlogged import RowsSwitched, ValuesConverted
 
 __all__ = [
+    "CaptureGivenUp",
     "CaptureInstanceGone",
     "CheckpointError",
     "CheckpointLost",
@@ -95,6 +101,7 @@ __all__ = [
     "ForeignRecords",
     "KafkaUnavailable",
     "LakeUnknown",
+    "LogValveRefused",
     "LoginRefused",
     "LsnWentBackwards",
     "OrderUnknown",

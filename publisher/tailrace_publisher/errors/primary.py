@@ -1,10 +1,11 @@
-"""What SQL Server refuses when the publisher changes the source."""
+"""What SQL Server refuses when the publisher changes the source, and what it gives up there."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tailrace_publisher.errors.source import SourceError
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 
 _FIX_OF_CHANGE: Final = {
@@ -41,6 +42,47 @@ class RotationRefused(SourceError):
             sqlstate=cause.sqlstate,
             number=cause.number,
         )
+
+
+class CaptureGivenUp(SourceError):
+    """Capture of a table was given up, because the source's log was nearly full (source.log_valve).
+
+    Attributes:
+        after: changes after this LSN are missing, until the table has a new snapshot. None if it
+            was stopped before.
+    """
+
+    heals = False
+
+    def __init__(self, table: TableName, percent: float, after: Lsn | None) -> None:
+        self.after = after
+        name = f"{table.schema}.{table.table}"
+        missing = "since it was stopped, before that" if after is None else f"after {after}"
+        super().__init__(
+            f"source.log_valve gave up its capture: the source's transaction log was {percent:.0f}"
+            f" % full and waited for the capture process. Changes {missing} are missing."
+            f" Fix: once the log has room, tailrace enable {name}; the table is then in the cuts"
+            " again from the LSN on at which its new snapshot ends"
+        )
+
+
+class LogValveRefused(SourceError):
+    """The valve of the log cannot act (source.log_valve).
+
+    The publisher continues, and so does everything that is captured.
+    """
+
+    heals = False
+    of_one_table = False
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"source.log_valve cannot give up any table: {problem}. Fix: {fix}")
+
+    @classmethod
+    def of(cls, cause: SourceError) -> LogValveRefused:
+        """Return the refusal by an error of the server."""
+        fix = _FIX_OF_CHANGE.get(cause.number, "remove the cause, or source.log_valve")
+        return cls(str(cause), fix)
 
 
 class CleanupRefused(SourceError):

@@ -144,6 +144,7 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         changes = {
             "tables.schema_change: rotate": self.tables.may_rotate,
             f"cleanup.wait_for: {self.cleanup.wait_for.value}": self.cleanup.is_on,
+            "source.log_valve": self.source.log_valve.is_on,
         }
         return [option for option, is_given in changes.items() if is_given]
 

@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.options.log_valve import LogValveConfig
 from tailrace_publisher.options.odbc import KEYWORDS, check_login, spelled
 from tailrace_service.options.sections import Section
 
@@ -36,7 +37,7 @@ class ReadMode(StrEnum):
 
 
 class PrimaryConfig(Section):
-    """The connection that changes the source (tables.schema_change: rotate; cleanup.wait_for)."""
+    """The connection that changes the source (rotation, cleanup, source.log_valve)."""
 
     host: str | None = Field(
         default=None,
@@ -168,6 +169,7 @@ class SourceConfig(Section):
     )
 
     primary: PrimaryConfig = Field(default_factory=PrimaryConfig)
+    log_valve: LogValveConfig = Field(default_factory=LogValveConfig)
 
     @field_validator("odbc")
     @classmethod

@@ -31,6 +31,7 @@ from tests.simulation.scenario import Scenario, Surroundings
 from tests.simulation.scripted.lives import OPTIONS, Life
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Change, Column, Row, Table
+from tests.simulation.sqlserver.view import log_space
 from tests.simulation.world import Killed
 
 _COLUMNS: Final = (Column(1, "id", "int", nullable=False), Column(2, "note", "int"))
@@ -54,7 +55,8 @@ class Script:
     def __init__(self, **options: Any) -> None:
         drawn = draw(1).options
         given = {**drawn, **OPTIONS, "kafka": {**drawn["kafka"], "partitions": 1}, **options}
-        given["source"] = {**drawn["source"], "application_intent": "ReadWrite"}
+        own = options.get("source", {})
+        given["source"] = {**drawn["source"], "application_intent": "ReadWrite", **own}
         self._sim = build(Scenario(7, _AROUND, given, ()))
         self._sim.world.on_tick = lambda: None
         self._life = Life(self._sim)
@@ -121,6 +123,12 @@ class Script:
     def may_change(self, *, is_owner: bool) -> None:
         """Whether the login is in db_owner."""
         self._sim.source.features.is_owner = is_owner
+
+    def fill_log(
+        self, percent: float, waits_for: str = "REPLICATION", *, has_limit: bool = True
+    ) -> None:
+        """So much of a log is in use."""
+        self._sim.source.features.log = log_space(percent, waits_for, has_limit=has_limit)
 
     def before_change(self, happens: Callable[[], None]) -> None:
         """Something happens just before a publisher changes a capture instance."""
@@ -278,6 +286,23 @@ class Script:
                 is_over=lambda: False,
             )
         assert is_dead, f"step {step} was not taken {number} times"
+
+    @property
+    def calls(self) -> int:
+        """Calls of the publisher in its present life."""
+        return self._life.ticks
+
+    def die_after(self, calls: int) -> None:
+        """A life that is killed at a call."""
+
+        def per_call() -> None:
+            if self.calls >= calls:
+                raise Killed
+            self._scanning()
+
+        with capture_logs(), suppress(Killed):
+            self._life.live(ticks_max=_TICKS_MAX, per_call=per_call, is_over=lambda: False)
+        assert self.calls >= calls
 
     def ask_for(self, table: str, where: str | None = None) -> None:
         """An operator asks for a new snapshot, of the whole table or of some rows."""

@@ -27,6 +27,12 @@ def _definition(view: View, parameters: Sequence[Any]) -> Answer:
     return [(None, None, None, 0, int(i.partition_switch)) for i in found]
 
 
+@statement("SELECT IS_MEMBER(N'db_owner')")
+def _is_owner(view: View, _: Sequence[Any]) -> Answer:
+    """https://learn.microsoft.com/sql/t-sql/functions/is-member-transact-sql"""
+    return [(int(view.features.is_owner),)]
+
+
 @pattern(r"EXEC sys\.sp_cdc_enable_table (?P<given>.*)")
 def _enable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql"""

@@ -18,12 +18,13 @@ def _log_space(view: View, _: Sequence[Any]) -> Answer:
     """https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-space-usage-transact-sql"""
     if not view.features.sees_state:
         raise SqlError(300, "VIEW DATABASE STATE permission was denied.")
-    return [(len(view.group.log.records) * 1024, "REPLICATION")]
+    log = view.features.log
+    return [(log.used or len(view.group.log.records) * 1024, log.waits_for)]
 
 
 @statement("SELECT size, growth, max_size FROM sys.database_files WHERE type = 1")
-def _log_files(_view: View, _: Sequence[Any]) -> Answer:
-    return [(1024, 8192, -1)]
+def _log_files(view: View, _: Sequence[Any]) -> Answer:
+    return [(1024, 8192, view.features.log.pages_max)]
 
 
 @statement(

@@ -13,6 +13,29 @@ from tests.simulation.sqlserver.select import SqlError
 
 
 @dataclass(slots=True)
+class LogSpace:
+    """How full the log is.
+
+    Attributes:
+        used: bytes; None for what the model wrote.
+        pages_max: to which its file can grow; -1: until the disk is full.
+        waits_for: log_reuse_wait_desc.
+    """
+
+    used: int | None = None
+    pages_max: int = -1
+    waits_for: str = "REPLICATION"
+
+
+def log_space(
+    percent: float, waits_for: str = "REPLICATION", *, has_limit: bool = True
+) -> LogSpace:
+    """A log that is so full."""
+    pages = 2048
+    return LogSpace(round(percent / 100 * pages * 8192), pages if has_limit else -1, waits_for)
+
+
+@dataclass(slots=True)
 class Features:
     """What the version, the edition and the login's rights make of the statements.
 
@@ -26,6 +49,7 @@ class Features:
         allows_snapshot: ALLOW_SNAPSHOT_ISOLATION is on.
         refused: tables that the login may not read, by object id of the source table.
         is_owner: db_owner, for the procedures that change capture instances (else error 22904).
+        log: its use.
         kept_after: LSN after which the publisher may take nothing away; None without such a bound.
     """
 
@@ -37,6 +61,7 @@ class Features:
     allows_snapshot: bool = False
     refused: set[int] = field(default_factory=set)
     is_owner: bool = True
+    log: LogSpace = field(default_factory=LogSpace)
     kept_after: Callable[[], bytes] | None = None
 
 

@@ -89,6 +89,7 @@ def all_errors(base: type[Exception]) -> set[type[Exception]]:
 
 
 OF_ONE_TABLE = {
+    "CaptureGivenUp",
     "ColumnsRefused",
     "DeliveryError",
     "DeliveryRejected",

@@ -138,13 +138,13 @@ class Session:
             has_read = not parts.pause.is_on
             more = has_read and self._publish()
             parts.upkeep.watch(is_caught_up=has_read and not more)
+            parts.upkeep.look()
         except TableFailed as error:
             return self._continue_without(error)
         except SourceBusy as error:
             self._try_again(error)
             return True
         self._backoff.reset()
-        parts.upkeep.look()
         if is_closed(parts.committer.state.position) and parts.signals.take(parts.committer.finish):
             parts.committer.commit()
         if is_idle:

@@ -84,6 +84,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         just_read: Catalog | None
         found, just_read = check_source(config, control, carried.catalog)
         problems = [problem for problem in found if runtime.has(problem.table)]
+        carried.stopped.start_session()
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry, runtime.shard)
         if problems:
@@ -96,7 +97,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         delivery.start()
         state = opened_state(config, control, topics, carried)
         no_signals = signals_refusal(topics, delivery)
-        carried.stopped.leave_out(_without_renamed(problems, state, carried, config))
+        carried.stopped.leave_out(_without_explained(problems, state, carried, config))
         versions = RegisteredVersions(runtime, registry, carried.schemas)
         resources.callback(versions.close)
 
@@ -243,18 +244,21 @@ def _refuse_first_start(problems: list[TableProblem], topics: DatabaseTopics) ->
         raise PreflightError([problem.text for problem in problems])
 
 
-def _without_renamed(
+def _without_explained(
     problems: list[TableProblem],
     state: PublisherState,
     carried: CarriedState,
     config: PublisherConfig,
 ) -> list[TableProblem]:
-    """Return the problems without those of tables that are renamed but keep their topics."""
-    if config.tables.on_rename is not OnRename.KEEP_TOPIC:
-        return problems
-    present = carried.catalog.source_object_ids()
-    renamed = {name for object_id, name in state.published_as().items() if object_id in present}
-    return [p for p in problems if not (p.is_missing and p.table in renamed)]
+    """Return the problems without those of missing tables that the checkpoint explains.
+
+    They are renamed but keep their topics, or the log's valve gave them up.
+    """
+    explained = {name for name in state.known() if state.of(name).given_up_reason}
+    if config.tables.on_rename is OnRename.KEEP_TOPIC:
+        present = carried.catalog.source_object_ids()
+        explained |= {n for object_id, n in state.published_as().items() if object_id in present}
+    return [p for p in problems if not (p.is_missing and p.table in explained)]
 
 
 def warn_of_two_servers(control: Connection, bulk: Connection) -> None:

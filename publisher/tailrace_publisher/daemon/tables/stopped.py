@@ -19,7 +19,13 @@ import structlog
 
 from tailrace_publisher.daemon.checks.table_problems import TableProblem
 from tailrace_publisher.daemon.tables.table_state import TableState
-from tailrace_publisher.errors import PreflightError, PublisherError, StillStopped, TableRenamed
+from tailrace_publisher.errors import (
+    CaptureGivenUp,
+    PreflightError,
+    PublisherError,
+    StillStopped,
+    TableRenamed,
+)
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.events import OnBadEvent
 from tailrace_publisher.options.snapshots import SnapshotConfig
@@ -32,12 +38,13 @@ _EFFECT: Final = "the other tables continue; this one is not part of the lake's 
 
 _CHECKED_AT_START: Final = frozenset(
     {
-        *("PreflightError", "PermissionMissing", "ColumnsRefused"),
+        *("PreflightError", "PermissionMissing", "ColumnsRefused", "CaptureGivenUp"),
         *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
     }
 )
 """Errors whose cause each start checks before it adds a table: if it adds the table, the cause is
-fixed."""
+fixed. A table that the log's valve gave up has no capture instance, unless somebody has captured it
+again, or the publisher ended before it disabled the instance."""
 
 _GAPS: Final = frozenset({"PositionExpired", "RowsSwitched", "ValuesConverted"})
 """Errors of a table that lacks changes, which a new snapshot repairs."""
@@ -95,6 +102,7 @@ class StoppedTables:
         if table in self._missing:
             return
         self._missing[table] = reason
+        self._show(table, reason)
         self._metrics.failed("Missing", reason, str(table))
         _log.error(
             "table_stopped",
@@ -104,7 +112,6 @@ class StoppedTables:
             fix="fix the cause (sys.sp_cdc_enable_table, GRANT SELECT), and it gets a new"
             " snapshot; or leave it out with tables.exclude",
         )
-        self._metrics.stopped_tables.labels(table=str(table)).set(1)
 
     def miss_all_but(self, found: Iterable[TableName]) -> None:
         """Report stopped tables that are not even visible any more (permissions)."""
@@ -115,7 +122,8 @@ class StoppedTables:
         """Note that a table is captured, in case it was missing."""
         if table in self._missing:
             del self._missing[table]
-            self._metrics.stopped_tables.labels(table=str(table)).set(0)
+            self._forget_given_up(table)
+            self._show(table, None)
 
     def missing(self) -> dict[TableName, str]:
         """Return missing or uncaptured tables with the reason; safe to call from another thread."""
@@ -135,7 +143,16 @@ class StoppedTables:
         gaps = [table for table, error in self._errors.items() if _kind(error) in _GAPS]
         for table in gaps:
             del self._errors[table]
-            self._metrics.stopped_tables.labels(table=str(table)).set(0)
+            self._show(table, None)
+
+    def start_session(self) -> None:
+        """Forget giving-ups: if the catalog still shows a table's instances, it restarts."""
+        for table in list(self._errors):
+            self._forget_given_up(table)
+
+    def _forget_given_up(self, table: TableName) -> None:
+        if isinstance(self._errors.get(table), CaptureGivenUp):
+            del self._errors[table]
 
     def is_asked_for(self, table: TableName) -> bool:
         """Return whether an operator requested the table, whatever stopped it."""
@@ -186,7 +203,7 @@ class StoppedTables:
             fix=f"fix the cause, then {fix}"
             + (", or restart the publisher" if kind in _CHECKED_AT_START else ""),
         )
-        self._metrics.stopped_tables.labels(table=str(table)).set(1)
+        self._show(table, reason_of(error))
 
     def report_restart(self, table: TableName, published: Lsn, state: TableState) -> None:
         """Report that a table restarts, and forget what stopped it.
@@ -205,17 +222,26 @@ class StoppedTables:
             state=state.value,
             reason=None if error is None else str(error),
         )
-        self._metrics.stopped_tables.labels(table=str(table)).set(0)
+        self._show(table, None)
+
+    def _show(self, table: TableName, reason: str | None) -> None:
+        """Set the metrics of a table; without a reason it is not stopped."""
+        self._metrics.stopped_tables.labels(table=str(table)).set(reason is not None)
+        is_given_up = StillStopped(reason).kind == CaptureGivenUp.__name__
+        self._metrics.given_up.labels(table=str(table)).set(is_given_up)
 
     def failure(self, tables: Iterable[TableName]) -> PublisherError | None:
         """Return the first table's error to end with; for tables that are all stopped.
 
-        None if all of them were stopped before this start: then the publisher waits for a signal.
+        None if all of them were stopped before this start, or by the log's valve: then the
+        publisher waits for a signal.
         """
         failed = [
             name
             for name in tables
-            if not isinstance(self._errors.get(name, StillStopped(None)), StillStopped)
+            if not isinstance(
+                self._errors.get(name, StillStopped(None)), StillStopped | CaptureGivenUp
+            )
         ]
         if not failed:
             if not self._waits:

@@ -17,7 +17,7 @@ from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.daemon.tables.table_update import TableUpdate, log_unused
-from tailrace_publisher.errors import PublisherError, TableFailed, TableRenamed
+from tailrace_publisher.errors import CaptureGivenUp, PublisherError, TableFailed, TableRenamed
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.runtime import Runtime
@@ -149,7 +149,8 @@ class TableIntake:
         captured = set(found)
         for name in [name for name in self.tables if name not in captured]:
             now = self._renames.present_name(name, catalog.instances)
-            self._stopped.miss(name, _NOT_CAPTURED if now is None else f"it is called {now} now")
+            reason = _NOT_CAPTURED if now is None else f"it is called {now} now"
+            self._stopped.miss(name, self._state.of(name).given_up_reason or reason)
             del self.tables[name]
         self._stopped.miss_all_but(captured)
 
@@ -172,8 +173,8 @@ class TableIntake:
                 self._state.happened(name, TableEvent.GONE)
                 continue
             renamed = self._renames.stored_reason(name, catalog.instances)
-            if is_selected and renamed is None:
-                self._stopped.miss(name, _NOT_CAPTURED)
+            if is_selected and (renamed is None or record.given_up_reason):
+                self._stopped.miss(name, renamed or _NOT_CAPTURED)
             lost = TableRecord(
                 record.state,
                 record.covers_from,
@@ -225,7 +226,9 @@ class TableIntake:
         Raises:
             TableFailed: the error, if it ends the publisher or was noted before.
         """
-        if self._stopped.ends_all(error.cause) or not self._stopped.add(error.table, error.cause):
+        is_new = self._stopped.add(error.table, error.cause)
+        is_expected = is_new or isinstance(error.cause, CaptureGivenUp)  # of a stopped one, too
+        if self._stopped.ends_all(error.cause) or not is_expected:
             raise error
         return self._stopped.restarts_after(error.cause)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from tailrace_publisher.daemon.tables.patch import Patch
 from tailrace_publisher.daemon.tables.table_state import TableState
+from tailrace_publisher.errors import CaptureGivenUp, StillStopped
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import TableCheckpoint
@@ -74,6 +75,12 @@ class TableRecord:
         """Whether its patch is being read."""
         is_read = self.state is TableState.REREADING and self.snapshot_where is None
         return is_read and self.patch is not None
+
+    @property
+    def given_up_reason(self) -> str | None:
+        """Its reason, if the valve of the log gave up its capture (source.log_valve)."""
+        is_given_up = StillStopped(self.stopped_reason).kind == CaptureGivenUp.__name__
+        return self.stopped_reason if is_given_up else None
 
     @property
     def knows_partitions(self) -> bool:

@@ -114,6 +114,11 @@ class PublishedTables:
         return self._intake.tables.get(table)
 
     @property
+    def elsewhere(self) -> frozenset[TableName]:
+        """Tables that other shards publish."""
+        return frozenset(self._intake.elsewhere)
+
+    @property
     def are_all_elsewhere(self) -> bool:
         """Whether other shards publish everything that is captured and selected."""
         return not self._intake.tables and bool(self._intake.elsewhere)

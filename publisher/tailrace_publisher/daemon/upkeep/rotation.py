@@ -28,7 +28,11 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.runtime import Step as RuntimeStep
 from tailrace_publisher.source.catalog.capture_catalog import change_tables
-from tailrace_publisher.source.catalog.capture_tsql import disable_table, enable_table
+from tailrace_publisher.source.catalog.capture_tsql import (
+    OUT_OF_SNAPSHOT,
+    disable_table,
+    enable_table,
+)
 from tailrace_publisher.source.catalog.next_instance import next_name, next_options
 from tailrace_schemas.topics.topic_names import TableName
 
@@ -39,8 +43,6 @@ _TAKEN: Final = frozenset({22926, 22962})
 
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
 """
-_OUT_OF_SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
-"""DDL is refused in a transaction with snapshot isolation, which the session may have (3964)."""
 _PAUSE_S: Final = 30.0
 """Before a step is taken again: the catalog of a secondary shows it only after some time."""
 _REFUSED_S: Final = 300.0
@@ -224,7 +226,7 @@ def _create(connection: Connection, step: Create) -> tuple[_Outcome, str]:
     name = str(options.capture_instance)
     statement = enable_table(of_table[0].schema, of_table[0].table, options)
     try:
-        connection.query_sets(_OUT_OF_SNAPSHOT + statement)
+        connection.query_sets(OUT_OF_SNAPSHOT + statement)
     except SourceError as error:
         if error.number not in _TAKEN:
             raise
@@ -239,6 +241,6 @@ def _drop(connection: Connection, step: Drop) -> tuple[_Outcome, str]:
     if older is None or newer is None:
         return _Outcome.OVERTAKEN, step.older.name
     connection.query_sets(
-        _OUT_OF_SNAPSHOT + disable_table(older.schema, older.table, older.instance)
+        OUT_OF_SNAPSHOT + disable_table(older.schema, older.table, older.instance)
     )
     return _Outcome.DROPPED, older.instance

@@ -10,6 +10,7 @@ from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.cleanup import Cleanup
 from tailrace_publisher.daemon.upkeep.lakes import Lakes
+from tailrace_publisher.daemon.upkeep.log_valve import LogValve
 from tailrace_publisher.daemon.upkeep.retention_watch import RetentionWatch
 from tailrace_publisher.daemon.upkeep.rotation import Rotation
 from tailrace_publisher.daemon.upkeep.space_watch import SpaceWatch
@@ -21,13 +22,14 @@ from tailrace_publisher.runtime import DatabaseTopics, Runtime
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Forecasts, rotation and cleanup; None of what is not configured."""
+    """Forecasts, rotation, cleanup and the log's valve; None of what is not configured."""
 
     retention: RetentionWatch
     space: SpaceWatch
     lakes: Lakes | None
     rotation: Rotation | None
     cleanup: Cleanup | None
+    valve: LogValve | None
 
     def watch(self, *, is_caught_up: bool) -> None:
         """Update the forecasts.
@@ -42,13 +44,19 @@ class Upkeep:
         self.space.look()
 
     def look(self) -> None:
-        """Take the next steps that are due; never waits for a server."""
+        """Take the next steps that are due; never waits for a server.
+
+        Raises:
+            TableFailed: the log's valve gives up the capture of a table.
+        """
         if self.lakes is not None:
             self.lakes.look()
         if self.rotation is not None:
             self.rotation.look()
         if self.cleanup is not None:
             self.cleanup.look()
+        if self.valve is not None:
+            self.valve.look()
 
 
 def open_upkeep(
@@ -84,5 +92,8 @@ def open_upkeep(
         else None,
         Cleanup(runtime, tables, state, thread("cleanup"), of_cleanup)
         if config.cleanup.is_on
+        else None,
+        LogValve(runtime, tables, state, thread("log-valve"))
+        if config.source.log_valve.is_on
         else None,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 
@@ -57,6 +58,10 @@ def enable_table(schema: str, table: str, options: CaptureOptions | None = None)
     if not given.partition_switch:
         parts.append("@allow_partition_switch = 0")
     return f"EXEC sys.sp_cdc_enable_table {', '.join(parts)}"
+
+
+OUT_OF_SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+"""DDL is refused in a transaction with snapshot isolation, which the session may have (3964)."""
 
 
 def disable_table(schema: str, table: str, instance: str) -> str:

@@ -90,6 +90,14 @@ def is_read_only(connection: Connection) -> bool:
     return bool(rows[0][0] == "READ_ONLY")
 
 
+def is_owner(connection: Connection) -> bool:
+    """Return whether the login is in the role db_owner.
+
+    https://learn.microsoft.com/sql/t-sql/functions/is-member-transact-sql
+    """
+    return bool(connection.query("SELECT IS_MEMBER(N'db_owner')")[0][0])
+
+
 def max_lsn(connection: Connection) -> Lsn | None:
     """Return the high endpoint of the validity interval; None before anything was captured.
 

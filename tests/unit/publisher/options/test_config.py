@@ -147,3 +147,36 @@ def test_serializations_that_contradict_other_options_are_refused_by_name(
     assert PublisherConfig.load(LEAST).serialization == "avro"
     with pytest.raises(ConfigError, match=told):
         PublisherConfig.load(LEAST | given)
+
+
+def source_with(**valve: object) -> dict[str, object]:
+    return LEAST | {"source": {**LEAST["source"], "log_valve": valve}}
+
+
+def test_the_valve_of_the_log_names_tables_in_the_order_in_which_they_go():
+    config = PublisherConfig.load(source_with(tables=[r"dbo\.log", r"ops\..*", r"dbo\..*"]))
+    names = ("dbo.a", "ops.b", "ops.a", "dbo.log", "hr.x")
+    tables = [TableName("db", *name.split(".")) for name in names]
+
+    order = config.source.log_valve.order_of(tables)
+
+    assert [f"{t.schema}.{t.table}" for t in order] == ["dbo.log", "ops.a", "ops.b", "dbo.a"]
+    assert config.source_changes == ["source.log_valve"]
+    assert PublisherConfig.load(LEAST).source_changes == []
+
+
+@pytest.mark.parametrize(
+    ("valve", "told"),
+    [
+        ({"at_percent": 80}, "list patterns in log_valve.tables in the order"),
+        ({"tables": ["dbo.("]}, "'dbo.(' is not a regular expression"),
+        ({"tables": ["dbo.log"], "at_percent": 100}, "source.log_valve.at_percent = 100"),
+        ({"tables": ["dbo.log"], "for_s": 0}, "source.log_valve.for_s = 0"),
+        ({"table": ["dbo.log"]}, "did you mean tables?"),
+    ],
+)
+def test_a_valve_that_would_do_nothing_or_at_once_is_refused(valve: dict[str, object], told: str):
+    with pytest.raises(ConfigError) as raised:
+        PublisherConfig.load(source_with(**valve))
+
+    assert told in "\n".join(raised.value.problems)

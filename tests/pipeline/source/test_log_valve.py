@@ -31,7 +31,6 @@ def judged(config: PublisherConfig) -> str:
     return found.text
 
 
-@pytest.mark.slow("two publishers, and three commands over the real parts")
 def test_a_table_is_given_up_and_comes_back(
     pipe: Pipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.enable.tsql import Captured, create_account, least_grants, primary_grants
 from tailrace.signals.request import ask
 from tailrace_schemas.position.change_position import ChangePosition
@@ -24,6 +25,7 @@ from tests.pipeline.daemon.test_stopped_tables import (
     topic_of,
     two_tables,
 )
+from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running, live_until_killed
 from tests.pipeline.source_database import SourceDatabase
 
@@ -176,9 +178,22 @@ def test_rotation_under_load(pipe: Pipe):
     )
 
 
+@pytest.fixture
+def primary(source_server: SourceServer) -> Iterator[Proxy]:
+    """A second address of the server."""
+    proxy = Proxy(source_server.host, source_server.port)
+    proxy.open()
+    yield proxy
+    proxy.close()
+
+
 @pytest.mark.slow("the publisher rotates capture instances twice")
-def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Path):
-    """It keeps what the first instance has, and its own login only reads."""
+def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Path, primary: Proxy):
+    """It keeps what the first instance has, and its own login only reads.
+
+    As with a readable secondary, all that changes the source has an address of its own, which may
+    be away.
+    """
     source = pipe.source
     source.execute(
         "CREATE TABLE dbo.orders (id int PRIMARY KEY, code int NOT NULL, note nvarchar(20),"
@@ -201,8 +216,9 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     source.execute(*(sql for sql, _ in least_grants(reader, captured)))
     cleanup = {"wait_for": "topics", "every_s": 1}
     options = pipe.options(tables={"schema_change": "rotate"}, cleanup=cleanup)
-    login = {"user": reader, "password": SECRET}
-    options["source"] |= {**login, "primary": {"user": owner, "password": SECRET}}
+    login = {"user": reader, "password": SECRET, "application_intent": "ReadOnly"}
+    changes = {"host": "127.0.0.1", "port": primary.port, "user": owner, "password": SECRET}
+    options["source"] |= {**login, "primary": changes}
     config = pipe.config(**options)
 
     with Running(config) as publisher:
@@ -239,6 +255,11 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
         )
         rows = "SELECT COUNT(DISTINCT __$start_lsn) FROM cdc.dbo_orders_r2_CT"
         publisher.until(lambda: source.query(rows) == [(1,)], "the insert's rows are removed")
+        primary.close()
+        source.execute("ALTER TABLE dbo.orders ADD street nvarchar(20) NULL")
+        publisher.until(lambda: bool(publisher.told("rotation_retried")), "the primary is away")
+        source.execute("DELETE dbo.orders WHERE id = 1")
+        publisher.until(lambda: 1 not in pipe.topics.state(source.name, "orders", "id"), "it reads")
         assert not publisher.told("table_stopped")
     state = pipe.topics.state(source.name, "orders", "id")
     assert state[2] == {"id": 2, "code": 2, "note": "second", "city": "Rome"}

@@ -67,7 +67,7 @@ def demo(
 ) -> None:
     """Replay a day of real flights; verify every row.
 
-    Halfway through, the demo adds a column and kills the publisher.
+    Halfway through, the demo adds a column that rotation follows, and kills the publisher.
     """
     from tailrace.demo.run import DemoOptions, run
 

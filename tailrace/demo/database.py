@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.demo.flights import load, records
-from tailrace_schemas.position.lsn import lsn_text
 
 if TYPE_CHECKING:
     import pyodbc
@@ -148,32 +145,6 @@ def _plain(value: Any) -> Any:
 
         return int(value) if value.is_integer() else Decimal(str(value))
     return value.item() if hasattr(value, "item") else value
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """How far the capture job is."""
-
-    change_rows: dict[str, int]
-    max_lsn: str
-    max_commit_ms: int | None
-
-
-def captured(connection: pyodbc.Connection) -> Captured:
-    """Ask the source how far the capture job is: rows per change table, newest captured commit."""
-    counts = ", ".join(f"(SELECT COUNT(*) FROM cdc.[dbo_{table}_CT])" for table in TABLES)
-    cursor = connection.cursor()
-    row = cursor.execute(f"SELECT {counts}").fetchone()
-    newest = cursor.execute(
-        "SELECT TOP (1) start_lsn, tran_end_time FROM cdc.lsn_time_mapping"
-        " WHERE tran_id <> 0x00 ORDER BY start_lsn DESC"
-    ).fetchone()
-    cursor.close()
-    change_rows = dict(zip(TABLES, row, strict=True))
-    if newest is None:
-        return Captured(change_rows, "", None)
-    commit_ms = round(newest.tran_end_time.replace(tzinfo=UTC).timestamp() * 1000)
-    return Captured(change_rows, lsn_text(newest.start_lsn), commit_ms)
 
 
 def enable_cdc(connection: pyodbc.Connection, *, polling_interval_s: int) -> None:

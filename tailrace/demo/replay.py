@@ -7,17 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.demo.flights import SourceTransaction
 
 if TYPE_CHECKING:
     import pyodbc
 
+Wait = Callable[[Callable[[], bool], str], None]
+"""Waits for a condition; the text says that it holds."""
+_WAIT_S: Final = 180
+_PAUSE_S: Final = 0.05
+
 
 @dataclass(slots=True)
 class ReplayProgress:
-    """What was replayed so far; read by the live view from another thread."""
+    """What was replayed so far; read by the live view from another thread.
+
+    Attributes:
+        started: monotonic seconds; later by the time that the replay stood still.
+    """
 
     transactions_total: int
     statements_total: int
@@ -51,7 +60,7 @@ class Replay:
     Args:
         connection: to the airline's database; autocommit is switched off here.
         progress: updated as it goes.
-        before: what else is done, by how many transactions come before it.
+        before: what else is done, by how many transactions come before it; it may wait.
 
     Attributes:
         failure: what ended it before its time.
@@ -62,7 +71,7 @@ class Replay:
         connection: pyodbc.Connection,
         day: list[SourceTransaction],
         progress: ReplayProgress,
-        before: Mapping[int, Callable[[pyodbc.Connection], None]],
+        before: Mapping[int, Callable[[pyodbc.Connection, Wait], object]],
     ) -> None:
         self._connection = connection
         self._day = day
@@ -95,6 +104,12 @@ class Replay:
         finally:
             self._over.set()
 
+    def _wait(self, reached: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _WAIT_S
+        while not reached():
+            if self._stop.wait(_PAUSE_S) or time.monotonic() > deadline:
+                raise TimeoutError(f"not within {_WAIT_S} s: {what}")
+
     def _replay(self, rate: float) -> None:
         progress, connection = self._progress, self._connection
         connection.autocommit = False
@@ -107,7 +122,9 @@ class Replay:
             if self._stop.is_set():
                 break
             if number in self._before:
-                self._before[number](connection)
+                stands = time.monotonic()
+                self._before[number](connection, self._wait)
+                progress.started += time.monotonic() - stands
             for sql, parameters in transaction.statements:
                 cursor.execute(sql, parameters)
             connection.commit()

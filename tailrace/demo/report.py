@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from tailrace.demo import answers, database, flights, verify
+from tailrace.demo import answers, database, flights, midday, patched, verify
 from tailrace.demo.answers import Answers
+from tailrace.demo.change_tables import ChangeTables, instances_of
 from tailrace.demo.compare import TableComparison, TopicComparison
 from tailrace.demo.configured import QUERY, query_path
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
+from tailrace.demo.patched import PatchComparison
 from tailrace.reading.lake import log_commits
 from tailrace.reading.lake_session import configured_session
 from tailrace.reading.topics import existing_data_topics, read_all
@@ -52,6 +54,8 @@ class Report:
     topics: list[TopicComparison]
     tables: list[TableComparison]
     figures: list[tuple[str, object, object]]
+    patch: PatchComparison
+    filled: int
     config: Path
     lake: str
     cuts: int
@@ -64,6 +68,7 @@ class Report:
             all(comparison.equal for comparison in self.topics)
             and all(comparison.equal for comparison in self.tables)
             and all(expected == found for _, expected, found in self.figures)
+            and self.patch.equal
             and not self.answers.audited.problems.count
         )
 
@@ -80,7 +85,8 @@ def make_report(
     records: Sequence[Progress],
     replay: ReplayProgress | None,
     days: int,
-    gates: int,
+    day: midday.Day,
+    change_tables: ChangeTables,
     say: Callable[[str], None],
 ) -> Report:
     """Read everything back, independently of publisher and sink, and compare."""
@@ -90,7 +96,7 @@ def make_report(
     chosen = {topic: existing[topic] for topic in topics if topic in existing}
     facts = verify.gather(read_all(bootstrap_servers, SchemaRegistry(registry_url), chosen))
     say(f"{facts.events_total:,} events read; comparing with the change tables")
-    topic_comparisons = verify.check_topics(source, KEYS, facts)
+    topic_comparisons = verify.check_topics(source, change_tables, facts)
     say("comparing the lake with the source, row by row")
     spark = configured_session(lake, {"spark.app.name": "tailrace-demo"})
     try:
@@ -98,10 +104,21 @@ def make_report(
         tables = {path.rsplit("/", 1)[1]: (f"{lake.lake}/{path}", v) for path, v in last.items()}
         table_comparisons = verify.check_lake(source, spark, KEYS, tables)
         figures = verify.check_figures(
-            spark, tables["flights"], facts, flights.figures(days), gates
+            spark, tables["flights"], facts, flights.figures(days), day.gates
+        )
+        say("comparing the patch with the source")
+        name, column = midday.NAME, midday.COLUMN
+        in_lake = patched.whole_in_lake(spark, lake.commits_path, name.path, column)
+        patch = patched.check_patch(
+            source,
+            instances_of(source, midday.TABLE),
+            facts.patches,
+            day.left,
+            (patched.whole_in_topics(records, names.data(name), column), in_lake),
+            (midday.TABLE, midday.KEY),
         )
         say("asking for a row, a moment, a proof, and by name")
-        given = answers.ask(config, _a_flight(source), spark, commits)
+        given = answers.ask(config, _a_flight(source, patch.instance), spark, commits)
     finally:
         spark.stop()
     elapsed = (replay.finished or 0) - replay.started if replay is not None else 0.0
@@ -120,6 +137,8 @@ def make_report(
         topics=topic_comparisons,
         tables=table_comparisons,
         figures=figures,
+        patch=patch,
+        filled=len(day.left),
         config=config,
         lake=lake.lake,
         cuts=len(commits),
@@ -127,10 +146,11 @@ def make_report(
     )
 
 
-def _a_flight(source: pyodbc.Connection) -> int:
-    """A flight that has arrived, from a gate: inserted once and updated twice."""
+def _a_flight(source: pyodbc.Connection, instance: str) -> int:
+    """A flight whose changes are all in an instance: inserted once, updated twice, and arrived."""
     row = source.execute(
-        "SELECT MIN(flight_id) FROM dbo.flights WHERE arr_time IS NOT NULL AND gate IS NOT NULL"
+        f"SELECT MIN(c.flight_id) FROM cdc.[{instance}_CT] c JOIN dbo.flights f"
+        " ON f.flight_id = c.flight_id WHERE c.[__$operation] = 2 AND f.arr_time IS NOT NULL"
     ).fetchone()
     return int(row[0])
 
@@ -182,10 +202,12 @@ def tell(console: Console, report: Report) -> None:
                 f"commit to {name}: p50 {latency.p50_s:.2f} s, p99 {latency.p99_s:.2f} s"
                 f" (of {latency.count:,} changes; the capture job's interval is part of it)"
             )
+    for line in patched.tell(report.patch, report.filled):
+        console.print(line, highlight=False, soft_wrap=True)
     if report.verified:
         console.print(
-            "Halfway through, flights got the column gate, by a second capture instance, and"
-            " tailrace publish was killed and started again: nothing is missing, nothing is twice."
+            "Later tailrace publish was killed and started again: nothing is missing, nothing is"
+            " twice."
         )
     data_dir = report.config.parent
     query = f'.venv/bin/python {query_path(data_dir)} "{QUERY}"'

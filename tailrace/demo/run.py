@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from tailrace.demo import database, flights, midday
+from tailrace.demo.change_tables import ChangeTables, instances_of
 from tailrace.demo.configured import PREFIX, write_config
 from tailrace.demo.folder import make_empty
-from tailrace.demo.replay import Replay, plan
+from tailrace.demo.patched import whole_in_topics
+from tailrace.demo.replay import Replay, Wait, plan
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
 from tailrace.demo.view import LakeState, Picture
@@ -107,6 +109,7 @@ class _Demo:
         self._screen = screen
         self._names = TopicNames(PREFIX)
         self._children: list[ChildProcess] = []
+        self._change_tables = ChangeTables(database.TABLES)
 
     def run(self) -> Report:
         """All steps in order."""
@@ -186,9 +189,9 @@ class _Demo:
         )
         connection = cleanup.enter_context(self._connect(stack, database.DATABASE))
 
-        def at_noon(connection: pyodbc.Connection) -> None:
-            midday.add_gates(connection)
-            self._picture.say(f"{midday.DDL}, and a second capture instance: {midday.INSTANCE}")
+        def at_noon(connection: pyodbc.Connection, wait: Wait) -> None:
+            instance = midday.add_gates(connection, day, self._change_tables, wait)
+            self._picture.say(f"{midday.DDL}; tailrace publish created {instance}")
 
         work = Replay(connection, day.transactions, progress, {day.noon: at_noon})
         is_killed = False
@@ -214,6 +217,9 @@ class _Demo:
         self._say("the day is over; waiting until everything is in the lake", phase="catching up")
         self._wait("the capture job has captured everything",
                    lambda: self._picture.change_rows == expected, watch)  # fmt: skip
+        self._wait("the column is whole in the lake", self._column_is_whole, watch)
+        self._wait("the older capture instance is dropped",
+                   lambda: len(instances_of(watch, midday.TABLE)) == 1, watch)  # fmt: skip
         self._wait("the topics have everything", self._topics_have_it, watch)
         self._wait("the lake has everything", self._lake_has_it, watch)
         self._wait("every table has its name", lambda: not any(unnamed(self._lake)), watch)
@@ -226,6 +232,12 @@ class _Demo:
             and not published.snapshotting
             and self._picture.lake.changes >= published.events_total
         )
+
+    def _column_is_whole(self) -> bool:
+        published = self._picture.published
+        records = [] if published is None else published.records
+        whole = whole_in_topics(records, self._names.data(midday.NAME), midday.COLUMN)
+        return whole is not None and self._picture.lake.closed_lsn >= whole
 
     def _topics_have_it(self) -> bool:
         published = self._picture.published
@@ -263,7 +275,7 @@ class _Demo:
             if not child.is_running:
                 raise DemoFailed(str(child.failure("ended before its time")))
         picture = self._picture
-        found = database.captured(watch)
+        found = self._change_tables.captured(watch)
         picture.change_rows, picture.source_lsn = found.change_rows, found.max_lsn
         picture.source_commit_ms = found.max_commit_ms
         rows = self._commits.read()
@@ -300,7 +312,8 @@ class _Demo:
             records=follower.published.records,
             replay=self._picture.replay,
             days=self._options.days,
-            gates=day.gates,
+            day=day,
+            change_tables=self._change_tables,
             say=self._say,
         )
 

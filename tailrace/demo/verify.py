@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.demo.flights import Figures
-from tailrace_schemas.position.change_position import ChangePosition, Operation
-from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.position.change_position import ChangePosition
 
 if TYPE_CHECKING:
     import pyodbc
     from pyspark.sql import SparkSession
 
+    from tailrace.demo.change_tables import ChangeTables
     from tailrace.reading.topics import Event
 
-OPERATIONS = ("c", "u", "d", "r")
+PATCH = "patch"
+OPERATIONS = ("c", "u", "d", "r", PATCH)
+"""Of events; those of a patch are an operation of their own."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,8 @@ class TopicFacts:
     )
     commits: list[tuple[str, int]] = field(default_factory=list)
     """(commit LSN, commit time in ms) of every streamed change."""
+    patches: list[Mapping[str, Any]] = field(default_factory=list)
+    """Envelopes of rows that were re-read: no change of the source."""
 
     @property
     def events_total(self) -> int:
@@ -45,41 +49,26 @@ def gather(events: Iterable[Event]) -> TopicFacts:
         if event.envelope is None:
             continue
         table = event.topic.rsplit(".", 1)[1]
-        operation = event.envelope["op"]
+        operation, source = event.envelope["op"], event.envelope["source"]
+        if source["snapshot"] == PATCH:
+            facts.operations[table][PATCH] += 1
+            facts.patches.append(event.envelope)
+            continue
         facts.operations[table][operation] += 1
         facts.positions[table].append(event.position)
         if operation != "r":
-            source = event.envelope["source"]
             facts.commits.append((source["commit_lsn"], source["ts_ms"]))
     return facts
 
 
 def check_topics(
-    connection: pyodbc.Connection, tables: Iterable[str], facts: TopicFacts
+    connection: pyodbc.Connection, change_tables: ChangeTables, facts: TopicFacts
 ) -> list[TopicComparison]:
     """Every change row of every change table is in its topic exactly once, by position."""
-    cursor = connection.cursor()
-    instances: dict[str, list[str]] = {}
-    for name, instance in cursor.execute(
-        "SELECT OBJECT_NAME(source_object_id), capture_instance FROM cdc.change_tables"
-    ).fetchall():
-        instances.setdefault(name, []).append(instance)
-    found = []
-    for table in tables:
-        rows: set[ChangePosition] = set()  # of two instances of a table each has the changes
-        for instance in instances[table]:
-            cursor.execute(
-                "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
-                f" FROM cdc.[{instance}_CT]"
-            )
-            rows.update(
-                ChangePosition(
-                    Lsn.from_bytes(start), command, Lsn.from_bytes(seqval), Operation(operation)
-                )
-                for start, command, seqval, operation in cursor
-            )
-        found.append(compare_positions(table, rows, facts.positions[table]))
-    return found
+    return [
+        compare_positions(table, change_tables.positions(connection, table), facts.positions[table])
+        for table in change_tables.tables
+    ]
 
 
 def check_lake(

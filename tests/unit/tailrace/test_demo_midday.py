@@ -4,7 +4,7 @@ from tailrace.demo.flights import ARRIVE, DEPART, SourceTransaction, change_rows
 from tailrace.demo.midday import DEPART_FROM_GATE, with_gates
 
 
-def test_who_leaves_in_the_afternoon_has_a_gate_and_nothing_else_is_another():
+def test_flights_of_the_afternoon_get_a_gate_and_nothing_else_changes():
     morning, late = datetime(2013, 1, 1, tzinfo=UTC), 3
     left = morning + timedelta(hours=8)
     day = [
@@ -18,7 +18,9 @@ def test_who_leaves_in_the_afternoon_has_a_gate_and_nothing_else_is_another():
 
     found = with_gates(day)
 
-    assert (found.noon, found.killed, found.gates) == (5, 6, 5)
+    assert (found.noon, found.killed, found.gates) == (5, 6, 10)
+    assert found.left == {0, 1, 2, 3, 4}
+    assert found.changes_before == 20
     assert found.transactions[:5] == day[:5]
     for before, after in zip(day[5:], found.transactions[5:], strict=True):
         flight = before.statements[0][1][-1]

@@ -29,7 +29,6 @@ from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.producer_options import queue_settings
 from tailrace_publisher.deliver.progress_records import progress_records
 from tailrace_publisher.deliver.sent import Sent
-from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.deliver.topics import TopicSpec
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
@@ -133,15 +132,7 @@ class KafkaDelivery:
         producer = self._started()
         producer.begin()
         encoded, partitions = as_written(encoded, count, self._options.partitioner)
-        self._sent.add(encoded, partitions)
-        keys: Sequence[bytes | None] = encoded.keys
-        values: Sequence[bytes | None] = encoded.values
-        if encoded.deletes and self._options.tombstones and keys[encoded.deletes[0]] is not None:
-            keys, values, partitions = with_tombstones(encoded, partitions)
-        reports = self._sent.ledger.reports(encoded.topic, partitions, values)
-        headers = None if encoded.serializer is None else encoded.serializer.headers
-        messages_of = zip(keys, values, partitions, strict=True)
-        producer.produce(encoded.topic, messages_of, reports, headers)
+        self._sent.send(producer, encoded, partitions, tombstones=self._options.tombstones)
 
     def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
         """Queue the begin and end of source transactions, next to their events.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.deliver.producer import TransactionalProducer
+from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import PublisherError
 
@@ -28,11 +30,35 @@ class Sent:
         self.rows = 0
         self.bytes = 0
 
-    def add(self, encoded: EncodedRows, partitions: Sequence[int]) -> None:
-        """Count events, given the partition of each."""
+    def send(
+        self,
+        producer: TransactionalProducer,
+        encoded: EncodedRows,
+        partitions: Sequence[int],
+        *,
+        tombstones: bool,
+    ) -> None:
+        """Queue events in an open transaction, and count them.
+
+        Args:
+            encoded: with the bytes that are sent.
+            partitions: one for each event.
+            tombstones: whether one follows each delete.
+
+        Raises:
+            DeliveryError, PublisherReplaced: as :meth:`TransactionalProducer.produce`.
+        """
         self.ledger.add(encoded, partitions)
         self.rows += len(encoded)
         self.bytes += encoded.size
+        keys: Sequence[bytes | None] = encoded.keys
+        values: Sequence[bytes | None] = encoded.values
+        if encoded.deletes and tombstones and keys[encoded.deletes[0]] is not None:
+            keys, values, partitions = with_tombstones(encoded, partitions)
+        reports = self.ledger.reports(encoded.topic, partitions, values)
+        headers = None if encoded.serializer is None else encoded.serializer.headers
+        messages = zip(keys, values, partitions, strict=True)
+        producer.produce(encoded.topic, messages, reports, headers)
 
     def failure(self) -> PublisherError | None:
         """Return why something cannot be delivered, as a report says; None if nothing failed."""

@@ -98,7 +98,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         state = opened_state(config, control, topics, carried)
         no_signals = signals_refusal(topics, delivery)
         carried.stopped.leave_out(_without_explained(problems, state, carried, config))
-        versions = RegisteredVersions(runtime, registry, carried.schemas)
+        versions = RegisteredVersions(config, ports.executor, registry, carried.schemas)
         resources.callback(versions.close)
 
         def read(names: Mapping[int, TableName]) -> Catalog:

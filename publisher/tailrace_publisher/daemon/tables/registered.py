@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from hashlib import sha256
@@ -16,8 +16,8 @@ from tailrace_publisher.encode.envelopes.version_schemas import VersionSchemas
 from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.errors.one_table import of_one_table
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Registry
-from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.events.envelope import TableSchema, table_schema_of
 from tailrace_schemas.events.forms import EventShape
 from tailrace_schemas.events.schema_differences import differences
@@ -37,19 +37,26 @@ class RegisteredVersions:
     """The versions of each table; queried once, extended as versions are registered.
 
     Args:
-        runtime: its options shape the events; it creates the threads.
+        config: its options shape the events.
+        executor: returns an executor for a purpose.
         registry: holds the versions; several threads query it at once.
 
     Raises:
         ConfigError: the salt's file cannot be read.
     """
 
-    def __init__(self, runtime: Runtime, registry: Registry, known: KnownSchemas) -> None:
-        self._config = runtime.config
-        self._topic_of = runtime.config.topics.data
-        self._executor = runtime.ports.executor
+    def __init__(
+        self,
+        config: PublisherConfig,
+        executor: Callable[[str], Executor],
+        registry: Registry,
+        known: KnownSchemas,
+    ) -> None:
+        self._config = config
+        self._topic_of = config.topics.data
+        self._executor = executor
         self._registry = registry
-        self._hashes = ValueHash.of_options(runtime.config.columns)
+        self._hashes = ValueHash.of_options(config.columns)
         self._known = known
         self._refused: dict[TableName, SchemaRefused] = {}
         self._threads: Executor | None = None

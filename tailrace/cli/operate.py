@@ -200,8 +200,15 @@ def reshard(configuration: Configuration) -> None:
     show_default=True,
     help="Read the tables again that may differ from the database.",
 )
+@click.option(
+    "--compensate",
+    is_flag=True,
+    help="Publish the difference as changes, where possible, instead of snapshots.",
+)
 @configured
-def accept_database(configuration: Configuration, run: bool, snapshots: bool) -> None:
+def accept_database(
+    configuration: Configuration, run: bool, snapshots: bool, compensate: bool
+) -> None:
     """Accept a restored or replaced database.
 
     Run it after the publisher ended with DatabaseReplaced. It shows which published commits the
@@ -210,13 +217,20 @@ def accept_database(configuration: Configuration, run: bool, snapshots: bool) ->
     continues with the first change after the last published LSN. Tables that may differ get new
     snapshots, which replace their rows in the lake. Lost events stay in the topics; a record of
     the progress topic names them. A running publisher of the database ends.
+
+    With --compensate no table is read: lost events and the database's own changes give the rows
+    that differ. Their changes are published with source.snapshot compensation, and the tables stay
+    in the cut. Tables where that is not proven get snapshots; the reason is shown.
     """
     config = configuration.publisher
     from tailrace.signals.accept_database import comparison, outcome
     from tailrace_publisher.daemon.offline.accept_database import accept_database as accept
     from tailrace_publisher.daemon.offline.accept_database import compare_database
 
-    found = accept(config, snapshots=snapshots) if run else compare_database(config)
+    if run:
+        found = accept(config, snapshots=snapshots, compensate=compensate)
+    else:
+        found = compare_database(config, compensate=compensate)
     for line in comparison(config.source.database, found):
         click.echo(line)
     for line in outcome(found, is_accepted=run, snapshots=snapshots):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.reading.event_text import time_text
+from tailrace_schemas.position.change_position import Operation
+
+_OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE_AFTER, Operation.DELETE)
 
 if TYPE_CHECKING:
     from tailrace_publisher.daemon.offline.accept_database import Compared, ComparedShard
@@ -33,6 +36,14 @@ def _of_shard(database: str, compared: Compared, shard: ComparedShard) -> Iterat
     if lost.overwritten:
         tables = ", ".join(sorted(map(str, lost.overwritten)))
         yield f"Changed in this database up to {lost.through}, which is not published: {tables}"
+    for table, found in shard.compensations.items():
+        inserted, updated, deleted = map(found.count, _OPERATIONS)
+        yield (
+            f"Compensation of {table}: {inserted:,} rows inserted, {updated:,} updated,"
+            f" {deleted:,} deleted"
+        )
+    for table, reason in sorted(shard.refused.items(), key=str):
+        yield f"Not compensated: {table}, because {reason}"
 
 
 def _kept(lost: LostHistory) -> str:
@@ -55,9 +66,12 @@ def _told(events: LostEvents) -> str:
 
 def outcome(compared: Compared, *, is_accepted: bool, snapshots: bool) -> Iterator[str]:
     """Yield the lines that show what was done, or what would be."""
-    tables = ", ".join(map(str, compared.concerned))
+    tables = ", ".join(map(str, compared.again))
     verb = "takes" if is_accepted else "would take"
-    if not tables:
+    if compared.concerned and not tables:
+        published = "are" if is_accepted else "would be"
+        yield f"The compensations {published} published, so no table is read again."
+    elif not tables:
         yield f"No table {'differs' if is_accepted else 'would differ'}, so none is read again."
     elif snapshots:
         yield f"The next start of the publisher {verb} new snapshots of {tables}."

@@ -53,6 +53,7 @@ class Event:
         identity: (commit LSN, seqval, operation): what a change row is known by.
         op: c, u, d or r.
         is_patch: whether it brings values that no change table has.
+        is_compensation: whether it leads from a lost history to that of the database.
     """
 
     position: bytes
@@ -64,6 +65,7 @@ class Event:
     unavailable: frozenset[str]
     ts_ms: int
     is_patch: bool = False
+    is_compensation: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -90,6 +92,7 @@ def event_of(schemas: Schemas, entry: Entry) -> Event | None:
         frozenset(source["unavailable"] or ()),
         source["ts_ms"],
         source["snapshot"] == "patch",
+        source["snapshot"] == "compensation",
     )
 
 

@@ -207,19 +207,35 @@ class Script:
 
     # -- the publisher -----------------------------------------------------------------------------
 
-    def compare(self) -> Compared:
+    def compare(self, *, compensate: bool = False) -> Compared:
         """What ``tailrace accept-database`` shows."""
-        return compare_database(*self._of_command())
+        return compare_database(*self._of_command(), compensate=compensate)
 
-    def accept(self, *, snapshots: bool = True) -> Compared:
+    def accept(self, *, snapshots: bool = True, compensate: bool = False) -> Compared:
         """``tailrace accept-database --run``."""
-        return accept_database(*self._of_command(), snapshots=snapshots)
+        return accept_database(*self._of_command(), snapshots=snapshots, compensate=compensate)
 
-    def _of_command(self) -> tuple[PublisherConfig, Ports]:
+    def die_accepting(self, calls: int) -> bool:
+        """``accept-database --run --compensate`` that is killed at a call; whether it was."""
+        left = calls
+
+        def tick() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                raise Killed
+
+        try:
+            accept_database(*self._of_command(tick), compensate=True)
+        except Killed:
+            return True
+        return False
+
+    def _of_command(self, tick: Callable[[], None] = lambda: None) -> tuple[PublisherConfig, Ports]:
         sim, world = self._sim, self._sim.world
-        sim.source.tick = lambda: None
-        clients = Clients(sim.broker, world, lambda: None, sim.faults)
-        ports = make_ports(sim.source, clients, sim.schemas, world, lambda: None, Lane())
+        sim.source.tick = tick
+        clients = Clients(sim.broker, world, tick, sim.faults)
+        ports = make_ports(sim.source, clients, sim.schemas, world, tick, Lane())
         return PublisherConfig.load(sim.scenario.options), ports
 
     def publish(
@@ -312,6 +328,11 @@ class Script:
         """An operator gives an order for a table, or for all whose snapshot is not over."""
         self._sim.signals.order(order, table)
 
+    def retain_nothing(self, table: str) -> None:
+        """Retention removes everything that a table's topic has."""
+        for partition in self._sim.broker.topics[f"sim.shop.dbo.{table}"].partitions:
+            partition.log_start = partition.end
+
     def lake_reads(self) -> None:
         """The lake takes what is published."""
         self._sim.lake.read()
@@ -351,6 +372,21 @@ class Script:
             elif event.before is not None:
                 rows.pop(event.before["id"], None)
         return rows
+
+    def lake(self, table: str, up_to: Lsn = Lsn.MAX) -> dict[int, int]:
+        """Rows of a table as a lake has them at an LSN: the last change of each by position."""
+        last: dict[int, Event] = {}
+        for event in self._events(table):
+            number = (event.after or event.before or {})["id"]
+            known = last.get(number)
+            if event.lsn <= up_to.to_bytes() and not (known and known.position > event.position):
+                last[number] = event
+        return {number: e.after["note"] for number, e in last.items() if e.after is not None}
+
+    def compensated(self, table: str) -> list[tuple[str, int]]:
+        """Operation and id of the changes that a compensation published, in order."""
+        found = (e for e in self._events(table) if e.is_compensation)
+        return [(e.op, (e.after or e.before or {})["id"]) for e in found]
 
     def values(self, table: str, column: str) -> dict[int, int | None]:
         """Values of a column in the last event of each row that has it."""

@@ -151,3 +151,69 @@ def test_a_snapshot_that_a_restore_interrupts_starts_again() -> None:
 
     script.publish(lambda: not script.out_of_cut())
     assert script.notes("large", shard.lost.through) == script.source_notes("large")
+
+
+def test_differences_are_published_and_tables_where_they_are_unproven_start_again() -> None:
+    script = Script()
+    for name in ("both", "keyless", "altered", "reread"):
+        script.create(name, 1, 2, has_key=name != "keyless")
+    script.publish(lambda: not script.out_of_cut())
+    script.insert("both", 3)
+    script.publish(lambda: script.changes("both") == [("c", 3)])
+    restore = script.backup()
+    script.alter("altered", "alter", "note", "bigint")
+    script.scan()
+    script.ask_for("reread")
+    for name in ("both", "keyless", "altered", "reread"):
+        script.update(name, 1, 10)
+    script.publish(lambda: script.snapshot("reread").count(2) == 2 and not script.out_of_cut())
+    restore()
+    outgrow(script)
+
+    (shown,) = script.compare(compensate=True).shards
+    records = len(script.progress())
+
+    assert {table.table for table in shown.compensations} == {"both"}
+    assert {table.table: reason.partition(":")[0] for table, reason in shown.refused.items()} == {
+        "keyless": "it has no key",
+        "altered": "its lost events",
+        "reread": "its snapshot, capture instance or columns are of the lost history",
+    }
+    assert {table.table for table in script.accept(compensate=True).again} == {
+        "keyless",
+        "altered",
+        "reread",
+    }
+    first, closing = script.progress()[records:]
+    assert (first.closed, closing.closed) == (False, True)
+    assert not first.partitions
+    assert [part.topic for part in closing.partitions] == [TOPIC("both")]
+    assert set(closing.snapshotting) == {TOPIC("keyless"), TOPIC("altered"), TOPIC("reread")}
+    assert {op for op, _ in script.compensated("both")} == {"c", "u"}
+    assert script.lake("both", shown.lost.through)[1] == 1
+    script.publish(lambda: not script.out_of_cut())
+    for name in ("both", "keyless", "altered", "reread"):
+        assert script.lake(name) == script.source_notes(name)
+    assert script.snapshot("both") == [1, 2]
+
+
+def test_a_database_that_has_not_reached_what_was_published_is_not_compensated(
+    script: Script,
+) -> None:
+    lose(script)()
+
+    (shard,) = script.compare(compensate=True).shards
+
+    assert not shard.compensations
+    assert set(shard.refused.values()) == {f"the database has not reached LSN {shard.lost.through}"}
+
+
+def test_without_the_events_that_are_lost_nothing_is_compensated(script: Script) -> None:
+    lose(script)()
+    outgrow(script)
+    script.retain_nothing("gone")
+
+    (shard,) = script.compare(compensate=True).shards
+
+    assert {table.table for table in shard.compensations} == {"both"}
+    assert list(shard.refused.values()) == ["retention has removed its lost events"]

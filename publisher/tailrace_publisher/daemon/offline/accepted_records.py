@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tailrace_publisher.daemon.offline.lost_history import LostHistory
 from tailrace_publisher.daemon.shards.own_record import Rewrite
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.table_state import TableEvent, TableState
+from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.log.identity import DatabaseIdentity
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
@@ -23,16 +25,19 @@ def accepting(
     found: DatabaseIdentity,
     lost: LostHistory,
     again: frozenset[TableName],
+    events: Sequence[EncodedRows] = (),
 ) -> Rewrite:
     """Return what the acceptance of a database writes for a shard.
 
-    The progress record closes nothing. It leaves out the tables that start again, so that no reader
-    takes their next rows for those of an earlier snapshot.
+    The first progress record closes nothing. It leaves out the tables that start again, so that no
+    reader takes their next rows for those of an earlier snapshot. If there are events, a second
+    record closes the last closed LSN once more, now with the state of the database.
 
     Args:
         state: restored from the shard's checkpoint; changed by this.
         own: the database's own record in it.
         again: published tables that start again by a snapshot.
+        events: of the tables that are compensated.
     """
     now_ms = topics.kafka.clock.now_ms()
     for table in again:
@@ -53,6 +58,12 @@ def accepting(
         snapshotting=[topics.names.data(t) for t in state.out_of_cut() if t not in again],
         shards=topics.shard.map.shards,
     )
+    closing = replace(
+        progress,
+        closed_commit_ms=lost.through_ms,
+        closed=True,
+        snapshotting=[topics.names.data(t) for t in state.out_of_cut()],
+    )
     told = {
         "kept_lsn": None if lost.kept is None else str(lost.kept),
         "through_lsn": str(lost.through),
@@ -61,8 +72,9 @@ def accepting(
     }
     return Rewrite(
         checkpoints,
-        progress,
+        (progress, closing) if events else (progress,),
         ((LOST_HEADER, json.dumps(told).encode()),),
+        tuple(events),
     )
 
 

@@ -37,11 +37,15 @@ class LostEvents:
         events: how many; tombstones are not counted.
         from_ms: commit time of their first closed LSN, milliseconds UTC; None if it is not closed.
         to_ms: commit time of their last closed LSN.
+        bytes: of their values; 0 in records of the first form.
+        offsets: [first, next) of each partition.
     """
 
     events: int = 0
     from_ms: int | None = None
     to_ms: int | None = None
+    bytes: int = 0
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class LostHistory:
         is_proven: whether the database still has that commit. Otherwise cleanup has removed its
             entry from ``cdc.lsn_time_mapping``, and nothing older can be compared.
         through: LSN up to which changes were published.
+        through_ms: its commit time, milliseconds UTC; None if unknown.
+        newest_offset: of the newest progress record.
         events: lost events by data topic.
         overwritten: tables that the database changed in (kept, through]. These changes are not
             published, because the publisher continues after ``through``.
@@ -65,6 +71,8 @@ class LostHistory:
     is_proven: bool = False
     events: Mapping[str, LostEvents] = field(default_factory=dict)
     overwritten: frozenset[TableName] = frozenset()
+    through_ms: int | None = None
+    newest_offset: int = 0
 
     @property
     def is_nothing(self) -> bool:
@@ -104,19 +112,24 @@ def lost_history(
         return LostHistory(through, through, is_proven=True)
     below = through if has_newest is False else through.increment()
     events: dict[str, LostEvents] = {}
-    closed_ms: int | None = None
+    closed_ms = through_ms = None
+    newest_offset = 0
     for block in progress_backwards(topics):
         records = [record for _, record in block]
+        newest_offset = newest_offset or block[-1][0]
         place, is_proven = _last_kept(connection, records, below)
         for record in reversed(records[place + 1 :]):
             closed_ms = record.closed_commit_ms or closed_ms
+            through_ms = through_ms or closed_ms
             _add(events, record, closed_ms)
         if place >= 0:
             kept = Lsn.parse(records[place].closed_lsn)
             changed = Probe.of(instances).ask(connection, kept.increment(), through)
             tables = frozenset(i.table for i in instances if i.name in changed)
             kept_ms = records[place].closed_commit_ms
-            return LostHistory(through, kept, kept_ms, is_proven, events, tables)
+            return LostHistory(
+                *(through, kept, kept_ms, is_proven, events, tables, through_ms, newest_offset)
+            )
     return LostHistory(through, events=events)
 
 
@@ -171,4 +184,8 @@ def _add(events: dict[str, LostEvents], record: Progress, closed_ms: int | None)
         if partition.count:
             lost = events.setdefault(partition.topic, LostEvents(to_ms=closed_ms))
             lost.events += partition.count
+            lost.bytes += partition.bytes or 0
             lost.from_ms = closed_ms
+            known = lost.offsets.get(partition.partition)
+            until = known[1] if known else partition.next_offset
+            lost.offsets[partition.partition] = (partition.first_offset, until)

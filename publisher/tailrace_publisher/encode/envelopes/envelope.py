@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
 
+from tailrace_publisher.change.row_histories import RowChange
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.event_forms import parts_of_event
 from tailrace_publisher.encode.envelopes.page_events import PageEvents
@@ -19,10 +20,13 @@ from tailrace_publisher.encode.event_kinds import DELETES, Kind, RawRow, Unpaire
 from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.position.change_position import ChangePosition, pack_position
-from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 _OPERATIONS: Final = frozenset({1, 2, 3, 4})
+_AFTER_ALL: Final = 0x7FFFFFFF
+"""A command id after all of a commit."""
 
 
 class EnvelopeEncoder:
@@ -177,6 +181,60 @@ class EnvelopeEncoder:
         return EncodedRows(
             *(self.topic, self.schema_id, positions, keys, values),
             table=self.schema.table,
+            serializer=self.treatment.serializer,
+        )
+
+    def compensating_events(
+        self, changes: Sequence[RowChange], lsn: Lsn, first: int, commit_ms: int, now_ms: int
+    ) -> EncodedRows:
+        """Write changes of rows that no change table has, after every change of a commit.
+
+        ``source.snapshot`` of these events is ``compensation``.
+
+        Args:
+            changes: of different rows, with images of this version and unframed keys.
+            first: number of the first change. Later calls for the commit need higher numbers.
+            commit_ms: time of the commit, milliseconds UTC.
+            now_ms: present time, milliseconds UTC.
+        """
+        if not changes or self.key_schema_id is None:
+            return EncodedRows(self.topic, self.schema_id)
+        images: list[bytes] = []
+        rows, kinds = [], []
+        for change in changes:
+            images += [image for image in (change.before, change.after) if image is not None]
+            rows.append(len(images) - 1)
+            is_update = change.before is not None and change.after is not None
+            found = Kind.DELETE if change.after is None else Kind.INSERT
+            kinds.append(Kind.UPDATE if is_update else found)
+        count, commit = len(changes), lsn.to_bytes()
+        seqvals = [(first + place).to_bytes(LSN_BYTES, "big") for place in range(count)]
+        commands = [_AFTER_ALL] * count
+        places = zip(seqvals, kinds, strict=True)
+        positions = [pack_position(commit, _AFTER_ALL, seqval, kind) for seqval, kind in places]
+        page = PageEvents(
+            kinds,
+            rows,
+            images,
+            positions,
+            [commit] * count,
+            commands,
+            seqvals,
+            [None] * count,
+            repeat(()),
+            {commit: commit_ms},
+            now_ms,
+            "compensation",
+        )
+        frame = frame_header(self.key_schema_id)
+        return EncodedRows(
+            self.topic,
+            self.schema_id,
+            positions,
+            [frame + change.key for change in changes],
+            self._writer.values(page),
+            [index for index, kind in enumerate(kinds) if kind in DELETES],
+            self.schema.table,
             serializer=self.treatment.serializer,
         )
 

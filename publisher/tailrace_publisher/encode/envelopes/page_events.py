@@ -19,6 +19,7 @@ class PageEvents:
             large.
         commit_ms: times of these commits and of no others, in milliseconds UTC.
         processed_ms: in milliseconds UTC; None if the publisher does not say.
+        snapshot: ``source.snapshot`` of all events; None for changes that are streamed.
     """
 
     kinds: Sequence[int]
@@ -32,6 +33,7 @@ class PageEvents:
     unavailable: Iterable[tuple[str, ...]]
     commit_ms: Mapping[bytes, int]
     processed_ms: int | None
+    snapshot: str | None = None
 
     @cached_property
     def distinct_kinds(self) -> frozenset[int]:

@@ -155,7 +155,7 @@ def _of_commits(part: Part, page: PageEvents) -> _Column:
         return [encode_long(ms) for ms in page.commit_ms.values()]
     if part.needs == Fact.COMMIT_LSN:
         return [commit.hex(":", -4).encode() for commit in page.commit_ms]
-    return part.write(Facts(processed_ms=page.processed_ms))
+    return part.write(Facts(processed_ms=page.processed_ms, snapshot=page.snapshot))
 
 
 def _command_ids(page: PageEvents) -> _Column:

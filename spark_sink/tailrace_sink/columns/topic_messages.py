@@ -17,7 +17,9 @@ _BATCH_ROWS: Final = 20_000
 """Messages that are decoded at once: enough that numpy's calls do not count, few enough for the
 processor's cache."""
 _CALL_ROWS: Final = 4_000
-_CALL_S: Final = 0.1
+_CALL_S: Final = 0.02
+"""A call that finds the last messages of a piece waits as long for others."""
+_PARTITION_EOF: Final = kafka.KafkaError._PARTITION_EOF  # noqa: SLF001 - it has no public name
 _OURS: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
@@ -29,6 +31,9 @@ _OURS: Final[Mapping[str, Any]] = {
     "queued.max.messages.kbytes": 32 * 1024,
     # A full queue is asked for again after a second by default (measured).
     "fetch.queue.backoff.ms": 10,
+    # A piece that ends with a transaction's marker ends when a fetch comes back empty, and the
+    # broker holds such a fetch for half a second by default (measured).
+    "fetch.wait.max.ms": 10,
 }
 
 
@@ -59,66 +64,93 @@ class Brokers:
     wait_s: float
 
 
-def pieces_of(topic: str, ranges: Mapping[int, tuple[int, int]], tasks: int) -> list[Piece]:
-    """Divide ranges into pieces of about the same number of offsets.
+def shares_of(
+    topic: str, ranges: Mapping[int, tuple[int, int]], tasks: int
+) -> list[tuple[Piece, ...]]:
+    """Divide ranges among tasks, by about the same number of offsets.
 
     Args:
         ranges: (first, next) offset by partition.
-        tasks: number of pieces, as far as each has one partition.
+        tasks: number of shares, if there are as many offsets.
+
+    Returns:
+        For each task at most one piece of a partition.
     """
     size = max(1, -(-sum(end - first for first, end in ranges.values()) // max(1, tasks)))
-    return [
-        Piece(topic, partition, at, min(end, at + size))
-        for partition, (first, end) in sorted(ranges.items())
-        for at in range(first, end, size)
-    ]
+    shares: list[tuple[Piece, ...]] = []
+    share: list[Piece] = []
+    room = size
+    for partition, (first, end) in sorted(ranges.items()):
+        at = first
+        while at < end:
+            until = min(end, at + room)
+            share.append(Piece(topic, partition, at, until))
+            room -= until - at
+            at = until
+            if not room:
+                shares.append(tuple(share))
+                share, room = [], size
+    return [*shares, tuple(share)] if share else shares
 
 
-def values_of(brokers: Brokers, piece: Piece) -> Iterator[pa.Array]:
+def values_of(brokers: Brokers, pieces: Sequence[Piece]) -> Iterator[pa.Array]:
     """Read the values of committed messages, without tombstones, in batches.
+
+    Args:
+        pieces: each of another partition.
 
     Raises:
         MessagesMissing: an offset is not there, or no broker answered in time.
         KafkaException: an option is wrong.
     """
     consumer = kafka.Consumer({**brokers.options, **_OURS})
+    waiting = {(piece.topic, piece.partition): piece for piece in pieces}
     try:
-        consumer.assign([kafka.TopicPartition(piece.topic, piece.partition, piece.first)])
+        consumer.assign(
+            [kafka.TopicPartition(piece.topic, piece.partition, piece.first) for piece in pieces]
+        )
         values: list[bytes] = []
-        since, is_over = time.monotonic(), False
-        while not is_over:
+        since = time.monotonic()
+        while waiting:
             found = consumer.consume(_CALL_ROWS, _CALL_S)
             if found:
                 since = time.monotonic()
             elif time.monotonic() - since > brokers.wait_s:
-                raise MessagesMissing(f"{piece}: no message for {brokers.wait_s:g} s")
-            is_over = _take(found, piece, values)
-            if values and (is_over or len(values) >= _BATCH_ROWS):
+                missing = ", ".join(map(str, waiting.values()))
+                raise MessagesMissing(f"{missing}: no message for {brokers.wait_s:g} s")
+            ended = _take(found, waiting, values)
+            if ended and waiting:
+                consumer.pause([kafka.TopicPartition(*place) for place in ended])
+            if values and (not waiting or len(values) >= _BATCH_ROWS):
                 yield pa.array(values, pa.binary())
                 values = []
     finally:
         consumer.close()
 
 
-def _take(found: Sequence[Any], piece: Piece, values: list[bytes]) -> bool:
-    """Add the values of messages; return whether the piece has no others.
+def _take(
+    found: Sequence[Any], waiting: dict[tuple[str, int], Piece], values: list[bytes]
+) -> list[tuple[str, int]]:
+    """Add the values of messages; remove the pieces that have no others, and return their places.
 
     Transaction markers and aborted records take offsets, so a piece may end without its last one.
     """
+    ended = []
     for message in found:
+        place = (message.topic(), message.partition())
+        piece, offset = waiting.get(place), message.offset()
         error = message.error()
-        if error is not None:
-            if error.code() != kafka.KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no public name
-                raise MessagesMissing(f"{piece}: {error.name()}")
-            if message.offset() >= piece.end:
-                return True
+        is_end = error is not None and error.code() == _PARTITION_EOF
+        if error is not None and not is_end:
+            raise MessagesMissing(f"{piece or place}: {error.name()}")
+        if piece is None:
             continue
-        offset = message.offset()
-        if offset < piece.end and (value := message.value()) is not None:
+        if not is_end and offset < piece.end and (value := message.value()) is not None:
             values.append(value)
-        if offset >= piece.end - 1:
-            return True
-    return False
+        if offset >= (piece.end if is_end else piece.end - 1):
+            del waiting[place]
+            ended.append(place)
+    return ended
 
 
 def require_answer(brokers: Brokers, piece: Piece) -> None:

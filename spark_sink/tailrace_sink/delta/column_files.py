@@ -32,10 +32,11 @@ from tailrace_sink.columns.task_files import COUNTS, RESULT, numbers_of, write_t
 from tailrace_sink.columns.topic_messages import (
     Brokers,
     Piece,
-    pieces_of,
     require_answer,
+    shares_of,
     values_of,
 )
+from tailrace_sink.columns.worker_process import spare_next_task
 from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
 from tailrace_sink.delta.append_once import Examine, NotAsCounted
 from tailrace_sink.delta.fence import Fence
@@ -132,16 +133,17 @@ class ColumnFiles:
         if work is None:
             return {}
         tasks = spark.sparkContext.defaultParallelism
-        pieces = pieces_of(ranges.topic, ranges.partitions, tasks)
-        brokers = self._reached(spark, pieces[0])
+        shares = shares_of(ranges.topic, ranges.partitions, tasks)
+        brokers = self._reached(spark, shares[0][0])
         if brokers is None:
             return {}
 
         def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in numbers_of(batches):
-                yield write_task(work, values_of(brokers, pieces[number]))
+                yield write_task(work, values_of(brokers, shares[number]))
+            spare_next_task()
 
-        numbers = spark.range(0, len(pieces), numPartitions=len(pieces))
+        numbers = spark.range(0, len(shares), numPartitions=len(shares))
         results = numbers.mapInArrow(task, RESULT).collect()
         _require_counted(results, ranges)
         return {

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.columns.spec import Work
 from tailrace_sink.columns.task_files import write_task
 from tailrace_sink.columns.topic_messages import require_answer, values_of
+from tailrace_sink.columns.worker_process import spare_next_task
 from tailrace_sink.delta import column_files
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
@@ -133,7 +134,9 @@ def test_executors_need_no_tailrace(tmp_path: Path):
     """Tasks are shipped by value: they import libraries and Spark's own Python only."""
     assert column_files.COUNTS == -1, "importing column_files registers its modules"
     task = tmp_path / "task"
-    task.write_bytes(cloudpickle.dumps((write_task, Work((), ()), values_of, require_answer)))
+    task.write_bytes(
+        cloudpickle.dumps((write_task, Work((), ()), values_of, require_answer, spare_next_task))
+    )
     program = (
         "import pickle, sys\n"
         "sys.modules |= dict.fromkeys(['tailrace_sink', 'tailrace_schemas'])\n"

@@ -49,7 +49,7 @@ def brokers(shared_broker: SharedBroker) -> Brokers:
 
 
 def read(brokers: Brokers, piece: Piece) -> list[bytes]:
-    return [value for array in values_of(brokers, piece) for value in array.to_pylist()]
+    return [value for array in values_of(brokers, [piece]) for value in array.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,26 @@ def test_offsets_that_retention_removed_are_an_error(shared_broker: SharedBroker
     assert read(brokers, Piece(name, 0, 2, 4)) == [b"2", b"3"]
     with pytest.raises(MessagesMissing, match="AUTO_OFFSET_RESET"):
         read(brokers, Piece(name, 0, 0, 4))
+
+
+def test_a_share_has_each_of_its_partitions_up_to_its_end(
+    shared_broker: SharedBroker, brokers: Brokers
+):
+    name = f"share-{uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap})
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
+    producer = Producer({"bootstrap.servers": shared_broker.bootstrap})
+    for number in range(30_000):
+        producer.produce(name, value=f"{number % 3}.{number // 3}".encode(), partition=number % 3)
+        producer.poll(0)
+    producer.flush(30)
+    share = [Piece(name, 0, 9_000, 10_000), Piece(name, 1, 0, 10_000), Piece(name, 2, 0, 5)]
+    values = [value for array in values_of(brokers, share) for value in array.to_pylist()]
+    for of in share:
+        mine = [value for value in values if value.startswith(f"{of.partition}.".encode())]
+        assert mine == read(brokers, of)
+        assert len(mine) == of.end - of.first
+    assert len(values) == 11_005
 
 
 def test_a_topic_that_is_not_there_is_an_error(brokers: Brokers):

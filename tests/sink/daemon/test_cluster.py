@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -19,6 +21,7 @@ from typing import Any
 import pyspark
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from tailrace_compose.local.jars import spark_jars
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
@@ -33,6 +36,7 @@ pytestmark = [
 ]
 
 SPARK_HOME = Path(pyspark.__file__).parent
+PAGE = Path(__file__).parents[3] / "docs" / "spark-cluster.md"
 WAIT_S = 120
 ROWS = 1_000
 
@@ -208,3 +212,49 @@ def test_executors_killed_in_mid_batch_lose_and_double_nothing(
     places = Counter(tuple(row.values()) for row in log.to_pylist())
     assert max(places.values()) == 1
     assert len(places) == 2 * (ROWS + len(range(0, ROWS, 3)) + len(range(1, ROWS, 3))) + 2
+
+
+@pytest.mark.nightly("the jars are downloaded anew; the test above has the same from the cache")
+def test_the_pages_program_and_command_carry_what_is_there(
+    source: Source, kafka: str, spark: SparkSession, tmp_path: Path
+):
+    table = source.table("a", column(1, "id", "int", key=1))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(3)))
+    source.publish()
+    page, lake = PAGE.read_text("utf-8"), tmp_path / "lake"
+    program, command = (
+        next(iter(re.findall(rf"(?ms)^```{language}\n(.*?)^```", page)))
+        for language in ("python", "bash")
+    )
+    for told, here in {
+        "kafka-1:9092": kafka,
+        "http://registry:8080/apis/ccompat/v7": source.registry.url,
+        '"shop"': f'"{source.prefix}"',
+        "s3a://lake/shop": str(lake),
+        "stop=threading.Event()": "stop=threading.Event(), once=True",
+    }.items():
+        assert program.count(told) == 1, told
+        program = program.replace(told, here)
+    (tmp_path / "sink.py").write_text(program)
+    for told, here in {
+        "spark://master:7077": "local[2]",
+        "2g": "600m",
+        "sink.py": f"--conf spark.jars.ivy={tmp_path}/ivy sink.py",
+    }.items():
+        assert command.count(told) == 1, told
+        command = command.replace(told, here)
+    words = shlex.split(command.replace("\\\n", " "))
+
+    done = subprocess.run(
+        [str(SPARK_HOME / "bin" / words[0]), *words[1:]],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK_HOME)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=10 * WAIT_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    carried = spark.read.format("delta").load(f"{lake}/shop/dbo/a")
+    assert sorted(row.id for row in carried.select("id").collect()) == [0, 1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -16,29 +17,35 @@ from tests.fix_object_store import SharedStore
 from tests.least_options import LEAST
 
 PAGE = Path(__file__).parents[3] / "docs" / "object-stores.md"
-LAKE = "s3://lake/readers"
 
 
+@pytest.mark.parametrize("keys", ["in the configuration", "of the environment"])
 def test_duckdb_and_polars_read_with_the_options_of_the_configuration(
-    store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
 ):
     duckdb = pytest.importorskip("duckdb", reason="make setup installs it")
     extensions = pytest.importorskip("duckdb_extensions")
     duckdb.sql(f"SET extension_directory = '{tmp_path / 'duckdb'}'")
-    for name in ("httpfs", "delta"):
+    for name in ("httpfs", "delta", "aws"):
         extensions.import_extension(name)
-    options = S3Options.model_validate(store.options).storage_options()
+    s3 = dict(store.options)
+    if keys == "of the environment":
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.pop("access_key"))
+        secret = Path(s3.pop("secret_key_file")).read_text("utf-8").strip()
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    options = S3Options.model_validate(s3).storage_options()
+    lake = f"s3://lake/readers-{uuid4().hex}"
     rows = pa.table({"id": [1, 2, 3]})
-    write_deltalake(f"{LAKE}/shop/dbo/orders", rows, storage_options=options)
+    write_deltalake(f"{lake}/shop/dbo/orders", rows, storage_options=options)
     shared = {name: LEAST[name] for name in ("kafka", "registry", "prefix")}
-    config = {**shared, "sink": {"lake": LAKE, "s3": store.options}}
+    config = {**shared, "sink": {"lake": lake, "s3": s3}}
     (tmp_path / "tailrace.yaml").write_text(yaml.safe_dump(config))
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text("utf-8"))
     (sample,) = (block for block in blocks if "polars" in block)
 
     told: dict[str, Any] = {}
-    text = sample.replace("s3://lake/shop", LAKE)
+    text = sample.replace("s3://lake/shop", lake)
     exec(compile(text, str(PAGE), "exec"), told)  # noqa: S102 - what users paste
 
     assert sorted(told["rows"]["id"].to_list()) == [1, 2, 3]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from tailrace_publisher.daemon.offline.reshard import reshard
 from tailrace_publisher.daemon.shards.agreed_map import agreed_map
@@ -24,20 +25,26 @@ VALVE: Final[dict[str, Any]] = {
 }
 
 
-def published() -> Script:
-    """Three tables, published; two of them may be given up."""
+def published(*tables: str) -> Script:
+    """Published tables; all but orders may be given up."""
     script = Script(source=VALVE)
-    for name in ("orders", "lines", "audit"):
+    for name in tables:
         script.create(name, 1, 2)
     script.fill_log(50)
     script.publish(lambda: script.snapshot("audit") == [1, 2] and not script.out_of_cut())
+    return script
+
+
+def three_tables() -> Script:
+    """A change of the one that stays is not published yet."""
+    script = published("orders", "lines", "audit")
     script.update("orders", 1, 10)
     return script
 
 
 @pytest.fixture
 def script() -> Script:
-    return published()
+    return three_tables()
 
 
 def given_up(told: Told) -> list[str]:
@@ -75,7 +82,8 @@ def test_the_first_table_goes_and_comes_back_with_a_snapshot(script: Script) -> 
     script.fill_log(80)
     script.update("orders", 2, 20)
     script.insert("audit", 3)
-    told = script.publish(lambda: script.notes("orders") == {1: 10, 2: 20})
+    named = {"include": ["dbo.orders", "dbo.lines", "dbo.audit"]}  # which must be captured
+    told = script.publish(lambda: script.notes("orders") == {1: 10, 2: 20}, tables=named)
     assert script.out_of_cut() == {"audit"}
     assert given_up(told) == []
     (missing,) = events(told, "table_stopped")
@@ -87,7 +95,9 @@ def test_the_first_table_goes_and_comes_back_with_a_snapshot(script: Script) -> 
     assert script.snapshot("orders") == [1, 2]
 
 
-def test_it_comes_back_in_the_same_life(script: Script) -> None:
+@pytest.mark.parametrize("tables", [("orders", "audit"), ("audit",)], ids=["one", "the only one"])
+def test_it_comes_back_in_the_same_life(tables: tuple[str, ...]) -> None:
+    script = published(*tables)
     is_noticed = passed(script, 5)
 
     def is_back() -> bool:
@@ -189,7 +199,7 @@ def test_a_kill_at_any_call_leaves_nothing_half_done(script: Script) -> None:
     script.publish(lambda: bool(disabled))
     states = set()
     for number, calls in enumerate(range(disabled[0] - 60, disabled[0] + 12, 2)):
-        script = published()
+        script = three_tables()
         fill_until_one_goes(script)
         script.die_after(calls)
         states.add((bool(script.out_of_cut()), bool(script.instances("audit"))))
@@ -246,7 +256,8 @@ def test_a_snapshot_that_is_asked_for_meanwhile_keeps_the_capture(script: Script
 
     script.before_change(meet_a_lock)
     script.fill_log(95)
-    told = script.publish(lambda: script.snapshot("audit") == [1, 1, 2, 2])
+    until = passed(script, 5)
+    told = script.publish(lambda: script.snapshot("audit") == [1, 1, 2, 2] and until())
     assert given_up(told) == []
     assert script.instances("audit")
 
@@ -272,8 +283,14 @@ def test_each_shard_gives_up_its_own_tables_in_the_common_order() -> None:
         ids = {t.called: t.object_id for t in database.tables.values()}
         return [bool(database.instances_of(ids[t.table])) for t in (first, second)]
 
-    after = []
+    after, logs = [], []
     for number in (0, 1, 0):
-        model.run(config, Shard(number, agreed), 800, marks_time=True)
+        with capture_logs() as told:
+            model.run(config, Shard(number, agreed), 800, marks_time=True)
         after.append(captured())
+        logs.append(list(told))
     assert after == [[True, True], [False, True], [False, False]]
+    assert not events(logs[0], "table_stopped")
+    (waiting, *_) = events(logs[0], "log_valve_waiting")
+    assert f"table {first} comes first" in waiting["reason"]
+    assert [given_up(told) for told in logs[1:]] == [[first.table], [second.table]]

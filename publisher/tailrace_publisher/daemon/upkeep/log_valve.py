@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -36,6 +36,9 @@ from tailrace_publisher.source.log.space import read_space
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
+
+_Then = Callable[[], None]
+"""What the main loop does with the result of the thread."""
 
 _EVERY_S: Final = 30.0
 _READINGS: Final = 4
@@ -62,14 +65,6 @@ class _Leaving:
     percent: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What runs in the thread, and what is done with its result."""
-
-    future: Future[Any]
-    then: Callable[[Any], None]
-
-
 class LogValve:
     """Gives up the capture of the configured tables, in their order.
 
@@ -88,7 +83,7 @@ class LogValve:
         self._pressure = LogPressure(options.at_percent, options.for_s)
         self._every_s = min(_EVERY_S, options.for_s / _READINGS)
         self._due_at = runtime.clock.monotonic() + self._every_s
-        self._running: _Task | None = None
+        self._running: Future[_Then] | None = None
         self._next: TableName | None = None
         self._leaving: _Leaving | None = None
         self._logged: str | None = None
@@ -100,7 +95,7 @@ class LogValve:
             TableFailed: the next table is given up; its cause is CaptureGivenUp.
         """
         if self._running is not None:
-            if not self._running.future.done():
+            if not self._running.done():
                 return
             done, self._running = self._running, None
             self._finish(done)
@@ -109,27 +104,30 @@ class LogValve:
             return
         self._due_at = now + self._every_s
         if leaving is None:
-            self._start(partial(read_log, at=now), self._weigh)
+            self._running = self._executor.submit(self._read, now)
         elif self._state.of(leaving.table).given_up_reason is None:
             self._leaving = None  # an operator has requested a snapshot of it meanwhile
         else:
-            self._start(partial(_disable, leaving=leaving), self._given_up)
+            self._running = self._executor.submit(self._disable, leaving)
 
-    def _start(self, work: Callable[[Connection], Any], then: Callable[[Any], None]) -> None:
-        def run() -> Any:
-            with self._runtime.ports.connect(self._runtime.config.source.for_changes) as connection:
-                return work(connection)
+    def _read(self, now: float) -> _Then:
+        """Read the log; runs in the thread."""
+        with self._runtime.ports.connect(self._runtime.config.source.for_changes) as connection:
+            return partial(self._weigh, read_log(connection, now))
 
-        self._running = _Task(self._executor.submit(run), then)
+    def _disable(self, leaving: _Leaving) -> _Then:
+        """Disable the capture instances of a table; runs in the thread."""
+        with self._runtime.ports.connect(self._runtime.config.source.for_changes) as connection:
+            return partial(self._given_up, leaving, _disabled(connection, leaving))
 
-    def _finish(self, done: _Task) -> None:
+    def _finish(self, done: Future[_Then]) -> None:
         try:
-            result = done.future.result()
+            then = done.result()
         except SourceError as error:
             self._refused(error)
             return
         self._runtime.metrics.log_valve_refused.set(0)
-        done.then(result)
+        then()
 
     def _refused(self, error: SourceError) -> None:
         refused = error if isinstance(error, LogValveRefused) else LogValveRefused.of(error)
@@ -199,10 +197,8 @@ class LogValve:
         after = None if was_stopped else self._state.published_lsn
         raise TableFailed(table, CaptureGivenUp(table, reading.percent, after))
 
-    def _given_up(self, dropped: list[str]) -> None:
-        leaving, self._leaving = self._leaving, None
-        if leaving is None:
-            return
+    def _given_up(self, leaving: _Leaving, dropped: list[str]) -> None:
+        self._leaving = None
         _log.error(
             "capture_given_up",
             table=str(leaving.table),
@@ -250,7 +246,7 @@ def read_log(connection: Connection, at: float) -> LogReading:
     return LogReading(at, space.log_used, space.log_limit, space.log_waits_for, captured)
 
 
-def _disable(connection: Connection, leaving: _Leaving) -> list[str]:
+def _disabled(connection: Connection, leaving: _Leaving) -> list[str]:
     """Disable the capture instances of a table; return the names of those that existed."""
     dropped = []
     for row in change_tables(connection):

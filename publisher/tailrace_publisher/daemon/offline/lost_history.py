@@ -126,7 +126,8 @@ def lost_history(
             kept = Lsn.parse(records[place].closed_lsn)
             changed = Probe.of(instances).ask(connection, kept.increment(), through)
             tables = frozenset(i.table for i in instances if i.name in changed)
-            kept_ms = records[place].closed_commit_ms
+            of_kept = [r for r in records[: place + 1] if r.closed_lsn == str(kept)]
+            kept_ms = next((r.closed_commit_ms for r in of_kept if r.closed_commit_ms), None)
             return LostHistory(
                 *(through, kept, kept_ms, is_proven, events, tables, through_ms, newest_offset)
             )
@@ -144,7 +145,9 @@ def _has_newest(state: PublisherState, found: Continuity) -> bool | None:
 def _last_kept(connection: Connection, records: Sequence[Progress], below: Lsn) -> tuple[int, bool]:
     """Return the index of the last record whose closed LSN is not lost, -1 if all are lost.
 
-    A record without a commit time proves nothing, because another commit may have its LSN.
+    A record that closes an LSN with events has the time of its commit. Other records may have a
+    later time, up to which nothing newer was committed. Such a record proves that its commit is
+    there if it has the commit's time, but not that the commit is lost.
 
     Args:
         below: LSN from which on everything is lost.
@@ -153,6 +156,7 @@ def _last_kept(connection: Connection, records: Sequence[Progress], below: Lsn) 
         The index, and whether the database has the commit.
     """
     closing = [i for i, record in enumerate(records) if record.closed_commit_ms is not None]
+    certain = [i for i in closing if _closes_events(records[i])]
     found: dict[int, bool | None] = {}
 
     def is_lost(index: int) -> bool:
@@ -160,11 +164,21 @@ def _last_kept(connection: Connection, records: Sequence[Progress], below: Lsn) 
         found[index] = is_below and _has_commit(connection, records[index])
         return found[index] is False
 
-    count = bisect_left(closing, True, key=is_lost)
-    if not count:
-        return -1, False
-    index = closing[count - 1]
-    return index, found[index] is True
+    count = bisect_left(certain, True, key=is_lost)
+    place = certain[count - 1] if count else -1
+    end = certain[count] if count < len(certain) else len(records)
+    for index in closing:
+        if place < index < end and not is_lost(index):
+            place = index
+    if place < 0:
+        return place, False
+    lsn = records[place].closed_lsn  # an idle database closes it again, with snapshot rows perhaps
+    again = (i for i in range(place, end) if records[i].closed and records[i].closed_lsn == lsn)
+    return max(again, default=place), found[place] is True
+
+
+def _closes_events(record: Progress) -> bool:
+    return record.after_lsn != record.closed_lsn and bool(record.partitions)
 
 
 def _has_commit(connection: Connection, record: Progress) -> bool | None:

@@ -12,7 +12,7 @@ from rich.live import Live
 
 from tailrace.demo.view import Picture
 
-DAY_LINES: Final = 12
+DAY_LINES: Final = 16
 """Lines that are printed, from the start of the replay."""
 QUIET_S: Final = 4.0
 """A log file gets a line at least this often."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from tailrace.reading.event_text import time_text
 from tailrace_schemas.position.change_position import Operation
 
-_OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE_AFTER, Operation.DELETE)
-
 if TYPE_CHECKING:
     from tailrace_publisher.daemon.offline.accept_database import Compared, ComparedShard
     from tailrace_publisher.daemon.offline.lost_history import LostEvents, LostHistory
+
+_OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE_AFTER, Operation.DELETE)
 
 
 def comparison(database: str, compared: Compared) -> Iterator[str]:

@@ -6,7 +6,7 @@ environment and flags. So every wrong option is reported together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -128,6 +128,11 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
                 " list the kafka.consumer_group of each sink in lakes"
             )
         return self
+
+    def lossless_of(self, table: TableName) -> Sequence[str]:
+        """Return the columns of a table that are published with all seven digits."""
+        columns = {name.casefold(): columns for name, columns in self.lossless_columns.items()}
+        return columns.get(f"{table.schema}.{table.table}".casefold(), ())
 
     @property
     def waits_for_lakes(self) -> list[str]:

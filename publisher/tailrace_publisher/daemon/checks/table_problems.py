@@ -153,7 +153,6 @@ def column_problems(
     config: PublisherConfig, selected: list[CaptureInstance], rules: ColumnRules
 ) -> list[TableProblem]:
     """Find columns that no event can hold, and rules of columns that match none."""
-    lossless = {name.casefold(): columns for name, columns in config.lossless_columns.items()}
     published = {f"{i.table.schema}.{i.table.table}".casefold(): i.table for i in selected}
     problems: list[TableProblem] = []
     for option, name in rules.unmatched(selected):
@@ -168,7 +167,7 @@ def column_problems(
     for instance in selected:
         table = f"{instance.table.schema}.{instance.table.table}"
         try:
-            columns = current_columns(instance, lossless.get(table.casefold(), ()), rules)
+            columns = current_columns(instance, config.lossless_of(instance.table), rules)
         except ColumnsRefused as error:
             problems += [TableProblem(instance.table, problem) for problem in error.problems]
             continue

@@ -157,15 +157,10 @@ class Compensator:
         ]
         if instance is None or not found:
             raise NotCompensable("its capture instance or schema version is gone")
-        lossless = self._config.lossless_columns
-        names = {name.casefold(): columns for name, columns in lossless.items()}
-        columns = current_columns(
-            instance,
-            names.get(f"{table.schema}.{table.table}".casefold(), ()),
-            rules_of(self._config.columns),
-        )
+        config = self._config
+        columns = current_columns(instance, config.lossless_of(table), rules_of(config.columns))
         schema = found[-1]
-        is_same = self._schemas.shapes.get(table) == self._config.event_shape
+        is_same = self._schemas.shapes.get(table) == config.event_shape
         if not is_same or schema.columns not in {columns, registered_form(columns)}:
             raise NotCompensable("its columns or the options of its events have changed")
         if not schema.key_columns:

@@ -65,9 +65,6 @@ class TableUpdate:
         self._topics = topics
         self._stopped = topics.stopped
         self._state = state
-        self._lossless = {
-            name.casefold(): columns for name, columns in config.lossless_columns.items()
-        }
         self._rules = rules_of(config.columns)
         self._present: set[str] = set()
         self._columns: dict[int, tuple[object, tuple[SchemaColumn, ...]]] = {}
@@ -149,8 +146,8 @@ class TableUpdate:
         """Return the event columns of an instance, cached per answer of the catalog."""
         made_of, columns = self._columns.get(instance.object_id, (None, ()))
         if made_of is not instance.columns:
-            name = f"{instance.table.schema}.{instance.table.table}".casefold()
-            columns = current_columns(instance, self._lossless.get(name, ()), self._rules)
+            lossless = self._config.lossless_of(instance.table)
+            columns = current_columns(instance, lossless, self._rules)
             self._columns[instance.object_id] = instance.columns, columns
         return columns
 

@@ -144,9 +144,9 @@ def test_executors_need_no_tailrace(tmp_path: Path):
         "found = task(work, [])\n"
         "print(found.to_pylist())\n"
     )
-    site = next(path for path in sys.path if path.endswith("site-packages"))
+    sites = [path for path in sys.path if path.endswith("site-packages")]
     run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({site!r})\n{program}"],
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {sites!r}\n{program}"],
         capture_output=True,
         text=True,
         check=False,

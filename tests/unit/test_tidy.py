@@ -12,12 +12,15 @@ import pytest
 from pydantic import TypeAdapter
 
 from tailrace.reference import cli as cli_page
+from tailrace.reference import contract as contract_page
 from tailrace.reference import errors as errors_page
 from tailrace.reference import events as events_page
 from tailrace.reference import metrics as metrics_page
 from tailrace.reference import python as python_page
 from tailrace.reference.configuration import document, options
+from tailrace.reference.contract_fields import PROGRESS
 from tailrace.reference.option_examples import EXAMPLES, example
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tests.prose import counts, rules
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +80,21 @@ def test_the_pages_of_metrics_errors_and_python_are_made_from_the_code(name: str
     assert page == modules[name].document(), (
         f"run: python -m tailrace.reference.{name} docs/{name}.md"
     )
+
+
+def test_the_page_of_the_contract_has_every_field_of_the_schemas():
+    page = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
+
+    assert sorted(contract_page.tables_of(page)) == sorted(contract_page.TABLES)
+    assert page == contract_page.rewritten(page), (
+        "run: python -m tailrace.reference.contract docs/contract.md"
+    )
+
+
+@pytest.mark.parametrize("fields", [PROGRESS_SCHEMA["fields"][:-1], [{"name": "x", "type": "int"}]])
+def test_a_field_and_its_meaning_need_each_other(fields: list[dict[str, object]]):
+    with pytest.raises(contract_page.UndescribedField, match=r"patched|x"):
+        contract_page.meanings(fields, PROGRESS)
 
 
 def test_events_are_found_however_they_are_told():

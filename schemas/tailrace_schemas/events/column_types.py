@@ -127,6 +127,9 @@ _PLAIN: Final[dict[str, tuple[AvroSchema, str]]] = {
     "uniqueidentifier": (_logical("string", "uuid"), "STRING"),
 }
 
+SCALARS: Final = tuple(_PLAIN)
+"""Names of the types whose Avro form does not depend on precision: all but decimal and float."""
+
 
 def avro_type(column_type: ColumnType, *, lossless: bool = False) -> AvroSchema:
     """Return the Avro type of a column's values.

@@ -61,7 +61,7 @@ class WriterSchema:
     """A registered envelope schema.
 
     Attributes:
-        avro: the schema as JSON text.
+        avro: the schema as JSON text, for ``from_avro``.
         version: the table's schema version that the schema describes.
     """
 
@@ -84,9 +84,17 @@ def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterS
     """
     try:
         check_form(schema, topic)
-        return WriterSchema(schema_id, json.dumps(schema), table_schema_of(schema))
+        avro = json.dumps(json.loads(json.dumps(schema), object_hook=_times_as_long))
+        return WriterSchema(schema_id, avro, table_schema_of(schema))
     except ValueError as error:
         raise ForeignRecord(f"topic {topic}, schema id {schema_id}: {error}") from error
+
+
+def _times_as_long(part: dict[str, Any]) -> dict[str, Any]:
+    """Drop ``time-micros``: Spark 4.2 makes a TIME of it, and seconds of that for BIGINT."""
+    if part.get("logicalType") != "time-micros":
+        return part
+    return {name: value for name, value in part.items() if name != "logicalType"}
 
 
 def check_form(schema: Mapping[str, Any], topic: str) -> None:

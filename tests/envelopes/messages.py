@@ -98,7 +98,7 @@ def _source(
         "capture_instance": table.schema.capture_instance,
         "schema_lsn": str(table.schema.schema_lsn),
         "changed": [],
-        "unavailable": list(unavailable),
+        "unavailable": [avro_name(name) for name in unavailable],
     }
 
 

@@ -196,9 +196,9 @@ def fields_of(table: LakeTable, version: TableSchema) -> dict[int, str]:
 
 
 def _by_lake_name(table: LakeTable, version: TableSchema) -> str:
-    """``source.unavailable`` with the lake's names, which differ after a rename."""
+    """``source.unavailable``, which names fields of the images, with the lake's names."""
     large = [column for column in version.columns if column.type.is_large]
-    holders = [(column.name, table.holder_of(column)) for column in large]
+    holders = [(avro_name(column.name), table.holder_of(column)) for column in large]
     renamed = [
         (name, holder.name)
         for name, holder in holders

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.guarantee(18)]
 
 KEY = column(1, "id", "int", key=1)
 TEXT = "text.with `odd' \"name"
+BODY = "the body"
+"""A name that is escaped in Avro."""
 OPTIONS = {
     "partition_by": {"dbo.types": ["bit"]},
     "tables": {"exclude": [r"dbo\.audit"]},
@@ -47,19 +49,7 @@ def filled(
         "versions", KEY, column(2, "small", "int"), column(3, "name", "varchar(10)")
     )
     insert_versions(source, versions)
-    documents = source.table(
-        "documents",
-        KEY,
-        column(2, "body", "nvarchar(max)"),
-        column(3, "scan", "varbinary(max)"),
-        column(4, "views", "int"),
-    )
-    source.commit(
-        *(
-            lambda t, n=n: t.insert(documents, id=n, body=f"b{n}", scan=b"s", views=0)
-            for n in range(6)
-        )
-    )
+    documents = insert_documents(source)
     named, audit = (source.table(name, KEY) for name in ("Order Details.2024", "audit"))
     source.commit(lambda t: t.insert(named, id=1), lambda t: t.insert(audit, id=1))
     source.publish()
@@ -177,19 +167,33 @@ def test_schema_versions_in_the_middle_of_a_batch(filled: Filled):
     assert newest[1]["name_dropped_2"] == 2**40
 
 
+def insert_documents(source: Source) -> SourceTable:
+    """Rows with large values."""
+    table = source.table(
+        "documents",
+        KEY,
+        column(2, BODY, "nvarchar(max)"),
+        column(3, "scan", "varbinary(max)"),
+        column(4, "views", "int"),
+    )
+    rows = [{"id": n, BODY: f"b{n}", "scan": b"s", "views": 0} for n in range(6)]
+    source.commit(*(lambda t, row=row: t.insert(table, **row) for row in rows))
+    return table
+
+
 def change_documents(source: Source, table: SourceTable) -> None:
     """Changes that do not carry large values, among others that do."""
     source.commit(
         lambda t: t.update(table, (0,), views=1),  # neither in this batch: the lake's stay
-        lambda t: t.update(table, (1,), body="new"),  # then again without it
+        lambda t: t.update(table, (1,), **{BODY: "new"}),  # then again without it
         lambda t: t.update(table, (1,), views=1),
-        lambda t: t.update(table, (2,), body=None),  # a true NULL
+        lambda t: t.update(table, (2,), **{BODY: None}),  # a true NULL
         lambda t: t.update(table, (2,), views=2),
         lambda t: t.delete(table, (3,)),  # inserted anew, then changed
-        lambda t: t.insert(table, id=3, body="again", scan=None, views=0),
+        lambda t: t.insert(table, id=3, **{BODY: "again"}, scan=None, views=0),
         lambda t: t.update(table, (3,), views=3),
         lambda t: t.update(table, (4,), scan=b"x"),
-        lambda t: t.insert(table, id=7, body="seven", views=0),
+        lambda t: t.insert(table, id=7, **{BODY: "seven"}, views=0),
         lambda t: t.update(table, (7,), views=7),
     )
 

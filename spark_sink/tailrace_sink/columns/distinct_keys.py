@@ -1,4 +1,4 @@
-"""Whether the rows of some Parquet files have different keys, by their key columns alone."""
+"""The keys of the rows of some Parquet files, read without a Spark job."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _BYTES_MAX: Final = 128 * 1024 * 1024
 """Bytes of keys that are compared in memory, which takes some times as much."""
 
 
-def has_distinct_keys(
+def keys_in(
     folder: str, names: Sequence[str], key: Sequence[str], s3: Mapping[str, Any] | None
-) -> bool:
-    """Compare the keys of all rows in memory, without a Spark job.
+) -> pa.Table | None:
+    """Read the keys of all rows into memory.
 
     Args:
-        names: of the files in the folder.
+        names: of the files in the folder, of which there is at least one.
         key: names of the columns in Parquet.
         s3: arguments of ``pyarrow.fs.S3FileSystem``; None: a local folder.
 
     Returns:
-        False if two rows have the same key, and if the keys cannot be read or are too large.
+        None if they cannot be read or are too large.
     """
     system = file_system(s3)
     parts, size = [], 0
@@ -34,13 +34,15 @@ def has_distinct_keys(
             with system.open_input_file(f"{folder}/{name}") as file:
                 part = pq.ParquetFile(file).read(columns=list(key), use_threads=False)
         except (OSError, pa.ArrowException):  # Spark reads it then, and reports what is wrong.
-            return False
+            return None
         size += part.nbytes
         if size > _BYTES_MAX:
-            return False
-        parts.append(part)
-    if not parts:
-        return True
-    keys = pa.concat_tables(parts)
-    groups = keys.group_by(list(key), use_threads=False).aggregate([])
+            return None
+        parts.append(part.select(list(key)))
+    return pa.concat_tables(parts)
+
+
+def are_distinct(keys: pa.Table) -> bool:
+    """Whether no two rows have the same key."""
+    groups = keys.group_by(keys.column_names, use_threads=False).aggregate([])
     return bool(groups.num_rows == keys.num_rows)

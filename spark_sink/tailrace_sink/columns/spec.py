@@ -44,11 +44,23 @@ class Target:
         folder: of the table, as its file system names it.
         columns: in the order of the files.
         indexed: columns, from the first on, that get statistics.
+        key: names of the key columns, if only the last change of each key is written; empty: every
+            change is a row.
+        keeps_deletes: whether the last change of a deleted key is a row.
     """
 
     folder: str
     columns: tuple[Column, ...]
     indexed: int
+    key: tuple[str, ...] = ()
+    keeps_deletes: bool = False
+
+    @property
+    def large(self) -> tuple[Column, ...]:
+        """Columns whose value a change may lack, if changes are reduced."""
+        if not self.key:
+            return ()
+        return tuple(c for c in self.columns if c.is_large and c.name not in self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,17 +17,26 @@ from pyarrow import fs
 
 from tailrace_sink.columns.change_columns import ChangeDecoder
 from tailrace_sink.columns.file_statistics import statistics_json
+from tailrace_sink.columns.last_changes import LastChanges
 from tailrace_sink.columns.spec import Target, Work
 
-RESULT: Final = "target int, path string, bytes long, statistics string, changes long, hashes long"
-"""Columns of a task's results: a row for each file, and one with its counts (target -1)."""
+RESULT: Final = (
+    "target int, is_rest boolean, path string, bytes long, statistics string, lacking long,"
+    " changes long, hashes long"
+)
+"""Columns of a task's results: a row for each file, and one with its counts (target -1).
+
+A file with ``is_rest`` is none of the table's: it has changes that are no rows (``LastChanges``).
+"""
 COUNTS: Final = -1
 _RESULT: Final = pa.schema(
     [
         ("target", pa.int32()),
+        ("is_rest", pa.bool_()),
         ("path", pa.string()),
         ("bytes", pa.int64()),
         ("statistics", pa.string()),
+        ("lacking", pa.int64()),
         ("changes", pa.int64()),
         ("hashes", pa.int64()),
     ]
@@ -36,6 +46,10 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 """Decoded bytes of a row group, which a task holds in memory."""
 _FILE_BYTES: Final = 160 * 1024 * 1024
 """Bytes from which a file is closed; the last row group may exceed it."""
+_HELD_BYTES: Final = 96 * 1024 * 1024
+"""Decoded bytes of changes that a task holds before it reduces them."""
+_REDUCED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of reduced changes that are written, though later ones may have their keys."""
 _NOT_REPEATED: Final = frozenset({"_cdc_position"})
 """Columns whose values are all different: a dictionary of them is built in vain."""
 
@@ -55,7 +69,7 @@ def write_task(work: Work, batches: Iterable[pa.Array]) -> pa.RecordBatch:
     """
     decoder = ChangeDecoder(work)
     files = [
-        _TargetFiles(target, schema, work)
+        (_LastFiles if target.key else _TargetFiles)(target, schema, work)
         for target, schema in zip(work.targets, decoder.schemas, strict=True)
     ]
     changes = hashes = 0
@@ -73,7 +87,9 @@ def write_task(work: Work, batches: Iterable[pa.Array]) -> pa.RecordBatch:
             target.discard()
         raise
     results = [
-        {"target": place, **written} for place, of in enumerate(files) for written in of.written
+        {"target": place, "is_rest": False, **written}
+        for place, of in enumerate(files)
+        for written in of.written
     ]
     results.append({"target": COUNTS, "changes": changes, "hashes": hashes})
     return pa.RecordBatch.from_pylist(results, schema=_RESULT)
@@ -115,15 +131,11 @@ class _TargetFiles:
 
     def discard(self) -> None:
         """Delete the files, as far as that is possible."""
-        paths = [f"{self._target.folder}/{of['path']}" for of in self.written]
+        names = [of["path"] for of in self.written]
         if self._file is not None:
-            paths.append(self._file.path)
+            names.append(self._file.name)
             self._file.abandon()
-        for path in paths:
-            try:
-                self._system.delete_file(path)
-            except OSError:  # The first error counts. VACUUM removes the file.
-                continue
+        delete_files(self._system, self._target.folder, names)
 
     def _write_group(self) -> None:
         if not self._waiting:
@@ -144,6 +156,54 @@ class _TargetFiles:
             self.written.append({"path": file.name, "bytes": file.bytes, "statistics": statistics})
 
 
+class _LastFiles:
+    """The files of one lake table that gets the last change of each key."""
+
+    def __init__(self, target: Target, schema: pa.Schema, work: Work) -> None:
+        self._last = LastChanges(target, schema)
+        of_table = pa.schema(list(schema)[: len(target.columns)])
+        self._rows, self._rest = (_TargetFiles(target, of, work) for of in (of_table, schema))
+        self._held = schema.empty_table()
+        self._lacking = 0
+
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        """The closed files, as results."""
+        rest = [{**of, "is_rest": True, "lacking": 0} for of in self._rest.written]
+        if rest:
+            rest[0]["lacking"] = self._lacking
+        return [*self._rows.written, *rest]
+
+    def add(self, changes: Iterable[pa.RecordBatch]) -> None:
+        """Add changes."""
+        batches = [batch for batch in changes if batch.num_rows]
+        if batches:
+            self._held = pa.concat_tables([self._held, pa.Table.from_batches(batches)])
+        if self._held.nbytes >= _HELD_BYTES:
+            self._held = self._last.reduced(self._held)
+            if self._held.nbytes >= _REDUCED_BYTES:
+                self._write()
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._held = self._last.reduced(self._held)
+        self._write()
+        self._rows.close()
+        self._rest.close()
+
+    def discard(self) -> None:
+        """Delete the files, as far as that is possible."""
+        self._rows.discard()
+        self._rest.discard()
+
+    def _write(self) -> None:
+        rows, rest, lacking = self._last.parted(self._held)
+        self._held = self._held.slice(0, 0)
+        self._lacking += lacking
+        self._rows.add(rows.to_batches())
+        self._rest.add(rest.to_batches())
+
+
 class _File:
     """An open file.
 
@@ -153,8 +213,7 @@ class _File:
 
     def __init__(self, system: fs.FileSystem, folder: str, name: str, schema: pa.Schema) -> None:
         self.name = name
-        self.path = f"{folder}/{name}"
-        self._stream = system.open_output_stream(self.path)
+        self._stream = system.open_output_stream(f"{folder}/{name}")
         self._footers: list[pq.FileMetaData] = []
         self._writer = pq.ParquetWriter(
             self._stream,
@@ -201,6 +260,13 @@ def file_system(s3: Mapping[str, Any] | None) -> fs.FileSystem:
         s3: arguments of ``pyarrow.fs.S3FileSystem``; None: local folders.
     """
     return fs.LocalFileSystem() if s3 is None else fs.S3FileSystem(**s3)
+
+
+def delete_files(system: fs.FileSystem, folder: str, names: Iterable[str]) -> None:
+    """Delete files that no table has, as far as that is possible; VACUUM removes the others."""
+    for name in names:
+        with suppress(OSError):
+            system.delete_file(f"{folder}/{name}")
 
 
 def numbers_of(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

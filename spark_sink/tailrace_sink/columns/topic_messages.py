@@ -93,6 +93,23 @@ def shares_of(
     return [*shares, tuple(share)] if share else shares
 
 
+def whole_shares_of(
+    topic: str, ranges: Mapping[int, tuple[int, int]], tasks: int
+) -> list[tuple[Piece, ...]]:
+    """Divide ranges among tasks like :func:`shares_of`, but no partition.
+
+    So all changes of a key, which are in one partition, are in one task.
+    """
+    pieces = [Piece(topic, of, first, end) for of, (first, end) in ranges.items() if first < end]
+    shares: list[list[Piece]] = [[] for _ in range(min(tasks, len(pieces)))]
+    sizes = [0] * len(shares)
+    for piece in sorted(pieces, key=lambda piece: (piece.first - piece.end, piece.partition)):
+        place = sizes.index(min(sizes))
+        shares[place].append(piece)
+        sizes[place] += piece.end - piece.first
+    return [tuple(share) for share in shares]
+
+
 def values_of(brokers: Brokers, pieces: Sequence[Piece]) -> Iterator[pa.Array]:
     """Read the values of committed messages, without tombstones, in batches.
 

@@ -1,4 +1,4 @@
-"""Files of appended changes, decoded and written by columns in the executors' Python.
+"""Files of a bulk range, decoded and written by columns in the executors' Python.
 
 A bulk range is read once for all its tables. Each task reads its messages from the brokers, decodes
 them and writes Parquet into the tables' folders. The driver compares the tasks' counts with the
@@ -10,75 +10,117 @@ partitions, constraints, columns of somebody else or several sources.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 import structlog
-from py4j.protocol import Py4JError
-from pyspark import cloudpickle
-from pyspark.errors import PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_schemas.records.progress import signed
-from tailrace_sink import columns
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder
-from tailrace_sink.columns.distinct_keys import has_distinct_keys
+from tailrace_sink.columns.distinct_keys import are_distinct, keys_in
 from tailrace_sink.columns.spec import Target, Work, Writer
-from tailrace_sink.columns.task_files import COUNTS, RESULT, numbers_of, write_task
-from tailrace_sink.columns.topic_messages import (
-    Brokers,
-    Piece,
-    require_answer,
-    shares_of,
-    values_of,
+from tailrace_sink.columns.task_files import (
+    COUNTS,
+    RESULT,
+    delete_files,
+    file_system,
+    numbers_of,
+    write_task,
 )
+from tailrace_sink.columns.topic_messages import shares_of, values_of, whole_shares_of
 from tailrace_sink.columns.worker_process import spare_next_task
 from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
 from tailrace_sink.delta.append_once import Examine, NotAsCounted
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.options.librdkafka_options import NotInLibrdkafka, librdkafka_options
 from tailrace_sink.options.s3_options import is_s3, s3_address
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.rows.file_changes import changes_in_files
+from tailrace_sink.spark.executor_brokers import ExecutorBrokers
 from tailrace_sink.tables.lake_table import LakeTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_REASON_MAX: Final = 300
-_EFFECT: Final = (
-    "Spark reads and decodes snapshots and backlogs, which takes several times the time"
-)
-_FIX: Final = (
-    "install Python with pyarrow, numpy and confluent-kafka on the executors, set PYSPARK_PYTHON,"
-    " and give kafka.extra as docs/spark-cluster.md names it"
-)
-
 _log = structlog.get_logger("tailrace.sink")
-cloudpickle.register_pickle_by_value(columns)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
+class Destination:
+    """A table to write.
+
+    Attributes:
+        last_only: whether it gets the last change of each key only; else every change.
+        keeps_deletes: whether the last change of a deleted key is a row.
+    """
+
+    table: LakeTable
+    last_only: bool = False
+    keeps_deletes: bool = False
+
+
+@dataclass(slots=True)
 class WrittenFiles:
-    """The files of one table's part of a batch, which were counted and are in no version yet."""
+    """The files of one table's part of a batch, which were counted and are in no version yet.
+
+    Attributes:
+        files: with rows of the table.
+        rest: of reduced changes, files with those that are no rows (``LastChanges.parted``).
+        lacking: how many changes of ``rest`` lack large values.
+        is_offered: whether a commit with ``files`` was tried.
+    """
 
     location: str
     form: FileForm
     files: tuple[ParquetFile, ...]
     target: Target
     s3: Mapping[str, Any] | None = field(repr=False)
+    rest: tuple[ParquetFile, ...] = ()
+    lacking: int = 0
+    is_offered: bool = False
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether each task wrote the last change of each key only."""
+        return bool(self.target.key)
+
+    def keys(self, key: Sequence[str]) -> pa.Table | None:
+        """Read the keys of all rows and of the rest; None if they are too many."""
+        physical = [self.form.physical[name][0] for name in key]
+        names = [file.name for file in (*self.files, *self.rest)]
+        found = keys_in(self.target.folder, names, physical, self.s3)
+        return None if found is None else found.rename_columns(list(key))
 
     def has_distinct(self, key: Sequence[str]) -> bool:
         """Whether all rows are known to have different keys; False also if they are too many."""
-        names = [self.form.physical[name][0] for name in key]
-        return has_distinct_keys(self.target.folder, [f.name for f in self.files], names, self.s3)
+        if not self.files:
+            return True
+        keys = self.keys(key)
+        return keys is not None and are_distinct(keys)
+
+    def changes(self, spark: SparkSession, table: LakeTable) -> DataFrame:
+        """Read the changes (:func:`changes_in_files`)."""
+        physical = {name: of for name, (of, _) in self.form.physical.items()}
+        files, rest = (
+            [f"{self.location}/{file.name}" for file in part] for part in (self.files, self.rest)
+        )
+        return changes_in_files(spark, table, physical, files, rest)
+
+    def offer(self, transaction: DeltaTransaction) -> bool:
+        """Add the files to a transaction; False if the table now needs others."""
+        if transaction.file_form != self.form:
+            return False
+        self.is_offered = True
+        transaction.add_files(self.files)
+        return True
 
     def append(
         self,
@@ -93,6 +135,7 @@ class WrittenFiles:
         Raises:
             NotAsCounted: the table was altered meanwhile.
         """
+        self.is_offered = True
         files = (self.form, self.files)
         try:
             append_files(spark, self.location, application, batch, files, fence, examine)
@@ -100,23 +143,28 @@ class WrittenFiles:
             reason = f"{self.location} was altered while its files were written"
             raise NotAsCounted(reason) from error
 
+    def discard(self) -> None:
+        """Delete the files that no version can have."""
+        left = self.rest if self.is_offered else (*self.files, *self.rest)
+        names = [file.name for file in left]
+        delete_files(file_system(self.s3), self.target.folder, names)
+
 
 class ColumnFiles:
     """Writes the files of tables; thread-safe."""
 
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
-        self._lock = threading.Lock()
-        self._is_ready: bool | None = None
+        self._brokers = ExecutorBrokers(config)
 
     def written(
         self,
         spark: SparkSession,
         writers: Sequence[WriterSchema],
         ranges: TopicRange,
-        tables: Sequence[LakeTable],
+        destinations: Sequence[Destination],
     ) -> dict[str, WrittenFiles]:
-        """Write all changes of a range into files of some tables.
+        """Write the changes of a range into files of some tables.
 
         Args:
             spark: used by this thread only.
@@ -129,12 +177,13 @@ class ColumnFiles:
             NotAsCounted: the messages are not what the ledger counts.
             PySparkException, Py4JError: a task failed, perhaps by a record.
         """
-        work, forms = self._work(spark, writers, ranges, tables)
+        work, forms = self._work(spark, writers, ranges, destinations)
         if work is None:
             return {}
+        divided = whole_shares_of if any(d.last_only for d in destinations) else shares_of
         tasks = spark.sparkContext.defaultParallelism
-        shares = shares_of(ranges.topic, ranges.partitions, tasks)
-        brokers = self._reached(spark, shares[0][0])
+        shares = divided(ranges.topic, ranges.partitions, tasks)
+        brokers = self._brokers.reached(spark, shares[0][0])
         if brokers is None:
             return {}
 
@@ -146,19 +195,18 @@ class ColumnFiles:
         numbers = spark.range(0, len(shares), numPartitions=len(shares))
         results = numbers.mapInArrow(task, RESULT).collect()
         _require_counted(results, ranges)
+        paths = [destination.table.path for destination in destinations]
         return {
-            table.path: WrittenFiles(
-                f"{self._config.lake}/{table.path}",
-                forms[table.path],
-                tuple(
-                    ParquetFile(of["path"], of["bytes"], of["statistics"])
-                    for of in results
-                    if of["target"] == place
-                ),
+            path: WrittenFiles(
+                f"{self._config.lake}/{path}",
+                forms[path],
+                _files(results, place, is_rest=False),
                 work.targets[place],
                 work.s3,
+                _files(results, place, is_rest=True),
+                sum(of["lacking"] or 0 for of in results if of["target"] == place),
             )
-            for place, table in enumerate(tables)
+            for place, path in enumerate(paths)
         }
 
     def _work(
@@ -166,16 +214,17 @@ class ColumnFiles:
         spark: SparkSession,
         writers: Sequence[WriterSchema],
         ranges: TopicRange,
-        tables: Sequence[LakeTable],
+        destinations: Sequence[Destination],
     ) -> tuple[Work | None, Mapping[str, FileForm]]:
         """Describe the tasks; None, logged for a column, if a table or a column needs Spark."""
         nothing: tuple[None, Mapping[str, FileForm]] = (None, {})
         folder = _folder_of(self._config.lake)
-        if folder is None or not tables or any(table.is_shared for table in tables):
+        if folder is None or not destinations or any(d.table.is_shared for d in destinations):
             return nothing
         forms: dict[str, FileForm] = {}
         targets = []
-        for table in tables:
+        for destination in destinations:
+            table = destination.table
             form = form_of_files(spark, f"{self._config.lake}/{table.path}")
             types = {column.name: column.type for column in table.columns}
             types |= {name: type_ for name, (type_, _) in table.cdc_columns.items()}
@@ -183,7 +232,16 @@ class ColumnFiles:
                 return nothing
             forms[table.path] = form
             path = f"{folder}/{table.path}"
-            targets.append(target_of(table, writers, path, form.physical, form.indexed))
+            target = target_of(
+                table,
+                writers,
+                path,
+                form.physical,
+                form.indexed,
+                last_only=destination.last_only,
+                keeps_deletes=destination.keeps_deletes,
+            )
+            targets.append(target)
         store = self._config.store
         work = Work(
             tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
@@ -201,55 +259,14 @@ class ColumnFiles:
             return nothing
         return work, forms
 
-    def _reached(self, spark: SparkSession, piece: Piece) -> Brokers | None:
-        """Return how the executors' Python reaches the brokers; tried and logged once.
 
-        None: it does not, or it lacks numpy, pyarrow or confluent-kafka.
-
-        Raises:
-            ConfigError: the file of a secret cannot be read.
-        """
-        with self._lock:
-            if self._is_ready is False:
-                return None
-            try:
-                brokers = self._brokers()
-                if self._is_ready is None:
-                    _require_answer(spark, brokers, piece)
-            except (PySparkException, Py4JError, NotInLibrdkafka) as error:
-                self._is_ready = False
-                reason = " ".join(str(error).split())[-_REASON_MAX:]
-                _log.warning("columns_unavailable", reason=reason, effect=_EFFECT, fix=_FIX)
-                return None
-            self._is_ready = True
-            return brokers
-
-    def _brokers(self) -> Brokers:
-        """Return the connection, with the secrets that its files hold now.
-
-        Raises:
-            ConfigError: the file of a secret cannot be read.
-            NotInLibrdkafka: an option of the Java client has no equal.
-        """
-        kafka = self._config.kafka
-        options = librdkafka_options(kafka.further_options())
-        options |= {"bootstrap.servers": kafka.bootstrap, "group.id": f"{self._config.prefix}bulk"}
-        return Brokers(options, kafka.poll_timeout_s)
-
-
-def _require_answer(spark: SparkSession, brokers: Brokers, piece: Piece) -> None:
-    """Let a task query the brokers for a partition.
-
-    Raises:
-        PySparkException: executors lack a library, or the brokers did not answer them.
-    """
-
-    def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in numbers_of(batches):
-            require_answer(brokers, piece)
-        yield from ()
-
-    spark.range(1).mapInArrow(ask, "id long").collect()
+def _files(results: Iterable[Row], target: int, *, is_rest: bool) -> tuple[ParquetFile, ...]:
+    """Return the files of a target in the results of all tasks."""
+    return tuple(
+        ParquetFile(of["path"], of["bytes"], of["statistics"])
+        for of in results
+        if of["target"] == target and of["is_rest"] == is_rest
+    )
 
 
 def _require_counted(results: Iterable[Row], ranges: TopicRange) -> None:

@@ -152,6 +152,13 @@ class DeltaTransaction:
         every = self._every_file
         return None if every is None else files_meeting(every, bounds, self._schema)
 
+    def has_no_file_meeting(self, bounds: Sequence[KeyBound]) -> bool:
+        """Whether no listed file may have a key between bounds. The table counts as read then."""
+        if self.files_meeting(bounds) != []:
+            return False
+        self._transaction.readWholeTable()
+        return True
+
     def has_none_between(self, bounds: Sequence[KeyBound]) -> bool:
         """Whether the statistics of all files rule out keys between bounds; False without any."""
         if not bounds:

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
-from tailrace_sink.delta.column_files import ColumnFiles, WrittenFiles
+from tailrace_sink.delta.column_files import ColumnFiles, Destination, WrittenFiles
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.fold.doubled_keys import (
@@ -27,7 +28,7 @@ from tailrace_sink.fold.doubled_keys import (
     require_none_between,
 )
 from tailrace_sink.fold.passing_count import Check, counted_in_passing
-from tailrace_sink.fold.upsert import merge_changes
+from tailrace_sink.fold.upsert import latest_in, merge_changes, merge_latest
 from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
@@ -54,6 +55,11 @@ _EXAMINED: Final = {
     Write.APPEND_BESIDE: (require_none_between, require_distinct_keys),
 }
 """What the files of an append must fulfil before its commit."""
+
+
+_REPEATED: Final = "a key is in files of several tasks, and changes may lack large values"
+
+_log = structlog.get_logger("tailrace.sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +97,34 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         NotAsCounted: the messages are not what the ledger counts; nothing was committed.
     """
     written = _files(spark, config, work)
-    # The companion comes first: rows that the source lost are found in the mirror, which the
-    # second write deletes them from.
-    if work.changes_table is not None:
-        _append_every(spark, config, work, work.changes_table, cut, written)
-    if work.table.key:
-        _write_mirror(spark, config, work, cut, written.get(work.table.path))
-    else:
-        _append_every(spark, config, work, work.table, cut, written)
+    try:
+        # The companion comes first: rows that the source lost are found in the mirror, which the
+        # second write deletes them from.
+        if work.changes_table is not None:
+            _append_every(spark, config, work, work.changes_table, cut, written)
+        if work.table.key:
+            _write_mirror(spark, config, work, cut, written.get(work.table.path))
+        else:
+            _append_every(spark, config, work, work.table, cut, written)
+    finally:
+        for files in written.values():
+            files.discard()
 
 
 def _files(spark: SparkSession, config: SinkConfig, work: TableWork) -> dict[str, WrittenFiles]:
-    """Write the files of the tables to which a bulk range is appended as it is, by table path."""
-    ranges = work.topic_range
+    """Write the files of the tables of a bulk range, by table path.
+
+    A table gets each change, or the last one of each key if it may have the keys or lose rows.
+    """
+    ranges, table = work.topic_range, work.table
     if not _is_bulk(work):
         return {}
     tables = []
     if work.changes_table is not None and not _loses_rows(work):
-        tables.append(work.changes_table)
-    if not work.table.key or way_to_write(ranges, work.table, config.delete_mode) in _EXAMINED:
-        tables.append(work.table)
+        tables.append(Destination(work.changes_table))
+    is_soft = config.delete_mode is DeleteMode.SOFT
+    every = not table.key or way_to_write(ranges, table, config.delete_mode) in _EXAMINED
+    tables.append(Destination(table, last_only=not every, keeps_deletes=is_soft))
     return work.column_files.written(spark, work.writers, ranges, tables)
 
 
@@ -211,38 +225,57 @@ def _write_mirror(
     written: WrittenFiles | None,
 ) -> None:
     table, ranges = work.table, work.topic_range
-    # Changes before a whole table are older than it, so they are not applied.
-    changes, check = _counted(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND and work.repeats_keys:
         way = Write.APPEND_LATEST if table.is_new else Write.MERGE
+    once = (once_in(config, table, ""), cut.batch, work.fence)
     if way in _EXAMINED:
         examine = _examination(way, table, written)
         try:
             if written is not None:
-                application = once_in(config, work.table, "")
-                written.append(spark, application, cut.batch, work.fence, examine)
+                written.append(spark, *once, examine)
             else:
-                append_changes(
-                    config, work.fence, table, changes, cut.batch, check, examine=examine
-                )
+                _append_all(config, work, cut, examine)
         except AppendRefused:
-            # Perhaps nothing was written, so nothing was counted.
-            changes, check = _counted(work, table, ranges.whole_from)
             way = Write.APPEND_LATEST if table.is_new else Write.MERGE
         else:
             return
+    whole_at = cut.lsn if ranges.is_whole else None
+    known = None if written is None else latest_in(spark, written, table)
+    if known is not None and way is Write.MERGE:
+        merge_latest(spark, config, work.fence, table, ranges, known, whole_at)
+        return
+    if known is not None and written is not None and not written.lacking:
+        written.append(spark, *once, None)
+        return
+    changes, check = _unreduced(spark, work, written)
     latest = latest_changes(changes, table, large_columns(table))
     if way is Write.APPEND_LATEST:
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
         append_changes(config, work.fence, table, latest, cut.batch, check)
         return
-    whole_at = cut.lsn if ranges.is_whole else None
     is_local = config.fits_driver(ranges.count, ranges.bytes)
     merge_changes(
         spark, config, work.fence, table, ranges, latest, whole_at, check, is_local=is_local
     )
+
+
+def _append_all(
+    config: SinkConfig, work: TableWork, cut: CutPoint, examine: Examine | None
+) -> None:
+    changes, check = _counted(work, work.table, work.topic_range.whole_from)
+    append_changes(config, work.fence, work.table, changes, cut.batch, check, examine=examine)
+
+
+def _unreduced(spark: SparkSession, work: TableWork, written: WrittenFiles | None) -> Counted:
+    """Return changes that may have a key twice."""
+    if written is not None and not large_columns(work.table):
+        return written.changes(spark, work.table), None
+    if written is not None:
+        _log.info("decoded_by_spark", topic=work.topic_range.topic, reason=_REPEATED)
+    # Changes before a whole table are older than it, so they are not applied.
+    return _counted(work, work.table, work.topic_range.whole_from)
 
 
 def _examination(way: Write, table: LakeTable, written: WrittenFiles | None) -> Examine | None:

@@ -20,6 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tailrace_sink.columns.distinct_keys import are_distinct
+from tailrace_sink.delta.column_files import WrittenFiles
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
@@ -33,7 +35,13 @@ from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.last_change import available_flag, large_columns
 from tailrace_sink.rows.mirror_statements import merge_statement, same_key
-from tailrace_sink.tables.key_bounds import KeyBound, bounds_by_spark, bounds_in, conditions_of
+from tailrace_sink.tables.key_bounds import (
+    KeyBound,
+    bounds_by_spark,
+    bounds_in,
+    conditions_of,
+    exact_in,
+)
 from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,
     OPERATION,
@@ -70,6 +78,8 @@ class Latest:
         rows: in the table's columns and the ``_cdc_*`` columns.
         local: the rows in memory, if they are few.
         lacking: condition of rows that do not hold all their values; None: all do.
+        exact: the bounds, not rounded; empty: unknown.
+        written: files with the rows, which may become the table's; else None.
     """
 
     rows: DataFrame
@@ -77,6 +87,8 @@ class Latest:
     count: int
     local: pa.Table | None
     lacking: str | None
+    exact: Sequence[KeyBound] = ()
+    written: WrittenFiles | None = None
 
 
 def upsert(
@@ -140,18 +152,23 @@ def _committed(
     if files is None:
         return False
     anew = set(files) if rewrites else _small(files, latest, rewrite_below)
-    new, ours = latest.rows, list(map(quote, names))
-    if delete_mode is DeleteMode.HARD:
-        new = new.where(f"{OPERATION} <> 'd'")
-    new = new.select(*ours)
+    ours = list(map(quote, names))
+    new: DataFrame | None = None
+    if latest.written is None or not latest.written.offer(transaction):
+        new = latest.rows
+        if delete_mode is DeleteMode.HARD:
+            new = new.where(f"{OPERATION} <> 'd'")
+        new = new.select(*ours)
     if anew:
         there = transaction.rows_of(files[name] for name in anew)
-        new = _others(there, table, latest, listed).select(*ours).unionByName(new)
+        others = _others(there, table, latest, listed).select(*ours)
+        new = others if new is None else others.unionByName(new)
         transaction.remove(files[name] for name in anew)
     left = {name: rows for name, rows in found.rows.items() if name not in anew}
     if left:
         transaction.remove_rows(left, files)
-    transaction.add(new if latest.local is None else new.coalesce(1))
+    if new is not None:
+        transaction.add(new if latest.local is None else new.coalesce(1))
     transaction.commit_merge({"operationNumSourceRows": latest.count})
     return True
 
@@ -175,6 +192,8 @@ def _find(
     """Read keys and positions of the files that may have any of the keys."""
     # A table without deletion vectors does not provide the row index.
     row = "_metadata.row_index" if with_rows else "CAST(NULL AS BIGINT)"
+    if transaction.has_no_file_meeting(latest.exact):
+        return _Found({}, has_newer=False)
     with transaction.reading(latest.bounds) as rows:
         there = rows.selectExpr(
             *map(quote, table.key), POSITION, f"_metadata.file_name AS {FILE}", f"{row} AS {ROW}"
@@ -246,25 +265,46 @@ def merge_changes(
         check: called after the changes were read and before anything is written.
         is_local: whether the changes fit in the driver's memory.
     """
-    large = large_columns(table)
-    location = f"{config.lake}/{table.path}"
     with _kept(spark, reduced, config, table, is_local=is_local) as latest:
         if check is not None:
             check()
-        if whole_at is None:
-            mode, below = config.delete_mode, config.rewrite_below_bytes
-            write = partial(upsert, spark, location, table, latest, mode, below, fence)
-            if retried(f"upsert into {table.path}", write):
-                return
-        else:
-            leave_one_row_each(spark, fence, location, table)
-        latest.rows.createOrReplaceTempView(_LATEST)
-        bounds = conditions_of(latest.bounds)
-        since = ranges.since_lsn if ranges.is_part else ""
-        statement = merge_statement(
-            location, _LATEST, table, large, config.delete_mode, whole_at, bounds, since
-        )
-        fence.write(spark, location, partial(spark.sql, statement))
+        merge_latest(spark, config, fence, table, ranges, latest, whole_at)
+
+
+def merge_latest(
+    spark: SparkSession,
+    config: SinkConfig,
+    fence: Fence,
+    table: LakeTable,
+    ranges: TopicRange,
+    latest: Latest,
+    whole_at: str | None,
+) -> None:
+    """Apply the last changes by an upsert, or by a MERGE (:func:`merge_changes`)."""
+    location = f"{config.lake}/{table.path}"
+    if whole_at is not None:
+        leave_one_row_each(spark, fence, location, table)
+    elif latest.written is None or not latest.written.lacking:
+        mode, below = config.delete_mode, config.rewrite_below_bytes
+        write = partial(upsert, spark, location, table, latest, mode, below, fence)
+        if retried(f"upsert into {table.path}", write):
+            return
+    latest.rows.createOrReplaceTempView(_LATEST)
+    bounds = conditions_of(latest.bounds)
+    since = ranges.since_lsn if ranges.is_part else ""
+    large, mode = large_columns(table), config.delete_mode
+    statement = merge_statement(location, _LATEST, table, large, mode, whole_at, bounds, since)
+    fence.write(spark, location, partial(spark.sql, statement))
+
+
+def latest_in(spark: SparkSession, written: WrittenFiles, table: LakeTable) -> Latest | None:
+    """Describe the last changes that are in files; None if a key may be there twice."""
+    keys = written.keys(table.key) if written.is_reduced else None
+    if keys is None or not are_distinct(keys):
+        return None
+    rows, bounds = written.changes(spark, table), bounds_in(keys, table)
+    exact = exact_in(keys, table)
+    return Latest(rows, bounds, keys.num_rows, None, None, exact, written)
 
 
 @contextmanager

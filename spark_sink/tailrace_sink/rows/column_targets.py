@@ -15,6 +15,9 @@ def target_of(
     folder: str,
     physical: Mapping[str, tuple[str, int | None]],
     indexed: int,
+    *,
+    last_only: bool = False,
+    keeps_deletes: bool = False,
 ) -> Target:
     """Describe a lake table to the tasks that write into it.
 
@@ -23,6 +26,8 @@ def target_of(
         folder: of the table, as the tasks' file system names it.
         physical: by column the name and id in Parquet; missing: its own name, and no id.
         indexed: columns, from the first on, that get statistics.
+        last_only: whether only the last change of each key is written.
+        keeps_deletes: whether the last change of a deleted key is a row.
     """
     by_writer = {writer.schema_id: fields_of(table, writer.version) for writer in writers}
     columns = []
@@ -38,4 +43,5 @@ def target_of(
     for own, (type_, _) in table.cdc_columns.items():
         name, field_id = physical.get(own, (own, None))
         columns.append(Column(own, name, type_, field_id))
-    return Target(folder, tuple(columns), indexed)
+    key = table.key if last_only else ()
+    return Target(folder, tuple(columns), indexed, key, keeps_deletes)

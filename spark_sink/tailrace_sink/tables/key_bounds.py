@@ -117,13 +117,19 @@ def conditions_of(bounds: Iterable[KeyBound]) -> list[str]:
 
 def bounds_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
     """Compute the bounds of the keys of rows in memory."""
-    found = {}
+    found = {bound.column.name: (bound.least, bound.greatest) for bound in exact_in(rows, table)}
+    return _rounded(bounded_columns(table), found)
+
+
+def exact_in(rows: pa.Table, table: LakeTable) -> list[KeyBound]:
+    """Compute the bounds of the keys of rows in memory, not rounded."""
+    bounds = []
     for column in bounded_columns(table):
         values = rows[column.name]
         if rows.num_rows and not values.null_count:
             extremes = pc.min_max(values).as_py()
-            found[column.name] = (extremes["min"], extremes["max"])
-    return _rounded(bounded_columns(table), found)
+            bounds.append(KeyBound(column, extremes["min"], extremes["max"]))
+    return bounds
 
 
 def bounds_by_spark(rows: DataFrame, table: LakeTable) -> tuple[int, list[KeyBound]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,30 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.columns.spec import Work
 from tailrace_sink.columns.task_files import write_task
-from tailrace_sink.columns.topic_messages import require_answer, values_of
+from tailrace_sink.columns.topic_messages import require_answer, shares_of, values_of
 from tailrace_sink.columns.worker_process import spare_next_task
 from tailrace_sink.delta import column_files
+from tailrace_sink.spark import executor_brokers
 from tests.envelopes.source import Source
-from tests.envelopes.tables import column
-from tests.sink.conftest import Lake
+from tests.envelopes.tables import Key, Row, SourceTable, column
+from tests.sink.conftest import Interrupted, Lake
 from tests.sink.lake_rows import Rows
-from tests.sink.tables.test_rows import change_documents, insert_types, insert_versions
+from tests.sink.tables.test_rows import (
+    change_documents,
+    insert_documents,
+    insert_types,
+    insert_versions,
+)
 
 KEY = column(1, "id", "int", key=1)
 OURS = re.compile(r"part-[0-9a-f-]{36}\.snappy\.parquet")
 """Names of files by columns; Spark's have the number of their task."""
-LARGE = {"local_changes_max": 0, "changelog": {"include": [".*"]}}
+V = column(3, "v", "int")
+LARGE = {
+    "local_changes_max": 0,
+    "changelog": {"include": [".*"]},
+    "rewrite_below_bytes": 0,
+}
 
 
 def rows_of(spark: SparkSession, location: str) -> Rows:
@@ -54,8 +67,10 @@ def statistics(location: str) -> dict[str, Any]:
 
 
 @pytest.mark.kafka
-@pytest.mark.slow("two batches in two lakes, by columns and by Spark")
-def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(source: Source, lake: Lake):
+@pytest.mark.slow("three batches in two lakes, by columns and by Spark")
+def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(
+    source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
+):
     insert_types(source)
     keyless = source.table("line", column(1, "n", "int"), column(2, "text", "nvarchar(max)"))
     source.commit(lambda t: t.insert(keyless, n=1, text="x" * 30), lambda t: t.insert(keyless, n=2))
@@ -63,50 +78,114 @@ def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(source: Source, 
         "versions", KEY, column(2, "small", "int"), column(3, "name", "varchar(10)")
     )
     source.commit(lambda t: t.insert(versions, id=0, small=0, name="zero"))
-    documents = source.table(
-        "documents",
-        KEY,
-        column(2, "body", "nvarchar(max)"),
-        column(3, "scan", "varbinary(max)"),
-        column(4, "views", "int"),
-    )
-    source.commit(
-        *(
-            lambda t, n=n: t.insert(documents, id=n, body=f"b{n}", scan=b"s", views=0)
-            for n in range(6)
-        )
-    )
+    documents = insert_documents(source)
+    parts = column(2, "the part", "nvarchar(9)", key=2)
+    mixed, first = (source.table(name, KEY, parts, V) for name in ("mixed", "first"))
+    chance = random.Random(30)
+    source.snapshot(mixed, [row_of(n, "a", n) for n in range(20)])
+    change_rows(source, first, chance)
     source.publish()
     by_columns, by_spark = (
         {**LARGE, "bulk_changes": bulk, "lake": f"{lake.path}/bulk-{bulk}"} for bulk in (1, 0)
     )
     for options in (by_columns, by_spark):
         lake.catch_up(**options)
+    assert_same(lake, by_columns, by_spark, ["types", "line", "first"])
+    for path in ("types", "line", "first", "types.changes", "documents.changes"):
+        assert_same_statistics(location(by_columns, path), location(by_spark, path))
+
     insert_versions(source, versions)
     change_documents(source, documents)
+    change_rows(source, mixed, chance)
+    source.snapshot(mixed, [row_of(n, "a", -n) for n in range(15, 25)], op="u")
+    change_rows(source, mixed, chance)
     source.publish()
-    for options in (by_columns, by_spark):
-        lake.catch_up(**options)
 
-    for table in ("types", "line", "versions", "documents"):
-        for path in (table, f"{table}.changes"):
-            here, there = (
-                f"{options['lake']}/shop/dbo/{path}" for options in (by_columns, by_spark)
-            )
-            if path == "line.changes":
-                continue
-            assert rows_of(lake.spark, here) == rows_of(lake.spark, there), path
-            ours = [bool(OURS.fullmatch(uri.rpartition("/")[2])) for uri in files(here)]
-            # An upsert is written by Spark in both; it writes all documents again, in one file.
-            assert all(ours) or path in {"documents", "versions"}
-            assert any(ours) or path == "documents"
-            assert not any(OURS.fullmatch(uri.rpartition("/")[2]) for uri in files(there))
-            if all(ours):
-                known = statistics(there)
-                assert {n: v for n, v in statistics(here).items() if n in known} == {
-                    n: v for n, v in known.items() if n in statistics(here)
-                }
-                assert any(name.startswith("min.") for name in statistics(here))
+    def crash(step: str, path: str) -> None:
+        if step == "merged" and path.endswith("/mixed"):
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        lake.catch_up(crash, **by_columns)
+    applied = DeltaTable(location(by_columns, "mixed"))
+    assert applied.history(1)[0]["operation"] == "MERGE"
+    lake.catch_up(**by_columns)
+    lake.catch_up(**by_spark)
+    assert_same(lake, by_columns, by_spark, ["types", "line", "first", "mixed", "versions"])
+    assert_same(lake, by_columns, by_spark, ["documents"], by_merge=True)
+    assert by_key(lake, by_columns, mixed) == mixed.rows
+
+    for table in (mixed, first):
+        change_rows(source, table, chance)
+    change_documents(source, documents)
+    source.publish()
+    # Offsets divided among tasks regardless of partitions: a key is in files of several tasks.
+    monkeypatch.setattr(column_files, "whole_shares_of", shares_of)
+    for options in (by_columns, by_spark):
+        lake.catch_up(**options, delete_mode="soft")
+    assert_same(lake, by_columns, by_spark, ["mixed", "first", "documents"], by_merge=True)
+
+
+def row_of(number: int, part: str | None, v: int) -> Row:
+    return {"id": number, "the part": part, "v": v}
+
+
+def change_rows(source: Source, table: SourceTable, chance: random.Random) -> None:
+    """Creates, updates, deletes and changes of keys, each row several times."""
+    for _ in range(60):
+        key = (chance.randrange(25), chance.choice(["a", "", "ä"]))
+        value = chance.randrange(1000)
+        if key not in table.rows:
+            source.commit(lambda t, k=key, v=value: t.insert(table, **row_of(*k, v)))
+        elif chance.random() < 0.5:
+            source.commit(lambda t, k=key, v=value: t.update(table, k, v=v))
+        elif chance.random() < 0.5:
+            source.commit(lambda t, k=key: t.delete(table, k))
+        else:
+            other = 100 + chance.randrange(1000)
+            source.commit(lambda t, k=key, o=other: t.update(table, k, id=o))
+
+
+def by_key(lake: Lake, options: Mapping[str, Any], table: SourceTable) -> dict[Key, Row]:
+    rows = lake.spark.read.format("delta").load(location(options, table.name.table)).collect()
+    names = [of.name for of in table.schema.columns]
+    found = [{name: row[name] for name in names} for row in rows]
+    return {table.key_of(row): row for row in found}
+
+
+def assert_same(
+    lake: Lake,
+    by_columns: Mapping[str, Any],
+    by_spark: Mapping[str, Any],
+    tables: Iterable[str],
+    *,
+    by_merge: bool = False,
+) -> None:
+    """Compare tables and their changelogs.
+
+    Args:
+        by_merge: whether Spark may have written files of a mirror: values or keys needed it.
+    """
+    for path in (path for table in tables for path in (table, f"{table}.changes")):
+        if path == "line.changes":
+            continue
+        here, there = (location(options, path) for options in (by_columns, by_spark))
+        assert rows_of(lake.spark, here) == rows_of(lake.spark, there), path
+        ours = [bool(OURS.fullmatch(uri.rpartition("/")[2])) for uri in files(here)]
+        assert all(ours) or (by_merge and not path.endswith(".changes")), path
+        assert not any(OURS.fullmatch(uri.rpartition("/")[2]) for uri in files(there))
+
+
+def assert_same_statistics(here: str, there: str) -> None:
+    known, found = statistics(there), statistics(here)
+    assert {name: found[name] for name in found if name in known} == {
+        name: known[name] for name in known if name in found
+    }
+    assert any(name.startswith("min.") for name in found)
+
+
+def location(options: Mapping[str, Any], path: str) -> str:
+    return f"{options['lake']}/shop/dbo/{path}"
 
 
 def files(location: str) -> list[str]:
@@ -121,7 +200,7 @@ def test_where_executors_lack_pyarrow_spark_decodes(
     def not_installed(*_: Any) -> Any:
         raise ModuleNotFoundError("No module named 'pyarrow'")
 
-    monkeypatch.setattr(column_files, "require_answer", not_installed)
+    monkeypatch.setattr(executor_brokers, "require_answer", not_installed)
     table = source.table("t", KEY, column(2, "at", "date"))
     source.commit(*(lambda t, n=n: t.insert(table, id=n, at=dt.date(2024, 1, 1)) for n in range(9)))
     source.publish()

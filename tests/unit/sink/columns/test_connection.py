@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_sink.columns.topic_messages import Brokers, Piece
-from tailrace_sink.delta import column_files
-from tailrace_sink.delta.column_files import ColumnFiles
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.spark import executor_brokers
+from tailrace_sink.spark.executor_brokers import ExecutorBrokers
 from tests.unit.sink.test_config import MINIMAL
 
 PIECE = Piece("t", 0, 0, 1)
@@ -22,17 +22,17 @@ NO_SPARK = cast(SparkSession, None)
 def test_a_secret_that_was_replaced_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[Brokers] = []
     monkeypatch.setattr(
-        column_files, "_require_answer", lambda _, brokers, __: asked.append(brokers)
+        executor_brokers, "_require_answer", lambda _, brokers, __: asked.append(brokers)
     )
     secret = tmp_path / "key-password"
     kafka: dict[str, Any] = {"bootstrap": "h:1", "extra_files": {"ssl.key.password": secret}}
-    files = ColumnFiles(SinkConfig.model_validate({**MINIMAL, "kafka": kafka}))
+    reaching = ExecutorBrokers(SinkConfig.model_validate({**MINIMAL, "kafka": kafka}))
     with pytest.raises(ConfigError, match=r"ssl\.key\.password"):
-        files._reached(NO_SPARK, PIECE)
+        reaching.reached(NO_SPARK, PIECE)
     passwords = []
     for password in ("first", "second"):
         secret.write_text(password)
-        brokers = files._reached(NO_SPARK, PIECE)
+        brokers = reaching.reached(NO_SPARK, PIECE)
         assert brokers is not None
         passwords.append(brokers.options["ssl.key.password"])
     assert passwords == ["first", "second"]

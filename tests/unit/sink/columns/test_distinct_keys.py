@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace_sink.columns import distinct_keys
-from tailrace_sink.columns.distinct_keys import has_distinct_keys
+from tailrace_sink.columns.distinct_keys import are_distinct, keys_in
 from tailrace_sink.columns.spec import Target
 from tailrace_sink.delta.column_files import WrittenFiles
 from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+
+
+def has_distinct_keys(folder: Path, names: list[str], key: list[str]) -> bool:
+    keys = keys_in(str(folder), names, key, None)
+    return keys is not None and are_distinct(keys)
 
 
 def written(folder: Path, *files: list[tuple[Any, ...]]) -> list[str]:
@@ -45,7 +51,7 @@ def test_a_key_repeats_within_a_file_and_between_files(
     rows = [(1, "a", b"\x00"), (2, "a", b"\x00"), (2, "b", b"\x00")]
     for files in ((rows, [again]), ([*rows, again],), ([again], rows, [(9, "z", b"z")])):
         names = written(tmp_path, *files)
-        found = has_distinct_keys(str(tmp_path), names, ["c0", "c1", "c2"], None)
+        found = has_distinct_keys(tmp_path, names, ["c0", "c1", "c2"])
         assert found is is_distinct
 
 
@@ -55,16 +61,21 @@ def test_names_in_parquet_are_those_of_the_tables_form(tmp_path: Path):
     form = FileForm(types, {"id": ("a.b", 1), "text": ("a", 2)}, 32)
     files = (ParquetFile("0.parquet", 1, "{}"),)
     written = WrittenFiles("", form, files, Target(str(tmp_path), (), 0), None)
+    nothing = WrittenFiles("", form, (), Target(str(tmp_path), (), 0), None)
     assert written.has_distinct(["id"])
     assert written.has_distinct(["text", "id"])
     assert not written.has_distinct(["text"])
+    assert nothing.has_distinct(["id"])
+    rest = replace(nothing, rest=files)
+    keys = rest.keys(["text", "id"])
+    assert keys is not None
+    assert keys.to_pylist() == [{"text": 1, "id": 1}, {"text": 1, "id": 2}]
 
 
 def test_only_the_columns_of_the_key_count(tmp_path: Path):
     names = written(tmp_path, [(Decimal("1.00"), 7), (Decimal("1.01"), 7)])
-    assert has_distinct_keys(str(tmp_path), names, ["c0"], None)
-    assert not has_distinct_keys(str(tmp_path), names, ["c1"], None)
-    assert has_distinct_keys(str(tmp_path), [], ["c0"], None)
+    assert has_distinct_keys(tmp_path, names, ["c0"])
+    assert not has_distinct_keys(tmp_path, names, ["c1"])
 
 
 def test_what_cannot_be_compared_is_not_known_to_be_distinct(
@@ -73,7 +84,18 @@ def test_what_cannot_be_compared_is_not_known_to_be_distinct(
     names = written(tmp_path, [(1,), (2,)], [(3,), (4,)])
     (tmp_path / "damaged").write_bytes(b"PAR1")
     for name in ("missing", "damaged"):
-        assert not has_distinct_keys(str(tmp_path), [*names, name], ["c0"], None)
-    assert has_distinct_keys(str(tmp_path), names, ["c0"], None)
+        assert not has_distinct_keys(tmp_path, [*names, name], ["c0"])
+    assert has_distinct_keys(tmp_path, names, ["c0"])
     monkeypatch.setattr(distinct_keys, "_BYTES_MAX", 20)
-    assert not has_distinct_keys(str(tmp_path), names, ["c0"], None)
+    assert not has_distinct_keys(tmp_path, names, ["c0"])
+
+
+@pytest.mark.parametrize("is_offered", [False, True])
+def test_files_that_no_version_can_have_are_deleted(tmp_path: Path, is_offered: bool):
+    names = written(tmp_path, [(1,)], [(2,)])
+    row, rest = (ParquetFile(name, 1, "{}") for name in names)
+    target, form = Target(str(tmp_path), (), 0), FileForm({}, {}, 32)
+    missing = ParquetFile("missing", 1, "{}")
+    files = WrittenFiles("", form, (row,), target, None, (missing, rest), is_offered=is_offered)
+    files.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ([row.name] if is_offered else [])

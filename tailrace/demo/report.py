@@ -16,9 +16,10 @@ from tailrace.demo.compare import TableComparison, TopicComparison
 from tailrace.demo.configured import QUERY, query_path
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
 from tailrace.demo.patched import PatchComparison
+from tailrace.reading.committed import read_all
 from tailrace.reading.lake import log_commits
 from tailrace.reading.lake_session import configured_session
-from tailrace.reading.topics import existing_data_topics, read_all
+from tailrace.reading.topics import existing_data_topics
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 

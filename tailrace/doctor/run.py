@@ -27,7 +27,7 @@ from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_awaited_lakes, look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
 from tailrace.doctor.traces import look_at_traces
-from tailrace.reading.progress import last_published
+from tailrace.reading.published import last_published
 from tailrace_publisher.errors import (
     ConfigError,
     PublisherError,

@@ -63,7 +63,7 @@ def published_stage(config: PublisherConfig) -> Stage | None:
     from confluent_kafka import KafkaException
 
     from tailrace.reading.kafka_failure import kafka_failure
-    from tailrace.reading.progress import last_published
+    from tailrace.reading.published import last_published
 
     try:
         record = last_published(config)

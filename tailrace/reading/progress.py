@@ -8,7 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import fastavro
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -23,9 +23,6 @@ from tailrace_schemas.records.progress import (
     Progress,
 )
 from tailrace_schemas.topics.topic_names import TopicNames
-
-if TYPE_CHECKING:
-    from tailrace_publisher.options.publisher_config import PublisherConfig
 
 _WAIT_S = 0.1
 _NO_TOPIC_S = 0.5
@@ -82,21 +79,6 @@ def last_record(
     named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
     oldest_ms = min(0 if record is None else record.published_ms for record in found)
     return replace(slowest, snapshotting=list(named), published_ms=oldest_ms)
-
-
-def last_published(config: PublisherConfig) -> Progress | None:
-    """The newest progress record of a publisher, as :func:`last_record`.
-
-    Raises:
-        KafkaException: no broker answers, or it refuses.
-    """
-    kafka = config.kafka
-    return last_record(
-        kafka.bootstrap,
-        config.topics,
-        extra=kafka.librdkafka_options(),
-        timeout_s=kafka.start_timeout_s,
-    )
 
 
 def _last_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> Progress | None:

@@ -24,14 +24,19 @@ text of an error names table, column, option and what to do; this page says what
   `tailrace snapshot` brings it back when its reason is fixed.
 - *ends*: the daemon ends with 1 and the text; its supervisor starts it again.
 
+To subscribers both are raised: after *waits* the same call may succeed later, after *ends* not.
+
 This page is generated: `python -m tailrace.reference.errors docs/errors.md`.
 """
 _PACKAGES: Final = {
     "publisher": ("tailrace_publisher",),
     "sink": ("tailrace_sink",),
     "both": ("tailrace_schemas", "tailrace_service"),
+    "subscribers": ("tailrace.subscribe",),
 }
-_BASES: Final = frozenset({"PublisherError", "SinkError", "RegistryError", "TableError"})
+_BASES: Final = frozenset(
+    {"PublisherError", "SinkError", "RegistryError", "TableError", "SubscribeError"}
+)
 
 
 def document() -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tailrace import testing
+from tailrace import subscribe, testing
 from tailrace.reading.lake_session import configured_session, lake_session
 from tailrace_sink import changes, history, read, run
 from tailrace_sink.reading.cut import Cut
@@ -28,6 +28,11 @@ This page is generated: `python -m tailrace.reference.python docs/python.md`.
 _SECTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "tailrace_sink": (read, LakeReader, Cut, changes, history, run),
     "tailrace.reading.lake_session": (lake_session, configured_session),
+    "tailrace.subscribe": (
+        *(subscribe.subscribe, subscribe.Feed, subscribe.Start, subscribe.Options),
+        *(subscribe.Subscription, subscribe.Change, subscribe.Transaction, subscribe.SchemaChanged),
+        *(subscribe.SnapshotStarted, subscribe.SnapshotFinished, subscribe.Closed),
+    ),
     "tailrace.testing": tuple(getattr(testing, name) for name in testing.__all__),
 }
 _PART: Final = re.compile(r"(Args|Attributes|Returns|Yields|Raises):")
@@ -61,6 +66,8 @@ def _class(item: type) -> Iterator[str]:
             yield _entry("####", member, f"{item.__name__}.{name}", "")
         elif inspect.isfunction(member):
             yield _entry("####", member, f"{item.__name__}.{name}")
+        elif isinstance(member, classmethod):
+            yield _entry("####", getattr(item, name), f"{item.__name__}.{name}")
 
 
 def _entry(level: str, item: Any, name: str, signature: str | None = None) -> str:

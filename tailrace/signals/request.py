@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tailrace.reading.kafka_failure import kafka_failure
-from tailrace.reading.progress import last_published
+from tailrace.reading.published import last_published
 from tailrace.reading.table_names import splits
 from tailrace.reading.terminal import shown
 from tailrace.reading.topics import existing_data_topics

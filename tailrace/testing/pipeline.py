@@ -14,8 +14,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
+from tailrace.reading.committed import read_all
 from tailrace.reading.lake import CommitRow, CommitRows
-from tailrace.reading.topics import Event, existing_data_topics, in_commit_order, read_all
+from tailrace.reading.topics import Event, existing_data_topics, in_commit_order
 from tailrace.testing.configuration import source_options, write_configuration
 from tailrace.testing.errors import PipelineFailed, PipelineTimeout
 from tailrace.testing.progress import Ledger, Reached

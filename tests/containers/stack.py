@@ -17,8 +17,9 @@ import pyodbc
 import yaml
 from testcontainers.core.container import DockerContainer
 
+from tailrace.reading.committed import read_all
 from tailrace.reading.lake import CommitRow, CommitRows
-from tailrace.reading.topics import existing_data_topics, read_all
+from tailrace.reading.topics import existing_data_topics
 from tailrace.testing import SqlServerCdcContainer, engine
 from tailrace.testing.progress import Ledger, Reached
 from tailrace_compose.images import health

@@ -20,8 +20,9 @@ from pyspark.sql import SparkSession
 
 from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.reading.committed import read_all
 from tailrace.reading.lake import CommitRow, CommitRows
-from tailrace.reading.topics import Event, existing_data_topics, read_all
+from tailrace.reading.topics import Event, existing_data_topics
 from tailrace.settings.load import load
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.position.change_position import ChangePosition, Operation

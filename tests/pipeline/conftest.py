@@ -12,8 +12,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from emulator.tests.fix_sqlserver import SourceServer
+from tailrace.reading.committed import read_all
 from tailrace.reading.record_decoder import RecordDecoder
-from tailrace.reading.topics import Event, consumer_of, existing_data_topics, read_all
+from tailrace.reading.topics import Event, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint.partition import partition_reader
 from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_publisher.options.publisher_config import PublisherConfig

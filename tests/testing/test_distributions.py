@@ -113,7 +113,7 @@ def test_a_wheel_holds_every_file_of_its_packages_and_no_other_package(built, na
 def test_both_have_the_version_of_the_one_file():
     version = (ROOT / "emulator" / "tailrace_emulator" / "VERSION").read_text().strip()
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert f"tailrace-emulator=={version}" in declared["dependencies"]
+    assert f"tailrace-emulator=={version}" in declared["optional-dependencies"]["publisher"]
     assert {metadata.version(name) for name in FOLDERS} == {version}
 
 
@@ -129,7 +129,7 @@ def test_a_test_that_needs_a_server_only_installs_little_and_runs(built, tmp_pat
 
 
 def test_the_command_needs_no_spark_and_says_what_the_sink_needs(built, tmp_path):
-    clean = Clean(tmp_path / "clean", built, "tailrace")
+    clean = Clean(tmp_path / "clean", built, "tailrace[publisher]")
     assert {"pyspark", "pandas", "pytest"} & clean.names == set()
     clean.python(
         "import tailrace_publisher.daemon, tailrace.audit.audit, tailrace_compose.local.stack"
@@ -147,6 +147,25 @@ def test_the_command_needs_no_spark_and_says_what_the_sink_needs(built, tmp_path
     assert done.returncode == 1
     assert "pip install 'tailrace[sink]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_subscriber_installs_neither_spark_nor_the_publisher(built, tmp_path):
+    clean = Clean(tmp_path / "clean", built, "tailrace[client]")
+    heavy = {"pyspark", "pyodbc", "mssql-python-odbc", "pydantic", "click", "tailrace-emulator"}
+    assert heavy & clean.names == set()
+    assert clean.size() < 40 * MEGABYTE
+    shown = clean.python(
+        "import tailrace.subscribe as s; print(s.Start.now(), s.__file__)", tmp_path
+    )
+    assert str(clean.site) in shown
+    done = subprocess.run(
+        [clean.executable, "-m", "tailrace", "--help"],
+        cwd=tmp_path, env={}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1,
+        "tailrace needs click. Fix: pip install 'tailrace[publisher]'\n",
+    )
 
 
 def test_readmes_example_runs_with_the_extra_for_tests_which_brings_no_spark(built, tmp_path):

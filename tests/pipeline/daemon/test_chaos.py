@@ -28,6 +28,7 @@ from tests.pipeline.daemon.chaos import (
 from tests.pipeline.daemon.test_kill import scanning
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.subscribe.subscribers import subscribed
 
 pytestmark = pytest.mark.kafka
 
@@ -62,6 +63,8 @@ def test_everything_is_out_once_whatever_happens(pipe: Pipe):
         assert_in_order(pipe, table)
         assert_state(pipe, table)
     assert_no_gap_between_records(pipe)
+    events = (event for table in TABLES for event in pipe.topics.events(source.name, table))
+    subscribed(pipe, (event for event in events if event.envelope is not None))
 
 
 def _sizes(rng: random.Random) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from tests.pipeline.conftest import Pipe
 from tests.pipeline.deliver.test_kafka_settings import make
 from tests.pipeline.operate.test_signals import write
 from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.subscribe.subscribers import subscribed
 
 pytestmark = pytest.mark.kafka
 
@@ -127,6 +128,7 @@ def assert_ledger(pipe: Pipe, shards: int) -> list[Event]:
     assert len(shown) == sum(of.events for of in found.topics.values())
     closed = [progress_of(pipe, number)[-1].closed_lsn for number in range(shards)]
     assert found.closed_lsn == min(closed)
+    subscribed(pipe, shown)
     return shown
 
 

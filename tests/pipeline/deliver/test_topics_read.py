@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.reading.topics import Event, committed_messages, in_commit_order
+from tailrace.reading.committed import committed_messages
+from tailrace.reading.topics import Event, in_commit_order
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.adapters.production import kafka_at
 from tailrace_schemas.position.lsn import Lsn

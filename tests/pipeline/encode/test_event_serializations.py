@@ -13,7 +13,7 @@ import httpx
 import jsonschema
 import pytest
 
-from tailrace.reading.topics import committed_messages
+from tailrace.reading.committed import committed_messages
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 from tailrace_sink.errors import UnsupportedEventForm

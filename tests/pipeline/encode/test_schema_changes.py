@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tailrace.subscribe import SchemaChanged, Start
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.subscribe.subscribers import events
 
 pytestmark = pytest.mark.kafka
 
@@ -55,4 +57,11 @@ def test_ddl_and_hand_overs_are_told_once_each(pipe: Pipe):
     names = [column["name"] for column in handed_over["after"]]
     assert names == ["id", "v", "before_the_first_start", "note"]
     assert [column["key_ordinal"] for column in handed_over["after"]] == [1, 0, 0, 0]
+    told = [e for e in events(pipe, Start.beginning()) if isinstance(e, SchemaChanged)]
+    assert [e.before for e in told] == [None, *(e.after for e in told[:-1])]
+    columns = [[(c.name, str(c.type)) for c in e.after.columns] for e in told]
+    assert columns == [
+        [(c["name"], c["type"]) for c in one]
+        for one in (altered["before"], altered["after"], handed_over["after"])
+    ]
     assert {(r["database"], r["schema"], r["table"]) for r in found} == {(source.name, "dbo", "t")}

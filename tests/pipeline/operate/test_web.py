@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tailrace.reading.progress import last_published
+from tailrace.reading.published import last_published
 from tailrace.settings.load import load
 from tailrace.settings.settings import Settings, SettingsError
 from tailrace.web.collector import Collector

@@ -1,0 +1,127 @@
+"""Opening a subscription: the tables, the schema registry, and the place to begin at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tailrace.reading.moments import Moment
+from tailrace.subscribe.bookmark import Bookmark, ShardPlace
+from tailrace.subscribe.brokers import Brokers
+from tailrace.subscribe.feed import Feed
+from tailrace.subscribe.fetching import TIMEOUT_S, shard_log
+from tailrace.subscribe.rows import EventDecoder
+from tailrace.subscribe.start import Kind, Start, begin_at, begin_with_snapshots, resume
+from tailrace.subscribe.subscription import Opened, Options, Subscription
+from tailrace_schemas.topics.topic_names import TableName, value_subject
+
+
+def subscribe(
+    feed: Feed,
+    tables: Sequence[str],
+    start: Start,
+    *,
+    after: str | None = None,
+    group: str | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
+    rows: Mapping[str, type[Any]] | None = None,
+    options: Options | None = None,
+) -> Subscription:
+    """Subscribe to the changes of tables.
+
+    Args:
+        tables: ``schema.table`` in any case; empty for all tables, those of later included.
+        start: where to begin, if neither ``after`` nor the group says it.
+        after: a bookmark of an earlier subscription to the same tables.
+        group: name of a consumer group, for :meth:`Subscription.commit`.
+        columns: per table, the columns to keep; all of a table that is not named.
+        rows: per table, a dataclass for its rows; dicts for a table that is not named.
+
+    Raises:
+        SubscribeError: one of its kinds, which says what to do.
+        RegistryUnavailable: the schema registry does not answer.
+        TableNameError: a name is not ``schema.table``.
+    """
+    chosen = options or Options()
+    brokers = Brokers(feed)
+    consumer = brokers.consumer(group, chosen.memory_bytes)
+    registry = brokers.open_registry()
+    try:
+        topics = brokers.topics(consumer, TIMEOUT_S)
+        registry.latest(value_subject(brokers.names.progress))  # whether it answers
+        wanted = brokers.chosen(topics, tables)
+        shards = topics[brokers.names.progress]
+        mark = _mark(brokers, consumer, shards, after, group)
+        is_new = mark is None
+        if mark is None:
+            mark = _begin(brokers, consumer, shards, start, wanted)
+        consumer.unassign()
+        table_of = _tables(brokers, wanted, is_open=not tables)
+        decoder = EventDecoder(
+            registry,
+            table_of,
+            {brokers.one(topics, name): list(names) for name, names in (columns or {}).items()},
+            {brokers.one(topics, name): kind for name, kind in (rows or {}).items()},
+        )
+        since = start.moment if is_new or start.moment.lsn is not None else Moment()
+        own = None if registry is feed.registry else registry
+        return Subscription(Opened(brokers, consumer, decoder, mark, since, table_of, own), chosen)
+    except BaseException:
+        consumer.close()
+        raise
+
+
+def _tables(
+    brokers: Brokers, wanted: Mapping[str, TableName], *, is_open: bool
+) -> Callable[[str], TableName | None]:
+    """The table of a topic, None if it is not wanted; with later topics, if it is open."""
+    known: dict[str, TableName | None] = dict(wanted)
+    names = brokers.names
+
+    def table_of(topic: str) -> TableName | None:
+        if topic not in known:
+            known[topic] = names.table_of(topic) if is_open else None
+        return known[topic]
+
+    return table_of
+
+
+def _mark(
+    brokers: Brokers, consumer: Consumer, shards: int, after: str | None, group: str | None
+) -> Bookmark | None:
+    """The place of a bookmark, or the one that the group has committed."""
+    if after is not None:
+        mark = Bookmark.parse(after, brokers.names.prefix)
+    elif group is not None:
+        mark = Bookmark(brokers.names.prefix, _committed(brokers, consumer, shards))
+    else:
+        return None
+    if not mark.shards:
+        return None
+    places = {
+        number: resume(place, shard_log(brokers, consumer, number))
+        for number, place in mark.shards.items()
+    }
+    places |= {n: ShardPlace(0) for n in range(shards) if n not in places}
+    return Bookmark(mark.prefix, places, mark.consumed, mark.skips)
+
+
+def _committed(brokers: Brokers, consumer: Consumer, shards: int) -> dict[int, ShardPlace]:
+    asked = [TopicPartition(brokers.names.progress, number) for number in range(shards)]
+    try:
+        found = consumer.committed(asked, timeout=TIMEOUT_S)
+    except KafkaException as error:
+        raise brokers.failure(error) from error
+    return {at.partition: ShardPlace(at.offset) for at in found if at.offset >= 0}
+
+
+def _begin(
+    brokers: Brokers, consumer: Consumer, shards: int, start: Start, wanted: Mapping[str, TableName]
+) -> Bookmark:
+    logs = {number: shard_log(brokers, consumer, number) for number in range(shards)}
+    if start.kind is Kind.SNAPSHOT:
+        return begin_with_snapshots(brokers.names.prefix, logs, wanted)
+    places = {number: begin_at(start, log) for number, log in logs.items()}
+    return Bookmark(brokers.names.prefix, places)

@@ -49,7 +49,7 @@ def index(db: sqlite3.Connection, change: Change) -> None:
             texts[name] = value if isinstance(value, str) else ""
     document = db.execute(
         "INSERT OR REPLACE INTO documents (rowid, text) VALUES (?, ?)",
-        [document, " ".join(texts.values())],
+        [document, " ".join(filter(None, texts.values()))],
     ).lastrowid
     db.execute(
         "INSERT OR REPLACE INTO source_row SELECT ?, ?, ?, snapshot FROM bookmark",

@@ -27,8 +27,9 @@ from tailrace.subscribe.events import (
 )
 from tailrace.subscribe.feed import Feed
 from tailrace.subscribe.opening import subscribe
+from tailrace.subscribe.options import Options
 from tailrace.subscribe.start import Start
-from tailrace.subscribe.subscription import Options, Subscription
+from tailrace.subscribe.subscription import Subscription
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import RegistryError, SchemaRegistry
 

@@ -87,7 +87,7 @@ class Fetcher:
 
     def _fetch(self, where: Where, offset: int) -> None:
         partition = TopicPartition(*where, offset)
-        low, _ = self._watermarks(partition)
+        low, _ = watermarks(self._brokers, self._consumer, partition)
         if low > offset:
             raise LsnNotRetained(
                 f"topic {where[0]} partition {where[1]} begins at offset {low}, offset {offset} is"
@@ -100,13 +100,6 @@ class Fetcher:
         else:
             self._consumer.incremental_assign([partition])
             self._data.add(where)
-
-    def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
-        try:
-            low, high = self._consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
-        except KafkaException as error:
-            raise self._brokers.failure(error) from error
-        return low, high
 
     def _pass_on(self, message: Message) -> None:
         topic, partition = str(message.topic()), int(message.partition() or 0)
@@ -135,7 +128,7 @@ class Fetcher:
             raise self._brokers.failure(KafkaException(error))
 
     def _out_of_range(self, where: Where) -> None:
-        low, high = self._watermarks(TopicPartition(*where))
+        low, high = watermarks(self._brokers, self._consumer, TopicPartition(*where))
         at = self._order.next_of(where) if where in self._data else -1
         if not low <= at <= high:
             raise EventsRemoved(
@@ -147,7 +140,7 @@ class Fetcher:
 
     def _keep_bounds(self) -> None:
         """Pause partitions of which much waits, and resume those of which little does."""
-        share = self._memory_bytes // max(len(self._data), 1)
+        share = max(self._memory_bytes // max(len(self._data), 1), 1)
         waiting = {where: self._order.waiting_bytes(where) / share for where in self._data}
         for shard in self._shards:
             waiting[self._progress, shard] = self._order.waiting_groups(shard) / _GROUPS_MAX
@@ -175,6 +168,19 @@ def progress_of(topic: str, partition: int, offset: int, value: bytes | None) ->
         ) from error
 
 
+def watermarks(brokers: Brokers, consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset of a partition, and the offset after its last record.
+
+    Raises:
+        BrokersUnavailable, BrokersRefused: the brokers do not answer, or refuse.
+    """
+    try:
+        low, high = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
+    except KafkaException as error:
+        raise brokers.failure(error) from error
+    return low, high
+
+
 def shard_log(brokers: Brokers, consumer: Consumer, shard: int) -> ShardLog:
     """One partition of the progress topic, for finding a place in it.
 
@@ -182,10 +188,7 @@ def shard_log(brokers: Brokers, consumer: Consumer, shard: int) -> ShardLog:
         BrokersUnavailable, BrokersRefused: the brokers do not answer, or refuse.
     """
     topic = brokers.names.progress
-    try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, shard), timeout=TIMEOUT_S)
-    except KafkaException as error:
-        raise brokers.failure(error) from error
+    low, high = watermarks(brokers, consumer, TopicPartition(topic, shard))
 
     def read(offset: int) -> Iterator[Record]:
         consumer.assign([TopicPartition(topic, shard, max(offset, low))])

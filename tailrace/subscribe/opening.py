@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -11,10 +12,14 @@ from tailrace.reading.moments import Moment
 from tailrace.subscribe.bookmark import Bookmark, ShardPlace
 from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.feed import Feed
-from tailrace.subscribe.fetching import TIMEOUT_S, shard_log
+from tailrace.subscribe.fetching import TIMEOUT_S, shard_log, watermarks
+from tailrace.subscribe.groups import Where
+from tailrace.subscribe.options import Opened, Options
 from tailrace.subscribe.rows import EventDecoder
-from tailrace.subscribe.start import Kind, Start, begin_at, begin_with_snapshots, resume
-from tailrace.subscribe.subscription import Opened, Options, Subscription
+from tailrace.subscribe.scans import begin_with_oldest, begin_with_snapshots
+from tailrace.subscribe.start import Kind, Start, begin_at, resume
+from tailrace.subscribe.subscription import Subscription
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 
 
@@ -54,9 +59,9 @@ def subscribe(
         wanted = brokers.chosen(topics, tables)
         shards = topics[brokers.names.progress]
         mark = _mark(brokers, consumer, shards, after, group)
-        is_new = mark is None
+        since = Moment(lsn=start.moment.lsn)
         if mark is None:
-            mark = _begin(brokers, consumer, shards, start, wanted)
+            mark, since = _begin(brokers, consumer, shards, start, wanted)
         consumer.unassign()
         table_of = _tables(brokers, wanted, is_open=not tables)
         decoder = EventDecoder(
@@ -65,7 +70,6 @@ def subscribe(
             {brokers.one(topics, name): list(names) for name, names in (columns or {}).items()},
             {brokers.one(topics, name): kind for name, kind in (rows or {}).items()},
         )
-        since = start.moment if is_new or start.moment.lsn is not None else Moment()
         own = None if registry is feed.registry else registry
         return Subscription(Opened(brokers, consumer, decoder, mark, since, table_of, own), chosen)
     except BaseException:
@@ -119,9 +123,23 @@ def _committed(brokers: Brokers, consumer: Consumer, shards: int) -> dict[int, S
 
 def _begin(
     brokers: Brokers, consumer: Consumer, shards: int, start: Start, wanted: Mapping[str, TableName]
-) -> Bookmark:
+) -> tuple[Bookmark, Moment]:
+    """The place of a start, and the moment before which events are left out."""
     logs = {number: shard_log(brokers, consumer, number) for number in range(shards)}
+    prefix = brokers.names.prefix
+
+    @cache
+    def low(where: Where) -> int:
+        return watermarks(brokers, consumer, TopicPartition(*where))[0]
+
     if start.kind is Kind.SNAPSHOT:
-        return begin_with_snapshots(brokers.names.prefix, logs, wanted)
-    places = {number: begin_at(start, log) for number, log in logs.items()}
-    return Bookmark(brokers.names.prefix, places)
+        return begin_with_snapshots(prefix, logs, wanted, low), Moment()
+    if start.kind is Kind.BEGINNING:
+        mark = begin_with_oldest(prefix, logs, wanted, low)
+    else:
+        mark = Bookmark(prefix, {number: begin_at(start, log) for number, log in logs.items()})
+    if start.kind is Kind.MOMENT:
+        return mark, start.moment
+    reached = [place.lsn for place in mark.shards.values() if place.lsn is not None]
+    # Of several shards, one may be ahead: no transaction comes without its part in the others.
+    return mark, Moment(lsn=Lsn.parse(max(reached)).increment()) if reached else Moment()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Final, Self
 
 from tailrace.reading.moments import Moment, parse_lsn
-from tailrace.subscribe.bookmark import Bookmark, ShardPlace
-from tailrace.subscribe.errors import LsnNotRetained, PlaceUnknown, SnapshotNotRetained
-from tailrace.subscribe.groups import ShardRecords
+from tailrace.subscribe.bookmark import ShardPlace
+from tailrace.subscribe.errors import LsnNotRetained, PlaceUnknown
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
-from tailrace_schemas.topics.topic_names import TableName
 
 
 class Kind(Enum):
@@ -136,7 +134,7 @@ def place_after(record: Record) -> ShardPlace:
 
 
 def begin_at(start: Start, log: ShardLog) -> ShardPlace:
-    """The place of a start in one shard; of a snapshot, see :func:`begin_with_snapshots`.
+    """The place of a moment, or of now, in one shard.
 
     Raises:
         LsnNotRetained: the records of that moment are gone.
@@ -148,7 +146,7 @@ def begin_at(start: Start, log: ShardLog) -> ShardPlace:
         before = log.closing_before(_group_of(start.moment, log))
         if before is not None:
             return place_after(before)
-    return _oldest(log, is_asked=start.kind is Kind.MOMENT)
+    return oldest(log, is_asked=start.kind is Kind.MOMENT)
 
 
 def _group_of(moment: Moment, log: ShardLog) -> int:
@@ -162,7 +160,7 @@ def _group_of(moment: Moment, log: ShardLog) -> int:
     )
 
 
-def _oldest(log: ShardLog, *, is_asked: bool) -> ShardPlace:
+def oldest(log: ShardLog, *, is_asked: bool) -> ShardPlace:
     """The first place of which no record is missing.
 
     Raises:
@@ -171,8 +169,8 @@ def _oldest(log: ShardLog, *, is_asked: bool) -> ShardPlace:
     if log.low == 0:
         return ShardPlace(0)
     first = next((found for found in log.read(log.low) if found[1].closed), None)
-    if not is_asked and first is not None:
-        return place_after(first)
+    if not is_asked:
+        return ShardPlace(log.low) if first is None else place_after(first)
     oldest = "" if first is None else f" (the oldest is after LSN {first[1].closed_lsn})"
     raise LsnNotRetained(
         f"the progress topic no longer holds the records of that moment{oldest}. Fix: begin with a"
@@ -205,43 +203,3 @@ def resume(place: ShardPlace, log: ShardLog) -> ShardPlace:
     if place.lsn is None and before is not None:  # offsets of a group say no more
         return place_after((place.offset - 1, before[1]))
     return place
-
-
-def begin_with_snapshots(
-    prefix: str, logs: Mapping[int, ShardLog], wanted: Mapping[str, TableName]
-) -> Bookmark:
-    """The place of the newest snapshot of each wanted table. Reads all progress records.
-
-    Raises:
-        SnapshotNotRetained: the beginning of a table's snapshot is no longer held.
-    """
-    started: dict[str, tuple[str, int, int]] = {}
-    places: dict[str, ShardPlace] = {}
-    newest: dict[int, ShardPlace] = {}
-    for number, log in logs.items():
-        newest[number] = ShardPlace(log.low)
-        records = ShardRecords(number, wanted.__contains__)
-        first = log.first_from(log.low)
-        if log.low and first is not None:  # what it names may have started before it
-            records.named = frozenset(first[1].snapshotting)
-        for offset, record in log.read(log.low):
-            group = records.add(offset, record)
-            if group is None:
-                continue
-            for topic in group.started:
-                if (group.after_lsn, number) >= started.get(topic, ("", 0, 0))[:2]:
-                    started[topic] = (group.after_lsn, number, group.first)
-                    places[topic] = newest[number]
-            newest[number] = ShardPlace(group.next, group.closed_lsn, records.named)
-    missing = sorted(table.in_database for topic, table in wanted.items() if topic not in started)
-    if missing:
-        raise SnapshotNotRetained(
-            f"the topics hold no whole snapshot of {', '.join(missing)}. Fix: tailrace snapshot"
-            f" {missing[0]}, then begin again; or begin with Start.beginning() if changes alone are"
-            " enough"
-        )
-    shards = dict(newest)
-    for topic, (_, number, _) in started.items():
-        shards[number] = min(shards[number], places[topic], key=lambda place: place.offset)
-    skips = {topic: (number, offset) for topic, (_, number, offset) in started.items()}
-    return Bookmark(prefix, shards, {}, skips)

@@ -6,15 +6,13 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from tailrace.reading.moments import Moment
-from tailrace.subscribe.bookmark import Bookmark
-from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.commit_order import CommitOrder, Ended, Ready, Started, WindowEnd
 from tailrace.subscribe.errors import TransactionTooLarge
 from tailrace.subscribe.events import (
@@ -29,55 +27,16 @@ from tailrace.subscribe.events import (
 )
 from tailrace.subscribe.fetching import Fetcher
 from tailrace.subscribe.groups import ShardRecords
-from tailrace.subscribe.rows import Decoded, EventDecoder, utc
+from tailrace.subscribe.options import Opened, Options
+from tailrace.subscribe.rows import Decoded, utc
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_service.registry.client import SchemaRegistry
 
 _WAIT_S: Final = 0.1
 _ROWS_AT_ONCE: Final = 1000
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a subscription reads.
-
-    Attributes:
-        follow: whether to wait for more at the end; if not, the iteration ends there.
-        closed: whether to yield :class:`Closed`, about twice a second while changes come.
-        verify: whether the topics must hold every event that the ledger counts.
-        memory_bytes: of records that wait for their turn; one record of each partition may exceed
-            it.
-        transaction_max: changes of the largest :class:`Transaction`.
-    """
-
-    follow: bool = True
-    closed: bool = False
-    verify: bool = True
-    memory_bytes: int = 64 << 20
-    transaction_max: int = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Where a subscription reads, and from where on.
-
-    Attributes:
-        since: what comes before this moment is left out.
-        table_of: the table of a data topic that is read; None for other topics.
-        registry: to be closed with the subscription; None if it is not its own.
-    """
-
-    brokers: Brokers
-    consumer: Consumer
-    decoder: EventDecoder
-    bookmark: Bookmark
-    since: Moment
-    table_of: Callable[[str], TableName | None]
-    registry: SchemaRegistry | None
 
 
 class Subscription:
@@ -122,7 +81,7 @@ class Subscription:
         :func:`subscribe` as ``after``. Then each event counts once, whatever is killed.
         """
         consumed = self._order.consumed
-        for event in reversed(self._waiting):
+        for event in reversed([*self._gathered, *self._waiting]):
             if isinstance(event, Change):
                 consumed[event.topic, event.partition] = event.offset
         mark = self._opened.bookmark
@@ -136,7 +95,8 @@ class Subscription:
     def commit(self) -> None:
         """Commit the offsets of the group: a later subscription of it continues there.
 
-        It continues at the newest closed LSN, so events after that come again.
+        It continues at the newest closed LSN, so events after that come again. A subscription that
+        is closed commits nothing.
 
         Raises:
             BrokersUnavailable, BrokersRefused: the brokers do not answer, or refuse.
@@ -146,10 +106,13 @@ class Subscription:
             TopicPartition(topic, number, place.offset)
             for number, place in self._order.places.items()
         ]
-        try:
-            self._opened.consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            raise self._opened.brokers.failure(error) from error
+        with self._pumping:
+            if self._stopped.is_set():
+                return
+            try:
+                self._opened.consumer.commit(offsets=offsets, asynchronous=False)
+            except KafkaException as error:
+                raise self._opened.brokers.failure(error) from error
 
     def close(self) -> None:
         """End the iteration, and leave the brokers."""
@@ -269,7 +232,7 @@ class Subscription:
 
     def _is_asked(self, change: Change) -> bool:
         """Whether the moment to begin at is reached; once it is, all that follows is."""
-        if self._since is None:
+        if self._since is None or change.is_read:
             return True
         ms = round(change.commit_time.timestamp() * 1000)
         if self._since.has_reached(change.commit_lsn, ms):
@@ -289,6 +252,8 @@ class Subscription:
 
     def _next_transaction(self) -> Transaction | Marker | None:
         while (event := self._any()) is not None:
+            if isinstance(event, SchemaChanged) and self._gathered and self._continues():
+                return event  # before the transaction, which it does not divide
             if not isinstance(event, Change):
                 if self._gathered:
                     self._waiting.appendleft(event)
@@ -299,21 +264,30 @@ class Subscription:
                 self._waiting.appendleft(event)
                 return self._transaction()
             else:
-                self._gathered.append(event)
+                self._gather(event)
         return None
 
+    def _continues(self) -> bool:
+        """Whether the change that waits is of the transaction that is gathered."""
+        change = self._waiting[0]
+        return isinstance(change, Change) and self._belongs(change)
+
     def _belongs(self, change: Change) -> bool:
-        first, count = self._gathered[0], len(self._gathered)
+        first = self._gathered[0]
         if first.is_read or change.is_read:
-            return first.is_read and change.is_read and count < _ROWS_AT_ONCE
-        if change.commit_lsn == first.commit_lsn and count >= self._options.transaction_max:
-            self._waiting.extendleft(reversed([*self._gathered, change]))
+            return first.is_read and change.is_read and len(self._gathered) < _ROWS_AT_ONCE
+        return change.commit_lsn == first.commit_lsn
+
+    def _gather(self, change: Change) -> None:
+        self._gathered.append(change)
+        if not change.is_read and len(self._gathered) > self._options.transaction_max:
+            self._waiting.extendleft(reversed(self._gathered))
             self._gathered = []
             raise TransactionTooLarge(
-                f"the transaction that was committed at LSN {first.commit_lsn} has more than"
-                f" {count:,} changes. Fix: raise transaction_max, or iterate over events"
+                f"the transaction that was committed at LSN {change.commit_lsn} has more than"
+                f" {self._options.transaction_max:,} changes. Fix: raise transaction_max, or"
+                " iterate over events"
             )
-        return change.commit_lsn == first.commit_lsn
 
     def _transaction(self) -> Transaction:
         changes, self._gathered = tuple(self._gathered), []

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tailrace.reading.committed import committed_messages
 from tailrace.signals.request import ask
@@ -98,12 +99,8 @@ def relaying(feed: Feed) -> Iterator[None]:
 
 def relayed(feed: Feed) -> list[str]:
     """Payloads of the topic that the outbox names."""
-    topic = f"{feed.prefix}-out"
-    try:
-        messages = committed_messages(feed.bootstrap, {topic: 1})
-        return [(message.value() or b"").decode() for message in messages]
-    except KafkaException:  # nothing was sent yet
-        return []
+    messages = committed_messages(feed.bootstrap, {f"{feed.prefix}-out": 1})
+    return [(message.value() or b"").decode() for message in messages]
 
 
 def found(path: Path, word: str) -> list[str]:
@@ -141,6 +138,8 @@ def test_the_examples_follow_a_publisher(pipe: Pipe, tmp_path: Path):
     )
     source.enable("orders")
     source.enable("outbox")
+    admin = AdminClient({"bootstrap.servers": where.bootstrap})
+    admin.create_topics([NewTopic(f"{where.prefix}-out", 1, 1)])[f"{where.prefix}-out"].result(30)
     audit, index = tmp_path / "audit.db", tmp_path / "index.db"
     with Running(pipe.config()) as publisher:
         publisher.until(pipe.is_caught_up, "the snapshot is out")

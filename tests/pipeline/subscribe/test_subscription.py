@@ -7,6 +7,8 @@ import dataclasses
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from tailrace.reading.progress import last_record
 from tailrace.subscribe import (
@@ -57,6 +59,8 @@ def shop(pipe: Pipe) -> Pipe:
                 f"INSERT dbo.lines VALUES ({10 * number}, {number}), ({10 * number + 1}, {number})",
                 f"UPDATE dbo.orders SET note = 'paid' WHERE id = {number}",
             )
+            if number % 3 == 0:
+                publisher.until(pipe.is_caught_up, "some commits are out")
         with publisher.held():  # some servers do not log a large value that an update left alone
             source.execute("UPDATE dbo.orders SET note = 'kept' WHERE id = 1")
             source.scan()
@@ -182,6 +186,20 @@ def test_a_group_continues_at_the_closed_lsn_and_errors_say_the_fix(shop: Pipe):
             Start.now(),
             after='{"form":1,"prefix":"other","shards":{},"consumed":[],"skips":{}}',
         )
+    # Retention: the oldest place is what is held, and what is not held is refused.
+    first_change = next(change for change in first if not change.is_read)
+    topic, partition = first_change.topic, first_change.partition
+    admin = AdminClient({"bootstrap.servers": shop.topics.bootstrap})
+    cut = TopicPartition(topic, partition, first_change.offset + 1)
+    admin.delete_records([cut])[cut].result(30)
+    with pytest.raises(errors.LsnNotRetained, match=rf"{topic} partition {partition} begins at"):
+        events(shop, Start.from_lsn(first_change.commit_lsn))
+    with pytest.raises(errors.SnapshotNotRetained, match="tailrace snapshot dbo"):
+        opened(shop, Start.from_snapshot())
+    later = changes(events(shop, Start.beginning()))
+    assert 0 < len(later) < len(first)
+    assert later == first[-len(later) :]
+
     record = last_record(shop.topics.bootstrap, shop.topics.names)
     assert record is not None
     with opened(shop, Start.now()) as subscription:

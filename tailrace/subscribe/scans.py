@@ -1,0 +1,80 @@
+"""Places that only a look through all progress records can find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tailrace.subscribe.bookmark import Bookmark, ShardPlace
+from tailrace.subscribe.errors import SnapshotNotRetained
+from tailrace.subscribe.groups import Group, ShardRecords, Where
+from tailrace.subscribe.start import ShardLog, oldest
+from tailrace_schemas.topics.topic_names import TableName
+
+Low = Callable[[Where], int]
+"""The first offset that a partition holds."""
+
+
+def _groups(
+    log: ShardLog, wanted: Mapping[str, TableName], begin: ShardPlace
+) -> Iterator[tuple[ShardPlace, Group]]:
+    """The groups of a shard from a place on, each with the place before it."""
+    records = ShardRecords(log.shard, wanted.__contains__, begin.lsn, begin.named)
+    place = begin
+    for offset, record in log.read(begin.offset):
+        group = records.add(offset, record)
+        if group is not None:
+            yield place, group
+            place = ShardPlace(group.next, group.closed_lsn, group.named)
+
+
+def _lacking(group: Group, low: Low) -> set[str]:
+    """The topics of which retention has removed events of a group."""
+    return {part.where[0] for part in group.segments if part.count and part.first < low(part.where)}
+
+
+def begin_with_oldest(
+    prefix: str, logs: Mapping[int, ShardLog], wanted: Mapping[str, TableName], low: Low
+) -> Bookmark:
+    """The oldest place from which on the topics hold every event of the wanted tables."""
+    places: dict[int, ShardPlace] = {}
+    for number, log in logs.items():
+        places[number] = oldest(log, is_asked=False)
+        for _, group in _groups(log, wanted, places[number]):
+            if _lacking(group, low):
+                places[number] = ShardPlace(group.next, group.closed_lsn, group.named)
+    return Bookmark(prefix, places)
+
+
+def begin_with_snapshots(
+    prefix: str, logs: Mapping[int, ShardLog], wanted: Mapping[str, TableName], low: Low
+) -> Bookmark:
+    """The place of the newest snapshot of each wanted table.
+
+    Raises:
+        SnapshotNotRetained: a table's rows, or changes since, are no longer held.
+    """
+    started: dict[str, tuple[str, int, int]] = {}
+    places: dict[str, ShardPlace] = {}
+    shards: dict[int, ShardPlace] = {}
+    for number, log in logs.items():
+        shards[number] = oldest(log, is_asked=False)
+        for place, group in _groups(log, wanted, shards[number]):
+            for topic in group.started:
+                if (group.after_lsn, number) >= started.get(topic, ("", 0, 0))[:2]:
+                    started[topic] = (group.after_lsn, number, group.first)
+                    places[topic] = place
+            for topic in _lacking(group, low):
+                if topic in started and started[topic][1] == number:
+                    del started[topic]
+            shards[number] = ShardPlace(group.next, group.closed_lsn, group.named)
+    missing = sorted(table.in_database for topic, table in wanted.items() if topic not in started)
+    if missing:
+        raise SnapshotNotRetained(
+            f"the topics hold no whole snapshot of {', '.join(missing)}. Fix: tailrace snapshot"
+            f" {missing[0]}, then begin again; or begin with Start.beginning() if changes alone are"
+            " enough"
+        )
+    for topic, (_, number, _) in started.items():
+        shards[number] = min(shards[number], places[topic], key=lambda place: place.offset)
+    skips = {topic: (number, offset) for topic, (_, number, offset) in started.items()}
+    return Bookmark(prefix, shards, {}, skips)

@@ -170,8 +170,8 @@ def test_the_examples_follow_a_publisher(pipe: Pipe, tmp_path: Path):
         source.execute("DELETE dbo.orders WHERE id = 1", "DELETE dbo.outbox WHERE id < 9")
         ask(pipe.config(), ["dbo.orders"], 60)
         with indexing(where, index), relaying(where):
-            publisher.until(lambda: not found(index, "ghost"), "the new snapshot is whole")
-            publisher.until(pipe.is_caught_up, "everything is out")
+            publisher.until(pipe.is_caught_up, "the new snapshot is out")
+            publisher.until(lambda: not found(index, "ghost"), "the index has it whole")
             source.execute(f"INSERT dbo.outbox VALUES (99, 7, '{where.prefix}-out', 'last')")
             source.scan()
             publisher.until(lambda: relayed(where) == [*wanted, "last"], "none is sent again")

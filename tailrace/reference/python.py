@@ -31,7 +31,12 @@ _SECTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "tailrace.subscribe": (
         *(subscribe.subscribe, subscribe.Feed, subscribe.Start, subscribe.Options),
         *(subscribe.Subscription, subscribe.Change, subscribe.Transaction, subscribe.SchemaChanged),
-        *(subscribe.SnapshotStarted, subscribe.SnapshotFinished, subscribe.Closed),
+        *(
+            subscribe.SnapshotStarted,
+            subscribe.SnapshotFinished,
+            subscribe.PatchFinished,
+            subscribe.Closed,
+        ),
     ),
     "tailrace.testing": tuple(getattr(testing, name) for name in testing.__all__),
 }

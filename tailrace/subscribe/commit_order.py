@@ -9,8 +9,8 @@ event is published. So events are merged window by window:
 - In a window the partition with the least position comes next, once each partition that may still
   have an event has shown its next one.
 
-A snapshot row has the position of its fence, before the changes of that commit. It may be published
-after them. So an event's place is never before the event that precedes it in its partition, nor
+A row that was read has the position of its fence, before the changes of that commit. It may be
+published after them. So its place is never before the event that precedes it in its partition, nor
 before the LSN that ended the group before. Equal places are ordered by shard, group, topic and
 partition. So the sequence depends on the topics alone, not on what arrives when. One thing is
 excepted: of two shards, snapshot rows that follow the same LSN come as their groups arrive.
@@ -67,10 +67,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A table is whole at a closed LSN."""
+    """A table is whole at a closed LSN.
+
+    Attributes:
+        columns: those that a patch made whole; of a snapshot empty.
+    """
 
     topic: str
     closed_lsn: str
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +259,7 @@ class CommitOrder(Generic[T]):
         if known is not None and (known.planned or known.head is not None):
             raise EventsRemoved(
                 f"topic {where[0]} was deleted and created again, with events that were not read."
-                " Fix: begin again with Start.snapshot()"
+                " Fix: begin again with Start.from_snapshot()"
             )
         partition = known or PartitionQueue[T](where)
         partition.restart(first)
@@ -279,7 +284,7 @@ class CommitOrder(Generic[T]):
             self._has_ended = True
             for shard in self._shards.values():
                 for group in shard.ending():
-                    self._ready += (Ended(topic, group.closed_lsn) for topic in group.ended)
+                    self._ready += (Ended(of, group.closed_lsn, c) for of, c in group.ended)
             if self._ready:
                 return self._ready.popleft()
         self._has_ended, self._window = False, None

@@ -118,6 +118,15 @@ class SnapshotFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchFinished:
+    """Columns that a table got are whole from an LSN on, also of rows from before them."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    lsn: Lsn
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """Every change of the database up to an LSN has been yielded.
 
@@ -129,7 +138,7 @@ class Closed:
     commit_time: datetime | None
 
 
-Marker = SchemaChanged | SnapshotStarted | SnapshotFinished | Closed
+Marker = SchemaChanged | SnapshotStarted | SnapshotFinished | PatchFinished | Closed
 Event = Change | Marker
 
 

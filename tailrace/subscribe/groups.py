@@ -40,7 +40,8 @@ class Group:
         commit_ms: commit time of ``closed_lsn``, milliseconds UTC.
         shards: how many shards there are.
         started: topics of tables whose snapshot begins with it.
-        ended: topics of tables that are whole at ``closed_lsn``.
+        ended: topics of tables that are whole at ``closed_lsn``; with columns if a patch made only
+            these whole.
         named: topics that its last record names: tables that are not part of the cut.
     """
 
@@ -53,7 +54,7 @@ class Group:
     shards: int
     segments: tuple[Segment, ...]
     started: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
+    ended: tuple[tuple[str, tuple[str, ...]], ...] = ()
     named: frozenset[str] = frozenset()
 
     def without(self, topics: frozenset[str]) -> Group:
@@ -62,7 +63,7 @@ class Group:
             self,
             segments=tuple(part for part in self.segments if part.where[0] not in topics),
             started=tuple(topic for topic in self.started if topic not in topics),
-            ended=tuple(topic for topic in self.ended if topic not in topics),
+            ended=tuple(one for one in self.ended if one[0] not in topics),
         )
 
 
@@ -104,6 +105,7 @@ class ShardRecords:
         self.reached = record.closed_lsn
         if not record.closed:
             return None
+        patched = (p for p in record.patched if self.is_wanted(p.topic))
         group = Group(
             self.shard,
             self._first,
@@ -114,7 +116,10 @@ class ShardRecords:
             record.shards,
             tuple(self._open),
             tuple(self._started),
-            tuple(self._left),
+            (
+                *((topic, ()) for topic in self._left),
+                *((p.topic, tuple(p.columns)) for p in patched),
+            ),
             self.named,
         )
         self._first, self._open, self._started, self._left = None, [], {}, {}
@@ -137,10 +142,10 @@ class ShardRecords:
             raise ProgressGap(
                 f"{where} begins after LSN {record.after_lsn}, the record before it ended at"
                 f" {self.reached}: the records between them are gone. Fix: begin again with"
-                " Start.snapshot(), and raise retention.ms of the progress topic"
+                " Start.from_snapshot(), and raise retention.ms of the progress topic"
             )
         if record.closed_lsn < self.reached:
             raise SourceWentBack(
                 f"{where} closes LSN {record.closed_lsn}, older than {self.reached}: the source was"
-                " restored or replaced. Fix: begin again with Start.snapshot()"
+                " restored or replaced. Fix: begin again with Start.from_snapshot()"
             )

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from tailrace.subscribe.bookmark import ShardPlace
 from tailrace.subscribe.errors import EventsRemoved
 from tailrace.subscribe.groups import Group, Segment, Where
+from tailrace_schemas.position.change_position import Operation
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class Planned:
 
     Attributes:
         group: offset of the group's first progress record.
-        floor: its events come after this place.
+        floor: its rows that were read come after this place.
         count: events that must be found; None if some were taken before.
     """
 
@@ -88,7 +89,8 @@ class PartitionQueue(Generic[T]):
                 self.drop()
                 continue
             position, event = decode(self.where, offset, value)
-            self.place = max(position, planned.floor, self.place)
+            floor = planned.floor if position[-1] == Operation.READ else b""
+            self.place = max(position, floor, self.place)
             key = (self.place, planned.shard, planned.group, *self.where)
             self.head = (key, offset, event)
         return True
@@ -170,7 +172,7 @@ def _removed(segment: Segment, found: int) -> EventsRemoved:
     return EventsRemoved(
         f"topic {topic} partition {partition} holds {found} events at offsets {segment.first} to"
         f" {segment.next - 1}, {segment.count} were published: retention or compaction removed the"
-        " others. Fix: begin again with Start.snapshot(), and set cleanup.policy=delete and a"
+        " others. Fix: begin again with Start.from_snapshot(), and set cleanup.policy=delete and a"
         " longer retention.ms; or subscribe with verify=False if the newest event of each key is"
         " enough"
     )

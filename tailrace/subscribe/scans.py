@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tailrace.subscribe.bookmark import Bookmark, ShardPlace
-from tailrace.subscribe.errors import SnapshotNotRetained
+from tailrace.subscribe.errors import ProgressGap, SnapshotNotRetained, SourceWentBack
 from tailrace.subscribe.groups import Group, ShardRecords, Where
 from tailrace.subscribe.start import ShardLog, oldest
 from tailrace_schemas.topics.topic_names import TableName
@@ -16,12 +16,22 @@ Low = Callable[[Where], int]
 
 def _groups(
     log: ShardLog, wanted: Mapping[str, TableName], begin: ShardPlace
-) -> Iterator[tuple[ShardPlace, Group]]:
-    """The groups of a shard from a place on, each with the place before it."""
+) -> Iterator[tuple[ShardPlace, Group | None]]:
+    """The groups of a shard from a place on, each with the place before it.
+
+    None, with the place after it, where a history ends: the source was restored, or records are
+    gone.
+    """
     records = ShardRecords(log.shard, wanted.__contains__, begin.lsn, begin.named)
     place = begin
     for offset, record in log.read(begin.offset):
-        group = records.add(offset, record)
+        try:
+            group = records.add(offset, record)
+        except (ProgressGap, SourceWentBack):
+            place = ShardPlace(offset, record.after_lsn, records.named)
+            records = ShardRecords(log.shard, wanted.__contains__, None, records.named)
+            group = records.add(offset, record)
+            yield place, None
         if group is not None:
             yield place, group
             place = ShardPlace(group.next, group.closed_lsn, group.named)
@@ -39,8 +49,10 @@ def begin_with_oldest(
     places: dict[int, ShardPlace] = {}
     for number, log in logs.items():
         places[number] = oldest(log, is_asked=False)
-        for _, group in _groups(log, wanted, places[number]):
-            if _lacking(group, low):
+        for place, group in _groups(log, wanted, places[number]):
+            if group is None:
+                places[number] = place
+            elif _lacking(group, low):
                 places[number] = ShardPlace(group.next, group.closed_lsn, group.named)
     return Bookmark(prefix, places)
 
@@ -59,6 +71,9 @@ def begin_with_snapshots(
     for number, log in logs.items():
         shards[number] = oldest(log, is_asked=False)
         for place, group in _groups(log, wanted, shards[number]):
+            if group is None:
+                started = {topic: of for topic, of in started.items() if of[1] != number}
+                continue
             for topic in group.started:
                 if (group.after_lsn, number) >= started.get(topic, ("", 0, 0))[:2]:
                     started[topic] = (group.after_lsn, number, group.first)

@@ -20,6 +20,7 @@ from tailrace.subscribe.events import (
     Closed,
     Event,
     Marker,
+    PatchFinished,
     SchemaChanged,
     SnapshotFinished,
     SnapshotStarted,
@@ -227,7 +228,10 @@ class Subscription:
             if table is not None and isinstance(taken, Started):
                 return SnapshotStarted(table, Lsn.parse(taken.after_lsn))
             if table is not None and isinstance(taken, Ended):
-                return SnapshotFinished(table, Lsn.parse(taken.closed_lsn))
+                lsn = Lsn.parse(taken.closed_lsn)
+                if taken.columns:
+                    return PatchFinished(table, taken.columns, lsn)
+                return SnapshotFinished(table, lsn)
         return None
 
     def _is_asked(self, change: Change) -> bool:

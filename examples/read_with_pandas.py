@@ -1,17 +1,16 @@
-"""Read one table of a lake into pandas, without Spark.
+"""Read one table of a lake at one cut into pandas, without Spark.
 
-pip install deltalake pandas pyarrow
-python read_with_pandas.py /data/lake/Shop/dbo/orders
+pip install 'tailrace[lake]'
+python read_with_pandas.py /data/lake dbo.orders
 
-A bare table may lag the newest cut by one fold. Join tables by Spark and a cut (read_cut.py).
+For S3: lake.open("s3://bucket/lake", endpoint="...", access_key="...", secret_key_file="...").
 """
 
 import sys
 
-import pandas as pd
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from tailrace import lake
 
-orders = QueryBuilder().register("orders", DeltaTable(sys.argv[1]))
-rows: pd.DataFrame = pa.table(orders.execute("SELECT * FROM orders").read_all()).to_pandas()
+address, table = sys.argv[1:]
+cut = lake.open(address).as_of("latest")
+rows = cut.pandas(table)
 print(rows[[name for name in rows if not name.startswith("_cdc_")]].to_string(index=False))

@@ -36,7 +36,8 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.columns.change_columns import ChangeDecoder
 from tailrace_sink.columns.spec import Work, Writer
 from tailrace_sink.rows.column_targets import target_of
-from tailrace_sink.rows.decode import WriterSchema, change_rows
+from tailrace_sink.rows.decode import change_rows
+from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.spark.session import session_with
 from tailrace_sink.tables.lake_table import Kind
 from tailrace_sink.tables.new_table import new_table

@@ -312,8 +312,8 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
     from tailrace.reading.moments import Moment, MomentError
     from tailrace_sink.errors import SinkError
     from tailrace_sink.options.catalog_options import CatalogKind
-    from tailrace_sink.reading.log_tail import Point
     from tailrace_sink.reading.permanent_views import create_cut_views
+    from tailrace_sink.reading.tail_plan import Point
     from tailrace_sink.tables.catalog_names import allowed
 
     config = configuration.sink

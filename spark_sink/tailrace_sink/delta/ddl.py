@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.described_table import features_of, lake_table_of
+from tailrace_sink.delta.described_table import lake_table_of
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_bytes, table_metadata
 from tailrace_sink.delta.table_properties import new_table_properties, set_properties
@@ -27,6 +27,7 @@ from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.tables.column_identity import (
     DROPPED_PROPERTY,
 )
+from tailrace_sink.tables.described_table import features_of
 from tailrace_sink.tables.lake_table import (
     CURRENT,
     DELETES_PROPERTY,
@@ -232,7 +233,7 @@ class LakeTables:
         """
         table = self._new(version, Kind.MIRROR)
         found = table_metadata(spark, location)
-        features = frozenset() if found is None else features_of(found)
+        features = frozenset() if found is None else features_of(found.properties)
         needed = {feature.value: feature.on for feature in sorted(table.features - features)}
         if any(column.type == NO_ZONE for column in table.columns):
             needed["delta.feature.timestampNtz"] = "supported"

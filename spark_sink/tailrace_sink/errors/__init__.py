@@ -16,6 +16,7 @@ from tailrace_sink.errors.base import (
 from tailrace_sink.errors.events import (
     BadRecord,
     BadRecordRefused,
+    SchemaNotStored,
     SchemaUnknown,
     UnsupportedEventForm,
     UnsupportedTopicName,
@@ -74,6 +75,7 @@ __all__ = [
     "ProgressTruncated",
     "RowsElsewhere",
     "SchemaChangeRefused",
+    "SchemaNotStored",
     "SchemaUnknown",
     "SinkError",
     "StoreUnavailable",

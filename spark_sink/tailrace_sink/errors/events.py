@@ -5,6 +5,10 @@ from __future__ import annotations
 from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
 
 
+class SchemaNotStored(SinkError):
+    """The lake lacks a writer schema that a record names."""
+
+
 class SchemaUnknown(TableError):
     """A writer schema that the ledger names is neither in the lake nor in the registry."""
 

@@ -34,9 +34,10 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.rows.decode import WriterSchema, change_rows, within_cut
+from tailrace_sink.rows.decode import change_rows, within_cut
 from tailrace_sink.rows.last_change import large_columns, latest_changes
 from tailrace_sink.rows.mirror_statements import same_key, snapshot_position
+from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     COMMIT_TIME,

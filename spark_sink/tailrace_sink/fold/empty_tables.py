@@ -15,8 +15,8 @@ from tailrace_sink.fold.companions import Companions
 from tailrace_sink.fold.history_table import History
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.rows.decode import check_form
 from tailrace_sink.rows.mirror_statements import empty_statement
+from tailrace_sink.rows.writer_schema import check_form
 from tailrace_sink.tables.lake_table import LakeTable
 
 

@@ -22,12 +22,12 @@ from pyspark.sql.avro.functions import from_avro
 from tailrace_schemas.events.envelope import position_of, position_only
 from tailrace_schemas.events.framing import FRAME_BYTES, frame_header
 from tailrace_schemas.records.progress import position_hash, signed
-from tailrace_sink.errors import BadRecord, LedgerMismatch
+from tailrace_sink.errors import BadRecord
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.plan.topic_ranges import Counted, TopicRange
-from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema
-
-_NONE = Counted()
+from tailrace_sink.plan.ledger_difference import difference_without
+from tailrace_sink.plan.topic_ranges import Counted
+from tailrace_sink.rows.decode import POSITION_SQL
+from tailrace_sink.rows.writer_schema import WriterSchema
 
 
 def counted_in(values: pa.Table, writers: Iterable[WriterSchema]) -> dict[int, Counted]:
@@ -79,38 +79,6 @@ def position_hashes(values: DataFrame, writers: Iterable[WriterSchema], *columns
     )
 
 
-def difference(
-    table: str, ranges: TopicRange, found: Mapping[int, Counted]
-) -> LedgerMismatch | None:
-    """Compare counts with the ledger.
-
-    Args:
-        table: name in the error.
-        ranges: with the ledger's sums.
-
-    Returns:
-        None if they agree.
-    """
-    ledger = ranges.ledger
-    if ranges.ledger_total.count != ranges.count:
-        # An earlier release stored the waiting part of a snapshot without its sums.
-        count = sum(of.count for of in found.values())
-        if count != ranges.count:
-            return LedgerMismatch(table, ranges.topic, None, (ranges.count, None), (count, None))
-        return None
-    for partition in sorted({*ledger, *found}):
-        expected, there = ledger.get(partition, _NONE), found.get(partition, _NONE)
-        if expected != there:
-            return LedgerMismatch(
-                table,
-                ranges.topic,
-                partition,
-                (expected.count, expected.position_hash),
-                (there.count, there.position_hash),
-            )
-    return None
-
-
 def rest_of(source: TableBatch, values: DataFrame, bad: BadRecord) -> DataFrame:
     """Remove the bad records from a table's events.
 
@@ -123,38 +91,10 @@ def rest_of(source: TableBatch, values: DataFrame, bad: BadRecord) -> DataFrame:
     good = source.screen.good(values)
     if source.all_writers:
         everything, rest = (counted_by_spark(frame, source.all_writers) for frame in (values, good))
-        differs = _difference_without(str(source.table), source.topic_range, everything, rest)
+        differs = difference_without(str(source.table), source.topic_range, everything, rest)
         if differs is not None:
             raise differs
     return good
-
-
-def _difference_without(
-    table: str,
-    ranges: TopicRange,
-    everything: Mapping[int, Counted],
-    good: Mapping[int, Counted],
-) -> LedgerMismatch | None:
-    """Compare a topic without its bad records with the ledger.
-
-    A partition agrees if its good records do: somebody else wrote the bad ones. It also agrees if
-    the number of all records does: the publisher wrote the bad ones, whose positions are unknown.
-
-    Args:
-        table: name in the error.
-        everything: counts of all records.
-        good: counts without the bad records.
-
-    Returns:
-        None if every partition agrees.
-    """
-    judged = dict(everything)
-    for partition, found in everything.items():
-        expected = ranges.ledger.get(partition, _NONE)
-        rest = good.get(partition, _NONE)
-        if rest == expected or (rest.count < found.count == expected.count):
-            judged[partition] = expected
-    return difference(table, ranges, judged)
 
 
 def _hash_of(value: bytes, parsed: Mapping[bytes, tuple[Any, Any]]) -> int:

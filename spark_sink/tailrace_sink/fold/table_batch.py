@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,20 +16,22 @@ from tailrace_sink.errors import (
     ForeignRecord,
     LakeNameTaken,
     RowsElsewhere,
+    SchemaNotStored,
     SchemaUnknown,
     SinkError,
     TableExcluded,
     UnsupportedEventForm,
     UnsupportedTopicName,
 )
-from tailrace_sink.log.schema_store import SchemaNotStored
 from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.plan.sink_state import CutPoint, SinkState
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.rows.bad_records import Screen
-from tailrace_sink.rows.decode import WriterSchema, writer_schema
+from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
 from tailrace_sink.tables.lake_table import Kind, table_path
+
+if TYPE_CHECKING:
+    from tailrace_sink.rows.bad_records import Screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,9 @@ class TableBatch:
 
     @property
     def screen(self) -> Screen:
-        """Filter of records that are no changes of the table."""
+        """Filter of records that are no changes of the table; for Spark only."""
+        from tailrace_sink.rows.bad_records import Screen
+
         return Screen(self.table, self.topic, self.writers, self.other_writers, self.missing)
 
 

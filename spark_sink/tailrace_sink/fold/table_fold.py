@@ -23,13 +23,14 @@ from tailrace_sink.fold.companions import Companions, followed_companions, start
 from tailrace_sink.fold.dead_letters import DeadLetters, may_be_records, to_blame
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
-from tailrace_sink.fold.ledger import counted_by_spark, difference, rest_of
+from tailrace_sink.fold.ledger import counted_by_spark, rest_of
 from tailrace_sink.fold.passing_count import is_enough
 from tailrace_sink.fold.snapshot_end import finish
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import BadRecords
+from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
 from tailrace_sink.tables.lake_table import Kind, LakeTable, table_path

@@ -10,12 +10,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.errors import SinkError
-from tailrace_sink.fold.ledger import counted_in, difference
+from tailrace_sink.fold.ledger import counted_in
 from tailrace_sink.log.events import Events
 from tailrace_sink.log.recent_cuts import events_of
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.spark.jvm_errors import translated
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -14,57 +13,8 @@ from tailrace_sink.kafka.offset_bounds import Bounds, TopicCheck
 from tailrace_sink.kafka.offset_reads import read_messages
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById, decode_progress
+from tailrace_sink.plan.slice_size import SLICE_BYTES, SliceSize, fitting
 from tailrace_sink.spark.jvm_errors import translated
-
-SLICE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of progress records read at once; decoded, they take about ten times as much memory."""
-_FIRST: Final = 200
-_MOST: Final = 20_000
-_GROWTH: Final = 4
-
-
-def fitting(sizes: Iterable[tuple[int, int]], bytes_max: int) -> int | None:
-    """Return the last number whose bytes, plus those before it, are within a bound.
-
-    Args:
-        sizes: numbers with their bytes, in order.
-
-    Returns:
-        At least the first number; None if there is none.
-    """
-    last, total = None, 0
-    for number, size in sizes:
-        total += size
-        if last is not None and total > bytes_max:
-            break
-        last = number
-    return last
-
-
-class SliceSize:
-    """The number of offsets of the next slice, by the size of the last records.
-
-    The next records may be larger. So for more than 200 offsets their lengths are read first.
-
-    Args:
-        bytes_max: of the records of a slice.
-
-    Attributes:
-        offsets: at most so many; 200 at first.
-    """
-
-    def __init__(self, bytes_max: int = SLICE_BYTES) -> None:
-        self._bytes_max = bytes_max
-        self.offsets = _FIRST
-
-    def learn(self, offsets: int, size: int) -> None:
-        """Record how many bytes some offsets had."""
-        as_many = offsets * self._bytes_max // max(1, size)
-        self.offsets = max(1, min(as_many, self.offsets * _GROWTH, _MOST))
-
-    def may_be_large(self, offsets: int) -> bool:
-        """Whether the lengths of so many offsets must be read before their records."""
-        return offsets > _FIRST
 
 
 class ProgressTopic:

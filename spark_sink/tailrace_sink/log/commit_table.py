@@ -26,7 +26,7 @@ from tailrace_sink.delta.file_log import (
     transaction_version,
 )
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.plan.state_json import held_json, held_of, offsets_of, shards_json, shards_of
+from tailrace_sink.plan.state_json import held_json, shards_json, state_of_row
 from tailrace_sink.tables.lake_table import literal, properties_ddl, quote
 from tailrace_sink.tables.schema_record import Change
 
@@ -104,7 +104,7 @@ class CommitTable:
     def last(self) -> SinkState:
         """Return the state after the newest batch; an empty state without one."""
         found = newest_commit(self._spark, self._path)
-        return SinkState() if found is None else state_of(found)
+        return SinkState() if found is None else state_of_row(found.asDict())
 
     def append(
         self, state: SinkState, rows: int, now_s: float, schema_changes: Sequence[Change] = ()
@@ -149,7 +149,7 @@ class CommitTable:
     def state_of(self, batch: int) -> SinkState | None:
         """Read the row of one batch; None if there is none."""
         row = rows_of_batch(self._spark, self._path, batch).first()
-        return None if row is None else state_of(row)
+        return None if row is None else state_of_row(row.asDict())
 
     def forget(self, before_batch: int) -> None:
         """Delete the rows before a batch."""
@@ -178,21 +178,3 @@ def newest_commit(spark: SparkSession, path: str) -> Row | None:
 def _listed(columns: Iterable[tuple[str, str, str]]) -> str:
     """Format columns for CREATE TABLE and ALTER TABLE."""
     return ", ".join(f"{name} {type_} COMMENT '{text}'" for name, type_, text in columns)
-
-
-def state_of(row: Row) -> SinkState:
-    """Read the state from a commit row."""
-    commit_time = row["through_commit_time"]
-    return SinkState(
-        batch=row["batch"],
-        closed_lsn=row["through_lsn"],
-        closed_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
-        shards=shards_of(json.loads(row["progress"])),
-        held=held_of(json.loads(row["held"])),
-        stopped=json.loads(row["stopped"] or "{}"),
-        offsets=offsets_of(json.loads(row["offsets"])),
-        versions=dict(row["tables"]),
-        homes=json.loads(row.asDict().get("homes") or "{}"),
-        server=row["server"],
-        database=row["database"],
-    )

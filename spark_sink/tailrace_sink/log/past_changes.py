@@ -35,8 +35,9 @@ from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.rows.aligned_rows import aligned
 from tailrace_sink.rows.bad_records import Screen
-from tailrace_sink.rows.decode import change_rows, writer_schema
+from tailrace_sink.rows.decode import change_rows
 from tailrace_sink.rows.mirror_statements import same_key
+from tailrace_sink.rows.writer_schema import writer_schema
 from tailrace_sink.tables.lake_table import LSN, OPERATION, POSITION, LakeTable, literal, quote
 
 _log = structlog.get_logger("tailrace.sink")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from tailrace_sink.kafka.progress_topic import SLICE_BYTES, SliceSize, fitting
-from tailrace_sink.log.log_table import LogTable
-from tailrace_sink.plan.log_state import Logged, LogState
+from tailrace_sink.plan.log_state import Logged, LogState, Mark
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord, SchemaById, decode_progress
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.plan.slice_size import SLICE_BYTES, SliceSize, fitting
 
 _SLICE_CUTS: Final = 200
 _WIDTH: Final = 200
@@ -32,10 +31,30 @@ class Slice:
     records: list[ProgressRecord]
 
 
+class ProgressLog(Protocol):
+    """The progress records and states of a log: ``LogTable``, or a reader without Spark."""
+
+    def mark(self) -> Mark | None:
+        """Return the mark of the last append; None before the first one."""
+
+    def states(self, after_batch: int, up_to_batch: int, limit: int) -> list[LogState]:
+        """Return the states of the cuts in (after, up to], the oldest first."""
+
+    def progress(
+        self, topic: str, after_batch: int, up_to_batch: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        """Return batch, partition, offset and value of the progress records of some cuts."""
+
+    def progress_bytes(
+        self, topic: str, after_batch: int, up_to_batch: int
+    ) -> list[tuple[int, int]]:
+        """Return the batch ids of some cuts in order, with the bytes of their progress records."""
+
+
 class LogSlices:
     """The progress records of a log, in slices of whole cuts that fit in the driver."""
 
-    def __init__(self, log: LogTable, topic: str, schema_by_id: SchemaById) -> None:
+    def __init__(self, log: ProgressLog, topic: str, schema_by_id: SchemaById) -> None:
         self._log = log
         self._topic = topic
         self._schema_by_id = schema_by_id

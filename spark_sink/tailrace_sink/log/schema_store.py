@@ -13,13 +13,9 @@ from pyspark.sql import SparkSession
 
 from tailrace_service.registry.client import RegistryError
 from tailrace_sink.delta.file_log import read_text, write_text
-from tailrace_sink.errors import SinkError
+from tailrace_sink.errors import SchemaNotStored
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.spark.jvm_errors import translated
-
-
-class SchemaNotStored(SinkError):
-    """The lake lacks a writer schema that a record names."""
 
 
 class SchemaStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -132,4 +133,22 @@ def state_of(found: Json) -> SinkState:
             "held": held_of(found["held"]),
             "offsets": offsets_of(found["offsets"]),
         }
+    )
+
+
+def state_of_row(row: Mapping[str, Any]) -> SinkState:
+    """Read the state from a row of the commit table."""
+    commit_time = row["through_commit_time"]
+    return SinkState(
+        batch=row["batch"],
+        closed_lsn=row["through_lsn"],
+        closed_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
+        shards=shards_of(json.loads(row["progress"])),
+        held=held_of(json.loads(row["held"])),
+        stopped=json.loads(row["stopped"] or "{}"),
+        offsets=offsets_of(json.loads(row["offsets"])),
+        versions=dict(row["tables"]),
+        homes=json.loads(row.get("homes") or "{}"),
+        server=row["server"],
+        database=row["database"],
     )

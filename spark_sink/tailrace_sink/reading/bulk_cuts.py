@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.tables.lake_table import Kind, table_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,14 @@ class BulkCut:
 def bulk_cuts(states: DataFrame) -> list[BulkCut]:
     """Read the bulk cuts from the state rows of a log, the oldest first."""
     rows = states.where("get_json_object(state, '$.in_kafka') <> '{}'").select("state").collect()
-    found = [LogState.of_json(row["state"]) for row in rows]
-    cuts = [BulkCut(of.state.batch, of.state.closed_lsn, of.in_kafka) for of in found]
+    return bulk_cuts_of(LogState.of_json(row["state"]) for row in rows)
+
+
+def bulk_cuts_of(found: Iterable[LogState]) -> list[BulkCut]:
+    """Select the bulk cuts among states of a log, the oldest first."""
+    cuts = [
+        BulkCut(of.state.batch, of.state.closed_lsn, of.in_kafka) for of in found if of.in_kafka
+    ]
     return sorted(cuts, key=lambda cut: cut.batch)
 
 

@@ -15,7 +15,7 @@ from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tailrace_sink.fold.ledger import position_hashes
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.rows.bad_records import REASON
-from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import literal
 
 _WORD: Final = 1 << 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, reduce
 
@@ -21,36 +21,31 @@ from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.options.shared_tables import SharedTables
-from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
-from tailrace_sink.reading.log_tail import milliseconds
+from tailrace_sink.reading.change_table import NoChanges, changed_columns, shared_columns
 from tailrace_sink.reading.shared_changes import (
-    NoChanges,
     SourceEvents,
     events_of_all,
-    shared_columns,
     with_origins,
 )
 from tailrace_sink.reading.table_by_name import table_by_name
+from tailrace_sink.reading.tail_plan import milliseconds
 from tailrace_sink.rows.bad_records import REASON, Screen
-from tailrace_sink.rows.decode import POSITION_SQL, WriterSchema, fields_of, writer_schema
-from tailrace_sink.tables.column_identity import source_id
+from tailrace_sink.rows.decode import POSITION_SQL
+from tailrace_sink.rows.writer_schema import WriterSchema, fields_of, writer_schema
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     COMMIT_TIME,
     LSN,
     OPERATION,
     POSITION,
-    Kind,
     LakeTable,
     literal,
     quote,
 )
-from tailrace_sink.tables.new_table import new_table
 from tailrace_sink.tables.origins import in_shared_table
-from tailrace_sink.tables.schema_changes import evolve
 
 Point = str | datetime
 """A source LSN as text, or a source commit time (UTC without a zone). A time means the newest cut
@@ -107,7 +102,7 @@ def changes(
     found = _Log(spark, lake, rows, names, last, first, end)
     if not sources:
         events = found.events(table)
-        return found.decoded(events, _columns([writer.version for writer in events.writers]))
+        return found.decoded(events, changed_columns([writer.version for writer in events.writers]))
     parts = events_of_all(sources, partial(found.events, needs_versions=True))
     columns = shared_columns(table, (version for part in parts for version in part.versions))
     return with_origins(parts, partial(found.decoded, columns=columns))
@@ -279,16 +274,6 @@ def _check_counts(
         f" Fix: read the changes after LSN {gap['last_lsn']}, where the last such cut ends, and the"
         " table at that LSN with read(spark, lake).as_of(lsn=...)"
     )
-
-
-def _columns(versions: list[TableSchema]) -> LakeTable:
-    """Return the columns of the newest version, and those with values of an earlier type."""
-    ordered = sorted(versions, key=lambda version: version.schema_lsn)
-    first = new_table(ordered[0], Kind.CHANGES)
-    table, _ = evolve(first, ordered, "a reader's view", mode=SchemaMode.LENIENT)
-    wanted = {column.column_id for column in ordered[-1].columns}
-    held = tuple(c for c in table.columns if source_id(c.column_id) in wanted)
-    return replace(table, columns=held)
 
 
 def _decoded(values: DataFrame, writer: WriterSchema, columns: LakeTable) -> DataFrame:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -24,16 +24,15 @@ from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.old_versions import at_version
 from tailrace_sink.errors import TableError
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.reading.kept_cuts import CutUnknown, require_kept
+from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_sink.reading.cut_tables import CutTables
+from tailrace_sink.reading.kept_cuts import require_kept
 from tailrace_sink.reading.log_tail import Tail
-from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.reading.tail_rows import BaseTable, history_with_tail, with_tail
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     Kind,
     quote,
-    source_path,
-    table_at,
     table_path,
 )
 from tailrace_sink.tables.origins import ORIGIN, from_source, not_from
@@ -49,31 +48,38 @@ class Cut:
     """The lake at one LSN of the source.
 
     Attributes:
-        batch: batch id of the commit row.
-        closed_lsn: the cut has every change up to this LSN and none after it.
-        closed_commit_time: when the source committed that LSN, without a zone, in that of the
-            process, like PySpark's timestamps; None if the source has committed nothing yet.
-        versions: path below the lake to the version of each table.
-        homes: as in the state (``SinkState``).
-        left_out: path of a table with several sources to those whose rows are not at the cut.
-        tail: the changes of the log that these versions lack; None if there are none.
+        at: where the rows of each table are.
+        tail: the events of the log that the tables lack; None if there are none.
     """
 
     spark: SparkSession
     lake: str
-    batch: int
-    closed_lsn: str
-    closed_commit_time: datetime | None
-    versions: dict[str, int]
-    homes: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, frozenset[TableName]] = field(default_factory=dict)
+    at: CutTables
     tail: Tail | None = None
+
+    @property
+    def closed_lsn(self) -> str:
+        """The cut has every change up to this LSN and none after it."""
+        return self.at.closed_lsn
+
+    @property
+    def closed_commit_time(self) -> datetime | None:
+        """When the source committed that LSN; None if it has committed nothing yet.
+
+        Without a zone, in that of the process, like PySpark's timestamps.
+        """
+        committed = self.at.closed_commit_ms
+        return None if committed is None else datetime.fromtimestamp(committed / 1000)  # noqa: DTZ006
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """Path below the lake to the version of each table."""
+        return self.at.versions
 
     @property
     def tables(self) -> list[TableName]:
         """Tables in the cut, without append-only companions."""
-        found = {table_at(path)[0] for path in self.versions if path == source_path(path)}
-        return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
+        return self.at.tables
 
     def read(
         self, table: TableName | str, *, is_changes: bool = False, is_history: bool = False
@@ -91,49 +97,32 @@ class Cut:
             CutUnknown: the table is not in this cut (lists near names), or a bad record or a schema
                 change in the tail will stop it.
         """
-        require_kept(self.spark, self.lake, self.batch)
-        table = self._named(table)
+        require_kept(self.spark, self.lake, self.at.batch)
+        table = self.at.named(table)
         kind = Kind.HISTORY if is_history else Kind.CHANGES if is_changes else None
         try:
-            home = self.homes.get(table.path)
-            if home is None or home == table.path:
+            shared = self.at.shared_by(table)
+            if shared is None:
                 return self._read(table, kind)
-            if table in self.left_out.get(home, ()):
-                raise CutUnknown(self._lacks(table))
-            rows = self._read(table_at(home)[0], kind)
-            return rows.where(from_source(table)).drop(*ORIGIN)
+            return self._read(shared, kind).where(from_source(table)).drop(*ORIGIN)
         except (TableError, UnsupportedType) as error:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.closed_lsn}, as it stops before it:"
                 f" {error}"
             ) from error
 
-    def _named(self, name: TableName | str) -> TableName:
-        known = {table_at(path)[0] for path in (*self.versions, *self.homes)}
-        try:
-            return table_by_name(name, known | set(self.tables))
-        except LookupError as error:
-            raise CutUnknown(f"{self._lacks(name)}. {error}") from None
-
-    def _lacks(self, table: TableName | str) -> str:
-        return (
-            f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
-            " finished, the sink or the publisher stopped it, it is excluded, or it has no"
-            " changes yet"
-        )
-
     def _read(self, table: TableName, kind: Kind | None) -> DataFrame:
         """Read one table; without a kind, the source table itself."""
         path = table_path(table, kind or Kind.MIRROR)
-        version = self.versions.get(path)
-        changed = [] if self.tail is None else self.tail.of(table)
+        version = self.at.versions.get(path)
+        changed = [] if self.at.tail is None else self.at.tail.of(table)
         is_new = kind is None and table in self.tables
         if version is None and not is_new:
-            raise CutUnknown(self._lacks(table))
+            raise CutUnknown(self.at.lacks(table))
         base = None
         if version is not None:
             rows = at_version(self.spark, f"{self.lake}/{path}", version)
-            others = not_from(self.left_out.get(table_path(table), ()))
+            others = not_from(self.at.left_out.get(table_path(table), ()))
             if others is not None:
                 rows = rows.where(others)
             if not changed:
@@ -158,9 +147,9 @@ class Cut:
         if kind is Kind.HISTORY and base is not None:
             has_all = batch.topic_range.is_whole or not batch.writers
             rows_after = self._read(batch.lake_table, None) if has_all else None
-            point = self.tail.plan.following.point
+            point = self.tail.plan.batch.following.point
             return history_with_tail(base, batch, values, rows_after, point)
-        deletes, kind = self.tail.deletes, kind or Kind.of(batch.versions[0])
+        deletes, kind = self.tail.plan.deletes, kind or Kind.of(batch.versions[0])
         return with_tail(base, batch, values, deletes, self.closed_lsn, kind)
 
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
@@ -195,10 +184,6 @@ class Cut:
             known[name] = [self.lake, prefix]
         self.spark.conf.set(_VIEWS, json.dumps(known))
         return views
-
-    def _new_in_tail(self, tail: Tail) -> set[TableName]:
-        """Tables whose rows are only in the log."""
-        return {found.lake_table for found in tail.tables.values() if found.writers}
 
 
 def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:

@@ -10,11 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.registration import LABEL_PROPERTY, LAKE_PROPERTY, replace_views
-from tailrace_sink.log.commit_table import state_of
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.reading.kept_cuts import CutUnknown, require_kept
-from tailrace_sink.reading.log_tail import Point
+from tailrace_sink.plan.state_json import state_of_row
+from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_sink.reading.kept_cuts import require_kept
 from tailrace_sink.reading.reader import commit_row
+from tailrace_sink.reading.tail_plan import Point
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.tables.catalog_names import CatalogName, catalog_names
 from tailrace_sink.tables.lake_table import quote, source_path
@@ -56,7 +57,7 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
         if row is None:
             raise CutUnknown(f"lake {lake} has no cut yet")
         require_kept(spark, lake, row["batch"])
-        versions, left_out = dict(row["tables"]), state_of(row).left_out
+        versions, left_out = dict(row["tables"]), state_of_row(row.asDict()).left_out
         names = {
             path: CatalogName(f"{name.schema}_{label}", name.table)
             for path, name in catalog_names(versions, catalog.schema_name).items()

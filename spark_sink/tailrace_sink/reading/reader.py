@@ -10,15 +10,19 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.batch_rows import newest_row
 from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold.dead_letters import dead_letters
-from tailrace_sink.log.commit_table import newest_commit, state_of
+from tailrace_sink.log.commit_table import newest_commit
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.plan.state_json import state_of_row
 from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut
-from tailrace_sink.reading.kept_cuts import CutForgotten, CutUnknown, oldest_cut
-from tailrace_sink.reading.log_tail import Point, TailReader, milliseconds
-from tailrace_sink.tables.lake_table import companion_paths, literal
+from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
+from tailrace_sink.reading.cut_tables import CutTables
+from tailrace_sink.reading.kept_cuts import oldest_cut
+from tailrace_sink.reading.log_tail import TailReader
+from tailrace_sink.reading.tail_plan import Point, milliseconds
+from tailrace_sink.tables.lake_table import literal
 
 
 class LakeReader:
@@ -72,47 +76,12 @@ class LakeReader:
             raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
         point = Point(lsn, None if time is None else milliseconds(time))
         row = commit_row(self._spark, self._lake, point)
-        state = SinkState() if row is None else state_of(row)
+        state = SinkState() if row is None else state_of_row(row.asDict())
         tail = self._tails.tail(state, point)
-        if tail is None:
-            if row is None:
-                raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
-            return Cut(
-                spark=self._spark,
-                lake=self._lake,
-                batch=row["batch"],
-                closed_lsn=row["through_lsn"],
-                closed_commit_time=row["through_commit_time"],
-                versions=dict(row["tables"]),
-                homes=state.homes,
-                left_out=state.left_out,
-            )
-        following = tail.state()
-        versions = dict(state.versions)
-        away = [path for path, home in following.homes.items() if home != path]
-        for topic in {*following.held, *following.stopped}:
-            table = tail.names.table_of(topic)
-            away += [] if table is None else [table.path]
-        for path in away:
-            for own in (path, *companion_paths(path)):
-                versions.pop(own, None)
-        left_out = following.left_out
-        for batch, home in tail.leaving:
-            left_out[home] = left_out.get(home, frozenset()) | {batch.table}
-        committed = following.closed_commit_ms
-        return Cut(
-            spark=self._spark,
-            lake=self._lake,
-            batch=state.batch,
-            closed_lsn=following.closed_lsn,
-            closed_commit_time=None
-            if committed is None
-            else datetime.fromtimestamp(committed / 1000),  # noqa: DTZ006 - as PySpark gives them
-            versions=versions,
-            homes=following.homes,
-            left_out=left_out,
-            tail=tail,
-        )
+        if tail is None and row is None:
+            raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
+        at = CutTables.of(state, None if tail is None else tail.plan)
+        return Cut(self._spark, self._lake, at, tail)
 
 
 def read(spark: SparkSession, lake: str) -> LakeReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -11,17 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import ChangesUnknown
-from tailrace_sink.options.table_options import SchemaMode
-from tailrace_sink.rows.decode import WriterSchema
-from tailrace_sink.tables.lake_table import Kind, LakeTable
-from tailrace_sink.tables.new_table import new_table
-from tailrace_sink.tables.origins import ORIGIN, in_shared_table, origin_values
-from tailrace_sink.tables.schema_changes import evolve
-
-
-class NoChanges(ChangesUnknown):
-    """The log has no event of a table up to a point."""
+from tailrace_sink.reading.change_table import NoChanges
+from tailrace_sink.rows.writer_schema import WriterSchema
+from tailrace_sink.tables.origins import ORIGIN, origin_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +50,6 @@ def events_of_all(
     if not parts:
         raise missing[0]
     return parts
-
-
-def shared_columns(table: TableName, versions: Iterable[TableSchema]) -> LakeTable:
-    """Return the columns of all source tables of a lake table, by name.
-
-    The sink stops a source with another key, or with values that do not fit. Its changes are in the
-    log as well. So no column is a key here, and values that do not fit have a column of their own.
-    """
-    known = [
-        replace(shared, columns=tuple(replace(c, key_ordinal=0) for c in shared.columns))
-        for shared in (in_shared_table(version, table) for version in versions)
-    ]
-    known.sort(key=lambda version: version.schema_lsn)
-    first = new_table(known[0], Kind.CHANGES)
-    return evolve(first, known, "a reader's view", mode=SchemaMode.LENIENT)[0]
 
 
 def with_origins(

@@ -7,18 +7,17 @@ change are combined with the tail's own. Nothing is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.reading.tail_table import following, of_source, versions
 from tailrace_sink.rows.aligned_rows import aligned
 from tailrace_sink.rows.decode import change_rows, within_cut
 from tailrace_sink.rows.intervals import (
@@ -41,8 +40,7 @@ from tailrace_sink.tables.lake_table import (
     quote,
 )
 from tailrace_sink.tables.new_table import new_table
-from tailrace_sink.tables.origins import in_shared_table, own_rows
-from tailrace_sink.tables.schema_changes import evolve
+from tailrace_sink.tables.origins import own_rows
 
 _BASE: Final = "_tailrace_base"
 _TAIL: Final = "_tailrace_tail"
@@ -78,11 +76,11 @@ def with_tail(
         # Its snapshot found no row.
         if base is None:
             raise ValueError("neither a table nor an event of it")
-        table = _of_source(base.table, tail)
+        table = of_source(base.table, tail)
         return BaseTable(table, _all_deleted(base.rows, table, deletes, cut_lsn))
     appends = kind.appends
-    known = new_table(_versions(tail)[0], kind) if base is None else base.table
-    table = _following(known, tail)
+    known = new_table(versions(tail)[0], kind) if base is None else base.table
+    table = following(known, tail)
     whole_from = None if appends else tail.topic_range.whole_from
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
     changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
@@ -111,9 +109,9 @@ def history_with_tail(
         values: events of the tail.
         rows: the source's rows at the cut, if the tail has the whole table.
     """
-    table = _of_source(base.table, tail)
+    table = of_source(base.table, tail)
     if tail.writers:
-        table = _following(table, tail)
+        table = following(table, tail)
     every_there = aligned(base.table, base.rows, table)
     there = every_there.where(own_rows(table))
     names = [column.name for column in table.columns]
@@ -132,24 +130,6 @@ def history_with_tail(
     stays = every_there.where(f"NOT ({CURRENT} AND {own_rows(table)})")
     changed = after.select(*map(quote, columns))
     return BaseTable(table, stays.select(*map(quote, columns)).unionByName(changed))
-
-
-def _following(known: LakeTable, tail: TableBatch) -> LakeTable:
-    """Return a table with the columns after the tail's schema versions."""
-    mode = SchemaMode(known.mode or SchemaMode.EVOLVE)
-    known = replace(_of_source(known, tail), recorded=known.identities)
-    return evolve(known, _versions(tail), "a reader's view", mode=mode)[0]
-
-
-def _of_source(table: LakeTable, tail: TableBatch) -> LakeTable:
-    """Return a table of which the rows of the tail's source are meant."""
-    return replace(table, origin=tail.table if table.is_shared else None)
-
-
-def _versions(tail: TableBatch) -> list[TableSchema]:
-    """Return the schema versions of the tail in the terms of its lake table, the oldest first."""
-    ordered = sorted(tail.versions, key=lambda version: version.schema_lsn)
-    return [in_shared_table(version, tail.lake_table) for version in ordered]
 
 
 def _keyed(

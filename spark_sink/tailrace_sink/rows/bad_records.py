@@ -19,7 +19,7 @@ from tailrace_schemas.events.framing import FRAME_BYTES, frame_header
 from tailrace_schemas.topics.escaped_names import avro_name
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import BadRecord
-from tailrace_sink.rows.decode import WriterSchema
+from tailrace_sink.rows.writer_schema import WriterSchema
 
 REASON: Final = "_tailrace_reason"
 _OPERATIONS: Final = ("c", "u", "d", "r")

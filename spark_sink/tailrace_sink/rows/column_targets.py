@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tailrace_sink.columns.spec import Column, Target
-from tailrace_sink.rows.decode import WriterSchema, fields_of
+from tailrace_sink.rows.writer_schema import WriterSchema, fields_of
 from tailrace_sink.tables.lake_table import LakeTable
 
 

@@ -7,20 +7,17 @@ id. So renames, exchanged names, widened types and missing columns need no Avro 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, reduce
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from tailrace_schemas.events.envelope import TableSchema, nested_only, table_schema_of
-from tailrace_schemas.events.forms import EventShape
-from tailrace_schemas.events.framing import frame_header
+from tailrace_schemas.events.envelope import TableSchema, nested_only
 from tailrace_schemas.topics.escaped_names import avro_name
-from tailrace_sink.errors import ForeignRecord, UnsupportedEventForm
+from tailrace_sink.rows.writer_schema import WriterSchema, fields_of
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     COMMIT_TIME,
@@ -33,7 +30,6 @@ from tailrace_sink.tables.lake_table import (
 )
 from tailrace_sink.tables.origins import in_shared_table, origin_values
 
-_READ: Final = EventShape()
 _FIELDS: Final = frozenset({"before", "after", "op", "source"})
 _OF_SOURCE: Final = frozenset(
     {
@@ -54,59 +50,6 @@ POSITION_SQL = (
 )
 """``ChangePosition.to_bytes`` over the fields of an envelope's source. Snapshot rows have no
 command id, seqval or operation: their position is (fence, 0, zero, READ)."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriterSchema:
-    """A registered envelope schema.
-
-    Attributes:
-        avro: the schema as JSON text, for ``from_avro``.
-        version: the table's schema version that the schema describes.
-    """
-
-    schema_id: int
-    avro: str
-    version: TableSchema
-
-    @property
-    def header(self) -> str:
-        """Frame header of its messages, as a SQL literal."""
-        return f"X'{frame_header(self.schema_id).hex()}'"
-
-
-def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterSchema:
-    """Parse a registered envelope schema.
-
-    Raises:
-        ForeignRecord: it is no envelope of Tailrace's publisher.
-        UnsupportedEventForm: the publisher's events have another form.
-    """
-    try:
-        check_form(schema, topic)
-        avro = json.dumps(json.loads(json.dumps(schema), object_hook=_times_as_long))
-        return WriterSchema(schema_id, avro, table_schema_of(schema))
-    except ValueError as error:
-        raise ForeignRecord(f"topic {topic}, schema id {schema_id}: {error}") from error
-
-
-def _times_as_long(part: dict[str, Any]) -> dict[str, Any]:
-    """Drop ``time-micros``: Spark 4.2 makes a TIME of it, and seconds of that for BIGINT."""
-    if part.get("logicalType") != "time-micros":
-        return part
-    return {name: value for name, value in part.items() if name != "logicalType"}
-
-
-def check_form(schema: Mapping[str, Any], topic: str) -> None:
-    """Refuse the registered schema of events in another form.
-
-    Raises:
-        UnsupportedEventForm: the events have another form, or are not Avro.
-        ValueError: their form is unknown.
-    """
-    found = EventShape.of(schema).differences(_READ)
-    if found:
-        raise UnsupportedEventForm(topic, found)
 
 
 def change_rows(
@@ -183,16 +126,6 @@ def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
         f"source.changed AS {CHANGED}",
         f"{_by_lake_name(table, version)} AS {UNAVAILABLE}",
     ]
-
-
-def fields_of(table: LakeTable, version: TableSchema) -> dict[int, str]:
-    """Map the id of each lake column to the field of a version's images that it holds."""
-    fields = {}
-    for column in version.columns:
-        holder = table.holder_of(column)
-        if holder is not None:
-            fields[holder.column_id] = avro_name(column.name)
-    return fields
 
 
 def _by_lake_name(table: LakeTable, version: TableSchema) -> str:

@@ -27,9 +27,10 @@ from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.old_files import DELETED_MAX, TableLog, vacuum
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.log_table import LogTable
-from tailrace_sink.log.oldest_cut import DAY_MS, OldestCut, OldestCutFile, Tended, oldest_kept
+from tailrace_sink.log.oldest_cut import OldestCutFile
 from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.oldest_cut import DAY_MS, OldestCut, Tended, oldest_kept
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended

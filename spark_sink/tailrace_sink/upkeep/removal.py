@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tailrace_sink.delta import old_files
-from tailrace_sink.log.oldest_cut import DAY_MS, Tended
+from tailrace_sink.plan.oldest_cut import DAY_MS, Tended
 
 FULL_EVERY_MS: Final = 7 * DAY_MS
 """Time between two listings of a table's folder. Only they find files of writes that failed."""

@@ -19,10 +19,11 @@ from tailrace_compose.local.jars import spark_jars
 from tailrace_sink.delta.registration import Answer, carry_out
 from tailrace_sink.errors import NameTaken, NamingFailed
 from tailrace_sink.log.names_table import NamesTable
-from tailrace_sink.log.oldest_cut import OldestCut, OldestCutFile
+from tailrace_sink.log.oldest_cut import OldestCutFile
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.reading.log_tail import Point
+from tailrace_sink.plan.oldest_cut import OldestCut
 from tailrace_sink.reading.permanent_views import create_cut_views
+from tailrace_sink.reading.tail_plan import Point
 from tailrace_sink.upkeep.table_names import TableNames
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column

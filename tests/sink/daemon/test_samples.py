@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 ROOT = Path(__file__).parents[3]
 
 
-def samples(page: str) -> list[str]:
+def samples(page: str, that_has: str = "tailrace_sink") -> list[str]:
     """The Python blocks of a page that read a lake; the indentation of a list taken away."""
     text = (ROOT / page).read_text("utf-8")
     blocks = re.findall(r"(?ms)^( *)```python\n(.*?)^ *```", text)
     found = [re.sub(rf"(?m)^{indent}", "", block) for indent, block in blocks]
-    return [block for block in found if "tailrace_sink" in block]
+    return [block for block in found if that_has in block]
 
 
 @pytest.fixture
@@ -76,10 +76,16 @@ def test_samples_and_examples_read_a_lake(
     assert [text.count("sales_7") for text in (with_origin, without)] == [2, 1]
     assert "sales_6" not in with_origin + without
 
+    (without_spark,) = samples("docs/readers.md", "from tailrace import lake")
+    text = without_spark.replace("/srv/lake/shop", lake.address)
+    exec(compile(text.replace("00000025:00000060:0003", begins), "sample", "exec"), told)  # noqa: S102
+    assert sorted(told["orders"]["note"].to_pylist()) == ["second", "third"]
+    assert (told["count"], told["rows"].shape[0], told["between"].num_rows) == ([(2,)], 2, 2)
+
     rows = [("1", "third"), ("2", "second")]
     shown = example("read_cut", f"{lake.path}/lake", "shop.dbo.orders")
     assert sorted(re.findall(r"\| *(\d) *\| *(\w+) *\|", shown)) == rows
-    names, *printed = example("read_with_pandas", lake.location("orders")).splitlines()
+    names, *printed = example("read_with_pandas", lake.address, "dbo.orders").splitlines()
     assert (names.split(), sorted(tuple(line.split()) for line in printed)) == (
         ["id", "note"],
         rows,

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.log.commit_table import CommitTable
-from tailrace_sink.reading.kept_cuts import CutUnknown
+from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CDC_COLUMNS
 from tests.envelopes.source import Source

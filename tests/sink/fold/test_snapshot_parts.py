@@ -10,7 +10,7 @@ import pytest
 
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_sink.reading.kept_cuts import CutUnknown
+from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import read
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column

@@ -22,7 +22,7 @@ from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.delta import old_files
 from tailrace_sink.delta.classes import jvm_of, log_of, scala_object
 from tailrace_sink.log.names_table import NamesTable
-from tailrace_sink.reading.kept_cuts import CutForgotten
+from tailrace_sink.reading.cut_errors import CutForgotten
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
 from tailrace_sink.upkeep import old_data, table_maintenance

@@ -17,7 +17,7 @@ from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.errors import BadRecordRefused
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.log_table import LogTable
-from tailrace_sink.reading.kept_cuts import CutUnknown
+from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import DELETES_PROPERTY
 from tailrace_sink.upkeep import old_data

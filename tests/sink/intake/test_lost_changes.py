@@ -14,7 +14,7 @@ from tailrace_schemas.records.progress import position_hash
 from tailrace_sink.errors import TopicUnknown
 from tailrace_sink.fold.ledger import counted_by_spark, counted_in
 from tailrace_sink.plan.topic_ranges import Counted
-from tailrace_sink.rows.decode import writer_schema
+from tailrace_sink.rows.writer_schema import writer_schema
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake

@@ -26,13 +26,14 @@ from tailrace_sink.delta import old_files
 from tailrace_sink.delta.old_files import TableLog
 from tailrace_sink.errors import LakeTaken, SinkError, StoreUnsafe
 from tailrace_sink.options.s3_options import S3Options
-from tailrace_sink.reading.kept_cuts import CutForgotten
+from tailrace_sink.reading.cut_errors import CutForgotten
 from tailrace_sink.upkeep import table_maintenance
 from tailrace_sink.upkeep.table_maintenance import compact
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Key, Row, SourceTable, column
 from tests.envelopes.transaction import Transaction
 from tests.fix_object_store import IMPATIENT_BUCKET, SharedStore
+from tests.sink.both_readers import assert_same_cut
 from tests.sink.conftest import Lake
 from tests.sink.daemon.test_samples import samples
 from tests.sink.fold.test_storage import DAY_S, FIRST_S, vacuum_at
@@ -126,6 +127,10 @@ def test_a_sink_that_was_held_in_its_put_replaces_nothing(
     read_as_on_the_page(lake, store)
     read_without_a_jvm(lake, source)
     tend_while_cuts_are_read(lake, source, spark_with_store, monkeypatch)
+    change(source, source.tables["orders"], 77)
+    lake.log_only()
+    cut = read(lake.spark, lake.address).as_of("latest")
+    assert 77 in assert_same_cut(cut, "dbo.orders", store.options)["id"].to_pylist()
 
 
 def read_without_a_jvm(lake: Lake, source: Source) -> None:

@@ -13,12 +13,13 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
 from tailrace_sink.delta import classes as delta_classes
 from tailrace_sink.reading.cut import Cut
-from tailrace_sink.reading.kept_cuts import CutUnknown
+from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import LakeReader, read
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS, quote
 from tests.envelopes.messages import FIRST_COMMIT_MS
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
+from tests.sink.both_readers import assert_same_cut
 from tests.sink.conftest import Lake
 
 pytestmark = [
@@ -33,7 +34,8 @@ def reader(lake: Lake) -> LakeReader:
 
 
 def rows(cut: Cut, table: SourceTable) -> dict[tuple[object, ...], dict[str, object]]:
-    """The mirrored columns by key, deleted rows left out."""
+    """The mirrored columns by key, deleted rows left out; the same with both readers."""
+    assert_same_cut(cut, table.name)
     frame = cut.read(table.name).where("_cdc_op <> 'd'")
     names = [name for name in frame.columns if name not in CHANGES_COLUMNS]
     found = [row.asDict() for row in frame.select(*map(quote, names)).collect()]

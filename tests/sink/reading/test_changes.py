@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import DataFrame
 
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_sink import changes
 from tailrace_sink.errors import ChangesUnknown
+from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.history import history
-from tailrace_sink.reading.kept_cuts import CutUnknown
 from tailrace_sink.reading.reader import read
 from tests.envelopes.messages import FIRST_COMMIT_MS
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
+from tests.sink.both_readers import changes
 from tests.sink.conftest import Interrupted, Lake
 
 pytestmark = [

@@ -5,15 +5,18 @@ A cut is pinned by its commit row. DuckDB's extension comes from a package: noth
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from tailrace import lake as without_spark
 from tailrace.explain.lake import LakeLook, add_lake
 from tailrace.explain.row import Explanation
 from tailrace.reading.change_rows import ChangeRow
@@ -73,8 +76,9 @@ READERS: dict[str, Reader] = {
 
 
 @pytest.fixture(autouse=True)
-def extension(tmp_path: Path) -> None:
+def extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB's extension is installed into the test's folder, not into the user's."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     duckdb.sql(f"SET extension_directory = '{tmp_path / 'duckdb'}'")
     import_extension("delta")
     duckdb.sql("LOAD delta")
@@ -135,8 +139,25 @@ def test_who_opens_what(lakes: dict[str, Lake], subtests: pytest.Subtests):
                     else:
                         with pytest.raises(Exception, match=r"(?i)feature|not.* supported"):
                             read(path, version)
+        with subtests.test("tailrace.lake", kind=kind):
+            tailrace_reads_it(lakes[name], name, is_plain=kind == PLAIN)
         with subtests.test("tailrace explain", kind=kind):
             explain_lake_end(path, is_read=kind in OPENS["deltalake QueryBuilder"])
+
+
+def tailrace_reads_it(of: Lake, name: str, *, is_plain: bool) -> None:
+    """Without Spark, whatever the table has; only a plain one's files are read when asked."""
+    cut = without_spark.open(of.address).as_of("latest")
+    dataset = cut.dataset(f"dbo.{name}")
+    assert isinstance(dataset, ds.FileSystemDataset) == is_plain
+    of_sql = cut.sql(f"SELECT * FROM dbo.{name}").to_arrow_table()
+    of_frame = cut.lazy_frame(f"dbo.{name}").collect().to_arrow()
+    of_relation = cut.relation(f"dbo.{name}").to_arrow_table()
+    for found in (cut.read(f"dbo.{name}"), dataset.to_table(), of_sql, of_frame, of_relation):
+        assert found.column_names == cut.read(f"dbo.{name}").column_names
+        both = zip(found["id"].to_pylist(), found[1].to_pylist(), strict=True)
+        assert sorted(both) == SECOND
+        assert found["_cdc_commit_time"][0].as_py().utcoffset() == dt.timedelta(0)
 
 
 def the_page_s_programs_read_one_cut(of: Lake, subtests: pytest.Subtests) -> None:

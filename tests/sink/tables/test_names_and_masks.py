@@ -13,6 +13,7 @@ from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CDC_COLUMNS, quote
 from tests.envelopes.source import Source
 from tests.envelopes.tables import DATABASE, column
+from tests.sink.both_readers import assert_same_cut
 from tests.sink.conftest import Lake
 from tests.sink.stories import Stories, Story
 
@@ -56,6 +57,7 @@ def test_every_name_is_data_in_the_lake(source: Source, lake: Lake) -> Story:
     assert len(set(views.values())) == len(views)
     wanted = {"the key; `": 1, **values, COLUMNS[0]: 77}
     for table in tables:
+        assert_same_cut(cut, table.name)
         shown = lake.spark.sql(f"SELECT * FROM {quote(views[table.name])}")
         for frame in (cut.read(table.name), shown):
             (row,) = frame.select(

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tailrace_sink import changes, read
+from tailrace_sink import read
 from tailrace_sink.reading.cut import Cut
-from tailrace_sink.reading.log_tail import Point
 from tailrace_sink.reading.permanent_views import create_cut_views
+from tailrace_sink.reading.tail_plan import Point
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
+from tests.sink.both_readers import assert_same_cut, changes
 from tests.sink.conftest import Lake
 from tests.sink.random_tables import change, expected, listed, snapshot
 
@@ -32,7 +33,8 @@ def newest(lake: Lake) -> Cut:
 
 
 def in_lake(cut: Cut, *tables: SourceTable, name: str = "all.orders") -> list[dict[Any, Any]]:
-    """The rows of each source in the shared table, by key."""
+    """The rows of each source in the shared table, by key; the same without Spark."""
+    assert_same_cut(cut, name)
     rows = [row.asDict() for row in cut.read(name).collect()]
     found = []
     for table in tables:
@@ -82,6 +84,8 @@ def test_each_source_keeps_to_its_own_rows(source: Source, lake: Lake, more: dic
         lake.catch_up()
         cut = newest(lake)
         assert cut.closed_lsn == source.through
+        assert_same_cut(cut, a.name)
+        assert_same_cut(cut, "all.orders", is_history=True)
         kept = cut.read("all.orders", is_history=True)
         intervals = listed(kept, "_cdc_table")
         for table in tables:

@@ -22,7 +22,7 @@ from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import SNAPSHOT_HELPS, UnsupportedEventForm
 from tailrace_sink.fold.table_batch import TableBatches
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.rows.decode import writer_schema
+from tailrace_sink.rows.writer_schema import writer_schema
 from tests.unit.schemas.test_contract import SCHEMA
 
 NAMES = TopicNames("p")

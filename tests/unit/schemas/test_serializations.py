@@ -16,7 +16,7 @@ from tailrace_schemas.events.forms import EventForm, EventShape
 from tailrace_schemas.events.json_schema import json_schema
 from tailrace_schemas.events.serializations import JsonDecimals, Serialization
 from tailrace_sink.errors import SNAPSHOT_HELPS, UnsupportedEventForm
-from tailrace_sink.rows.decode import writer_schema
+from tailrace_sink.rows.writer_schema import writer_schema
 from tests.unit.schemas.test_contract import SCHEMA, TABLE
 
 JSONS = [Serialization.JSON, Serialization.CONNECT_JSON, Serialization.JSON_SCHEMA]

@@ -6,7 +6,7 @@ from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema, envelope_schema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.rows.decode import writer_schema
+from tailrace_sink.rows.writer_schema import writer_schema
 
 
 def test_times_are_read_as_the_lakes_microseconds():

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.records.progress import PROGRESS_SCHEMA
-from tailrace_sink.kafka.progress_topic import SliceSize, fitting
 from tailrace_sink.log.progress_feed import Feed, Slice
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.batch_plan import plan_batch
@@ -24,6 +23,7 @@ from tailrace_sink.plan.log_state import Logged
 from tailrace_sink.plan.progress_groups import Backlog, Group
 from tailrace_sink.plan.progress_record import ProgressRecord, decode_progress
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.plan.slice_size import SliceSize, fitting
 from tests.unit.sink.plan.progress_records import NAMES, lsn, record
 from tests.unit.sink.plan.test_progress import histories
 

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tailrace_sink.reading.log_tail import milliseconds
+from tailrace_sink.reading.tail_plan import milliseconds
 
 
 @pytest.mark.parametrize("after_ms", range(0, 1000, 7))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_sink.fold.ledger import difference
 from tailrace_sink.log.intent import plan_json, plan_of
+from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState
 from tailrace_sink.plan.state_json import held_of, range_json, range_of
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tailrace_sink.delta.old_files import CHECKSUMS_KEPT, SLACK_MS, Entry, entries_in, unneeded
 from tailrace_sink.errors import ConfigError
-from tailrace_sink.log.oldest_cut import OldestCut, Tended, oldest_kept
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.retention import Retention
+from tailrace_sink.plan.oldest_cut import OldestCut, Tended, oldest_kept
 from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
 
 DAY_MS = 86_400_000

@@ -1,0 +1,184 @@
+"""The plan of the log's tail: what a cut takes from the log, as a fold would. Pure.
+
+Readers with and without Spark plan alike; they differ in how they read events and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
+from tailrace_sink.errors import SinkError
+from tailrace_sink.fold.table_batch import TableBatch, TableBatches, elsewhere, without
+from tailrace_sink.log.progress_feed import LogSlices, ProgressLog
+from tailrace_sink.options.batch_bound import Bound
+from tailrace_sink.options.modes import BadRecords
+from tailrace_sink.options.shared_tables import SharedTables
+from tailrace_sink.plan.batch_plan import plan_batch
+from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.plan.progress_groups import Backlog
+from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
+from tailrace_sink.plan.sink_state import BatchPlan, SinkState
+
+_ALL: Final = 1 << 62
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TailPlan:
+    """The part of a cut that is in the log and not in the tables.
+
+    Attributes:
+        batch: the plan of a fold.
+        names: topics of the publisher.
+        deletes: how the lake treats deleted rows (``sink.delete_mode``).
+        has_dead_letters: whether bad records are left out instead of stopping their table.
+        tables: part of each source table.
+        stopped: error of each topic that the fold will stop.
+        leaving: sources whose rows leave a shared table, with its path.
+    """
+
+    batch: BatchPlan
+    names: TopicNames
+    deletes: str
+    has_dead_letters: bool
+    tables: Mapping[TableName, TableBatch]
+    stopped: Mapping[str, SinkError]
+    leaving: tuple[tuple[TableBatch, str], ...]
+
+    def state(self) -> SinkState:
+        """Return the state after the tail, as the fold will write it, without versions."""
+        following = self.batch.following
+        stopped = {topic: str(error) for topic, error in self.stopped.items()}
+        homes = {**following.homes, **{b.table.path: b.home for b in self.tables.values()}}
+        homes = {path: home for path, home in homes.items() if home}
+        return replace(following, homes=homes, stopped={**following.stopped, **stopped})
+
+    def of(self, lake_table: TableName) -> list[TableBatch]:
+        """Return the sources of a lake table that the tail changes, in the order of the fold."""
+        return [
+            batch
+            for batch in self.tables.values()
+            if batch.lake_table == lake_table and (batch.writers or batch.is_empty)
+        ]
+
+    def new_tables(self) -> set[TableName]:
+        """Return the lake tables whose rows may be only in the log."""
+        return {found.lake_table for found in self.tables.values() if found.writers}
+
+
+def milliseconds(moment: datetime) -> int:
+    """Convert a time to whole milliseconds since 1970; without a zone it is UTC.
+
+    A float would turn 1.007 s into 1006 ms.
+    """
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The point up to which to read; without values, the newest one.
+
+    Attributes:
+        lsn: source LSN as text.
+        commit_ms: source commit time, milliseconds UTC.
+    """
+
+    lsn: str | None = None
+    commit_ms: int | None = None
+
+    def has(self, closed_lsn: str, commit_ms: int | None) -> bool:
+        """Whether a closed LSN is at or before the point."""
+        if self.lsn is not None and closed_lsn > self.lsn:
+            return False
+        return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
+
+    def is_before(self, closed_lsn: str, commit_ms: int | None) -> bool:
+        """Whether a closed LSN of all shards is past the point: the rest of the log is later."""
+        if self.lsn is not None and closed_lsn >= self.lsn:
+            return True
+        return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
+
+    def may_be_in(self, least: Mapping[str, Any]) -> bool:
+        """Whether a file of the commit table, with its columns' least values, may have a row."""
+        lsn, time = (least.get(of) for of in ("through_lsn", "through_commit_time"))
+        if self.lsn is not None and lsn is not None and str(lsn) > self.lsn:
+            return False
+        if self.commit_ms is None or time is None:
+            return True
+        return milliseconds(datetime.fromisoformat(time)) <= self.commit_ms
+
+
+def plan_tail(
+    log: ProgressLog, last: LogState, schema_by_id: SchemaById, state: SinkState, point: Point
+) -> TailPlan | None:
+    """Plan the tail after a commit row up to a point; None if it is empty.
+
+    Args:
+        last: the newest state of the log.
+        state: by the commit row.
+
+    Raises:
+        SinkError: the log starts after the commit row, or lacks a schema.
+    """
+    names = TopicNames(last.prefix)
+    backlog = backlog_up_to(LogSlices(log, names.progress, schema_by_id), state, point)
+    # A table of which only parts are applied has no version in the commit row. The log has all.
+    held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
+    state = replace(state, held=held)
+    plan = plan_batch(state, backlog, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
+    if plan is None or not plan.moves or any(found.in_kafka for found in plan.topics):
+        # The last case: a snapshot ends here, and the log lacks its rows.
+        return None
+    shared = SharedTables(last.into)
+    listed, stopped = TableBatches(names, _every_one, schema_by_id, shared).of(plan.topics)
+    found, leaving = elsewhere(without(listed, stopped), state)
+    return TailPlan(
+        batch=plan,
+        names=names,
+        deletes=last.deletes,
+        has_dead_letters=last.bad_records == BadRecords.DEAD_LETTER,
+        tables={batch.table: batch for batch in without(listed, {*stopped, *found})},
+        stopped=stopped | found,
+        leaving=tuple(leaving),
+    )
+
+
+def backlog_up_to(slices: LogSlices, state: SinkState, point: Point) -> Backlog:
+    """Read the progress records after a commit row up to a point, and none of later slices.
+
+    Raises:
+        SinkError: the records do not continue the state.
+    """
+    backlog, through = Backlog(state), slices.start(state)
+    while (found := slices.after(through)) is not None:
+        # Only a batch reads the events of a bulk cut, so the tail ends before it.
+        bulk = (r.batch for r in found.records if r.in_kafka and _is_after(r, state))
+        ends = min(bulk, default=None)
+        backlog.add(
+            record
+            for record in found.records
+            if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
+            and (ends is None or record.batch < ends)
+        )
+        if ends is not None or point.is_before(
+            found.state.closed_lsn, found.state.closed_commit_ms
+        ):
+            break
+        through = found.state.batch
+    return backlog
+
+
+def _is_after(record: ProgressRecord, state: SinkState) -> bool:
+    """Whether a state lacks a record."""
+    position = state.shards.get(record.progress.shard)
+    return position is None or record.offset >= position.next_offset
+
+
+def _every_one(_table: TableName) -> bool:
+    """Select every table: the log only has those that the configuration selects."""
+    return True

@@ -1,0 +1,33 @@
+"""Cuts of a lake without Spark: as Arrow, DuckDB, Polars and pandas see them.
+
+:func:`open` a lake, choose a cut with ``as_of``, and read its tables. The rows are those that
+``tailrace_sink.read`` returns with Spark. Needs the extra ``tailrace[lake]``; no JVM.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.lake.errors import FeatureUnsupported, LakeUnreadable, NeedsSpark
+
+if TYPE_CHECKING:
+    from tailrace.lake.reader import Lake
+
+__all__ = ["FeatureUnsupported", "LakeUnreadable", "NeedsSpark", "open"]
+
+
+def open(address: str, **options: Any) -> Lake:  # noqa: A001 - lake.open(...) is its name
+    """Open a lake.
+
+    Args:
+        address: folder or ``s3://bucket/path``, as ``sink.lake``.
+        options: of the store, as in ``sink.s3``: ``endpoint``, ``region``, ``access_key``, ... None
+            for AWS with the credentials that its libraries find.
+
+    Raises:
+        ConfigError: an option is wrong, or the address is in a store that only Hadoop opens.
+    """
+    from tailrace.lake.reader import Lake
+    from tailrace.lake.store import LakeStore
+
+    return Lake(LakeStore.of(address, options))

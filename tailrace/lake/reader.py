@@ -1,0 +1,138 @@
+"""Reader of a lake's cuts without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tailrace.lake.changes import ChangeReader, no_log
+from tailrace.lake.cut import Cut
+from tailrace.lake.log import DeltaLog, text
+from tailrace.lake.store import LakeStore
+from tailrace.lake.tail_events import TailEvents
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.options.retention import retention_path
+from tailrace_sink.plan.oldest_cut import OldestCut
+from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.plan.state_json import state_of_row
+from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
+from tailrace_sink.reading.cut_tables import CutTables
+from tailrace_sink.reading.tail_plan import Point, milliseconds, plan_tail
+
+_COMMITS: Final = "_tailrace/commits"
+_APPLICATION: Final = "tailrace-commits"
+
+
+class Lake:
+    """A lake, from which cuts are read."""
+
+    def __init__(self, store: LakeStore) -> None:
+        self._store = store
+
+    def as_of(
+        self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
+    ) -> Cut:
+        """Return the newest cut at or before a point. It does not change while the sink runs.
+
+        Args:
+            when: only ``latest`` is supported.
+            lsn: source LSN as text.
+            time: source commit time; UTC without a zone.
+
+        Raises:
+            CutForgotten: retention removed the cut.
+            CutUnknown: no cut is that old, or the address has no lake.
+            LakeUnreadable, StoreUnusable: the lake cannot be read.
+            ValueError: ``when`` is another word, or both points are given.
+        """
+        if when != "latest" or (lsn is not None and time is not None):
+            raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
+        point = Point(
+            None if lsn is None else str(Lsn.parse(lsn)),
+            None if time is None else milliseconds(time),
+        )
+        row = self._commit_row(point)
+        state = SinkState() if row is None else state_of_row(row)
+        events = self._tail(state, point)
+        if events is None and row is None:
+            raise CutUnknown(f"lake {self._store.lake} has no cut{_told(point)}")
+        at = CutTables.of(state, None if events is None else events.plan)
+        return Cut(self._store, at, events)
+
+    def changes(
+        self,
+        table: TableName | str,
+        *,
+        after: str | datetime | None = None,
+        up_to: str | datetime | None = None,
+    ) -> pa.Table:
+        """Read every change of a source table in (after, up_to], as it was committed.
+
+        Args:
+            table: ``"dbo.orders"``, in any case; or with the database first.
+            after: LSN or commit time (UTC without a zone) after which changes start; None: the
+                start of the lake's log.
+            up_to: the last LSN or commit time; None: the newest closed LSN in the log.
+
+        Returns:
+            The columns of ``tailrace_sink.changes``, in no order: ``_cdc_position`` orders them.
+
+        Raises:
+            ChangesUnknown: the log has no such table (lists near names), or lacks changes.
+            BadRecord: a record cannot be decoded and was not stored in the dead letters.
+            NeedsSpark: only Spark casts a value of an earlier type.
+            LakeUnreadable, StoreUnusable: the log cannot be read.
+        """
+        lake = self._store.lake
+        log = DeltaLog.of(self._store)
+        if log is None:
+            raise no_log(lake)
+        return ChangeReader.between(lake, log, after, up_to).read(table)
+
+    def _tail(self, state: SinkState, point: Point) -> TailEvents | None:
+        log = DeltaLog.of(self._store)
+        last = None if log is None else log.last()
+        if log is None or last is None or last.state.batch <= state.batch:
+            return None
+        plan = plan_tail(log, last, log.schema_by_id, state, point)
+        return None if plan is None else TailEvents(log, plan)
+
+    def _commit_row(self, point: Point) -> dict[str, Any] | None:
+        """Read the newest row at or before a point; None if there is none yet."""
+        lake = self._store.lake
+        table = self._store.delta(_COMMITS)
+        if table is None:
+            raise CutUnknown(
+                f"{lake} is not a lake of Tailrace: it has no commit table at {lake}/{_COMMITS}"
+            )
+        condition = "true"
+        if point.lsn is not None:
+            condition = f"through_lsn <= {text(point.lsn)}"
+        elif point.commit_ms is not None:
+            condition = f"through_commit_time <= to_timestamp_millis({point.commit_ms})"
+        elif (batch := table.transaction_version(_APPLICATION)) is not None:
+            condition = f"batch >= {batch}"
+        newest = "SELECT * FROM t WHERE {} ORDER BY batch DESC LIMIT 1"
+        rows: list[dict[str, Any]] = self._store.query(table, newest.format(condition)).to_pylist()
+        # An earlier release wrote the last row, or the table was restored to an older version.
+        every = rows or self._store.query(table, newest.format("true")).to_pylist()
+        if rows or point == Point():
+            return every[0] if every else None
+        if not every:
+            return None
+        found = self._store.text(retention_path("").lstrip("/"))
+        oldest = OldestCut() if found is None else OldestCut.of_json(found)
+        if oldest.has_forgotten:
+            raise CutForgotten(lake, _told(point), oldest)
+        raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
+
+
+def _told(point: Point) -> str:
+    if point.lsn is not None:
+        return f" at or before LSN {point.lsn}"
+    if point.commit_ms is not None:
+        return f" at or before {datetime.fromtimestamp(point.commit_ms / 1000, UTC)}"
+    return ""

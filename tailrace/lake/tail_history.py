@@ -7,7 +7,7 @@ of a key. Only keys that the tail changes are looked at one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
@@ -34,6 +34,7 @@ from tailrace_sink.tables.lake_table import (
     VALID_FROM_LSN,
     VALID_TO,
     VALID_TO_LSN,
+    Kind,
     LakeTable,
 )
 
@@ -90,15 +91,15 @@ def history_with_tail(
     every = aligned(base.table, base.rows, table)
     every = columns_of(every, [*(column.name for column in table.columns), *table.cdc_columns])
     if tail.writers:
-        every = _with_changes(every, table, *decoded(values, table, tail))
+        every = _with_changes(
+            every, table, *decoded(values, replace(table, kind=Kind.MIRROR), tail)
+        )
     if rows is not None:
         every = _without_gone(every, rows, table, cut)
     return Rows(table, every)
 
 
-def _with_changes(
-    every: pa.Table, table: LakeTable, changes: pa.Table, target: Target
-) -> pa.Table:
+def _with_changes(every: pa.Table, table: LakeTable, changes: pa.Table, target: Target) -> pa.Table:
     index = KeyIndex(columns_of(changes, table.key))
     numbers = index.find(columns_of(every, table.key))
     is_known = (numbers >= 0) & mask_of(every[CURRENT]) & own_rows(every, table)

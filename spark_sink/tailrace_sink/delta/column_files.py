@@ -43,8 +43,8 @@ from tailrace_sink.options.s3_options import is_s3, s3_address
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.file_changes import changes_in_files
-from tailrace_sink.spark.executor_brokers import ExecutorBrokers
 from tailrace_sink.rows.writer_schema import WriterSchema
+from tailrace_sink.spark.executor_brokers import ExecutorBrokers
 from tailrace_sink.tables.lake_table import LakeTable
 
 if TYPE_CHECKING:

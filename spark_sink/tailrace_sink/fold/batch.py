@@ -234,6 +234,9 @@ class BatchApplier:
         has_all = source.topic_range.is_whole and not source.is_shared
         if has_all or table_path(lake_table) not in before.versions:
             return source
+        # A table without a key has every change, and no companions.
+        if not any(version.key_columns for version in source.versions):
+            return source
         kinds = self._config.companions_of(lake_table)
         new = [kind for kind in kinds if table_path(lake_table, kind) not in before.versions]
         return replace(source, starts=dict.fromkeys(new, before.point))

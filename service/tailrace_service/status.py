@@ -22,6 +22,8 @@ _STATES: Final = ("retrying", "starting", "running")
 """The state of several publishers is the first of these that one of them is in."""
 UNREAD_STATES: Final = frozenset({"pending", "snapshotting", "rereading"})
 """States of a table at the publisher in which rows of its snapshot are still to be read."""
+_LARGE_BACKLOG: Final = 10_000
+"""Changes from which a backlog is shown while it lasts: fewer are gone before one looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +90,32 @@ class Backlog:
         left: published changes that are not in the tables.
         per_s: changes a second, over the last minute; None while it is not known.
         left_s: seconds until the backlog is empty at that pace; None while it is not known.
+        bytes_per_s: bytes of their values a second; None while it is not known.
     """
 
     done: int = 0
     left: int = 0
     per_s: float | None = None
     left_s: float | None = None
+    bytes_per_s: float | None = None
+
+    @property
+    def total(self) -> int:
+        """Changes done and left."""
+        return self.done + self.left
+
+    @property
+    def is_large(self) -> bool:
+        """Whether something is left of a backlog that takes a while."""
+        return self.left > 0 and self.total >= _LARGE_BACKLOG
 
     def to_text(self) -> str:
         """How far it is, how fast, and how long it will take, for people."""
-        told = f"{self.done:,} of {self.done + self.left:,} changes"
+        told = f"{self.done:,} of {self.total:,} changes"
         if self.per_s is not None:
             told += f", {self.per_s:,.0f}/s"
+        if self.bytes_per_s is not None:
+            told += f", {self.bytes_per_s / 1_000_000:,.1f} MB/s"
         if self.left_s is not None:
             told += f", about {_duration(self.left_s)} left"
         return told

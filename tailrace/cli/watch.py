@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -98,7 +99,13 @@ def lag(
     pause_s = every_s if watch else None
     try:
         with quiet_logs():
-            show(configuration.settings, every_s=pause_s, as_json=as_json, worst_first=worst)
+            show(
+                configuration.settings,
+                partial(_backlog, configuration.settings),
+                every_s=pause_s,
+                as_json=as_json,
+                worst_first=worst,
+            )
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tailrace.lag.backlog_bar import backlog_bar
 from tailrace.lag.freshness import Freshness, FreshnessReader, TableFreshness
 from tailrace.reading.stopped_tables import PublisherNotes, publisher_notes
 from tailrace.reading.terminal import shown
@@ -22,14 +24,23 @@ from tailrace_service.registry.client import RegistryError
 if TYPE_CHECKING:
     from tailrace.settings.settings import Settings
     from tailrace_publisher.options.publisher_config import PublisherConfig
+    from tailrace_service.status import Backlog
 
 _STAGES = {"topics": "topic_s", "log": "log_s", "lake": "lake_s"}
 
 
-def show(settings: Settings, *, every_s: float | None, as_json: bool, worst_first: bool) -> None:
+def show(
+    settings: Settings,
+    backlog: Callable[[], Backlog | None],
+    *,
+    every_s: float | None,
+    as_json: bool,
+    worst_first: bool,
+) -> None:
     """Print the lag once, or until Ctrl-C.
 
     Args:
+        backlog: queries the sink; None if it does not answer.
         every_s: seconds between two refreshes; None: print once.
         as_json: one JSON object a line.
         worst_first: list the tables with the most lag first.
@@ -42,18 +53,21 @@ def show(settings: Settings, *, every_s: float | None, as_json: bool, worst_firs
     if as_json:
         while True:
             found, notes = _look(reader, config)
-            click.echo(json.dumps(found.to_json() | notes.to_json()))
+            carried = backlog()
+            answer = {"backlog": None if carried is None else asdict(carried)}
+            click.echo(json.dumps(found.to_json() | notes.to_json() | answer))
             if every_s is None or pause.wait(every_s):
                 return
     console = Console()
     if every_s is None:
-        console.print(picture(*_look(reader, config), worst_first=worst_first))
+        console.print(picture(*_look(reader, config), backlog(), worst_first=worst_first))
         return
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:
             found, notes = _look(reader, config)
-            rows = max(1, console.size.height - 10) if console.is_terminal else None
-            live.update(picture(found, notes, worst_first=worst_first, rows_max=rows), refresh=True)
+            rows = max(1, console.size.height - 12) if console.is_terminal else None
+            seen = picture(found, notes, backlog(), worst_first=worst_first, rows_max=rows)
+            live.update(seen, refresh=True)
             pause.wait(every_s)
 
 
@@ -70,7 +84,12 @@ def _look(reader: FreshnessReader, config: PublisherConfig) -> tuple[Freshness, 
 
 
 def picture(
-    found: Freshness, notes: PublisherNotes, *, worst_first: bool, rows_max: int | None = None
+    found: Freshness,
+    notes: PublisherNotes,
+    backlog: Backlog | None = None,
+    *,
+    worst_first: bool,
+    rows_max: int | None = None,
 ) -> Group:
     """What is shown of it."""
     stages = [name for name in _STAGES if name in found.stages]
@@ -90,7 +109,9 @@ def picture(
             table.newest_lsn or "none",
             *(_cell(table, name, notes) for name in stages),
         )
-    parts: list[Table | Text] = [overall, tables]
+    parts: list[Table | Text | Group] = [overall, tables]
+    if backlog is not None and backlog.left:
+        parts.insert(1, backlog_bar(backlog))
     if rows_max is not None and len(rows) > rows_max:
         parts.append(Text(f"and {len(rows) - rows_max} more"))
     if found.capture_s is not None:

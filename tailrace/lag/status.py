@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console, JustifyMethod
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tailrace.lag.backlog_bar import backlog_bar
 from tailrace.lag.catalog import unnamed
 from tailrace.lag.stages import Stage, lag_s, lake_stage, published_stage, topic_of
 from tailrace.reading.terminal import shown
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_publisher.ports import Connection
     from tailrace_service.status import Backlog
-
-_BAR_WIDTH: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +91,7 @@ def show(settings: Settings, backlog: Backlog | None, *, as_json: bool) -> None:
     for line in notes.lines():
         console.print(Text(line))
     if backlog is not None and backlog.left:
-        console.print(Text(f"The sink's backlog: {backlog.to_text()}"))
-        console.print(ProgressBar(backlog.done + backlog.left, backlog.done, width=_BAR_WIDTH))
+        console.print(backlog_bar(backlog))
     for lag in lags:
         if lag.lake_stopped is not None:
             console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))

@@ -44,7 +44,7 @@ def serve(
         endpoint(config, metrics, board),
         open_registry(config.registry) as registry,
         watched_tasks(spark, board.steps),
-        watched_backlog(metrics) as backlog,
+        watched_backlog(metrics, spark) as backlog,
     ):
 
         def stepped(step: str, path: str) -> None:

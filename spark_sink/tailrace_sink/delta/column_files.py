@@ -189,11 +189,12 @@ class ColumnFiles:
 
         def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in numbers_of(batches):
-                yield write_task(work, values_of(brokers, shares[number]))
+                yield from write_task(work, values_of(brokers, shares[number]))
             spare_next_task()
 
         numbers = spark.range(0, len(shares), numPartitions=len(shares))
-        results = numbers.mapInArrow(task, RESULT).collect()
+        rows = numbers.mapInArrow(task, RESULT).where("results IS NOT NULL").collect()
+        results = [of for row in rows for of in row["results"]]
         _require_counted(results, ranges)
         paths = [destination.table.path for destination in destinations]
         return {

@@ -52,6 +52,7 @@ from tailrace_sink.spark.session import TunedSession
 from tailrace_sink.tables.lake_table import companion_paths, table_path
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.upkeep.table_maintenance import Maintenance
+from tailrace_sink.watch.task_rows import describe_queries
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
 
@@ -268,6 +269,7 @@ class BatchApplier:
         try:
             with self._metrics.table_seconds(str(source.table)):
                 path = table_path(source.lake_table)
+                describe_queries(session.spark, cut.batch, str(source.table))
                 size = table_bytes(session.spark, f"{self._config.lake}/{path}")
                 # A MERGE of few changes reads the table too, so its size counts.
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)

@@ -209,6 +209,7 @@ class Fold:
     def _fold(self, plan: BatchPlan) -> None:
         started, began_s = time.monotonic(), self._now_s()
         self._begin(plan)
+        self._metrics.batch = (plan.count, sum(topic.bytes for topic in plan.topics))
         self._hook("planned", "")
         applied = self._applier.apply(plan, self.state)
         state = self._state_after(plan, applied)
@@ -229,9 +230,7 @@ class Fold:
         self._traces.folded(self.feed.backlog().records(), state, began_s, self._now_s())
         self._hook("committed", "")
         seconds = time.monotonic() - started
-        self._metrics.batches.inc()
-        self._metrics.changes.inc(plan.count)
-        self._metrics.batch_seconds.observe(seconds)
+        self._metrics.committed(seconds)
         self._reports.lag(plan)
         _log.info(
             "batch_committed",

@@ -114,6 +114,9 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.maxConcurrentOutputFileWriters": "2",
         # The log's small jobs must not wait for those of the tables.
         "spark.scheduler.mode": "FAIR",
+        # How often executors report what their tasks have read, for the progress of a backlog
+        # (default 10 s).
+        "spark.executor.heartbeatInterval": "2s",
         # How often an idle stream polls Kafka. Spark's default of 10 ms takes a fifth of a core.
         "spark.sql.streaming.pollingDelay": "50ms",
         # Consumers that stay open between two cuts, one for each partition (default 64).

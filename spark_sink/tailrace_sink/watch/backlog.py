@@ -1,19 +1,55 @@
 """The backlog as one figure: how many changes are left, how fast they go, and how long it takes.
 
 The ledger counts the changes of a backlog before one of them is read. Batches come into the tables
-as a whole.
+as a whole; what tasks have read of one counts before that (``task_rows``).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tailrace_service.status import Backlog
 
 _WINDOW_S: Final = 60.0
 _KNOWN_AFTER_S: Final = 2.0
 """Seconds from which on a pace is known: at first a few changes would say too much."""
+
+
+class Carried(NamedTuple):
+    """What came into the tables since the start: changes, and the bytes of their values."""
+
+    changes: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBatch:
+    """A batch from its plan to its commit.
+
+    Attributes:
+        before: what was in the tables at its plan.
+        whole: what the batch adds, by the ledger.
+        rows_read: returns how many of its changes tasks have read; None: it is not known.
+    """
+
+    before: Carried
+    whole: Carried
+    rows_read: Callable[[], int] | None = None
+
+    def carried(self, committed: Carried) -> Carried:
+        """Add what was read to what is committed, until the batch is.
+
+        Args:
+            committed: what is in the tables now.
+        """
+        if self.rows_read is None or committed.changes >= self.before.changes + self.whole.changes:
+            return committed
+        rows = min(self.rows_read(), self.whole.changes)
+        size = self.whole.bytes * rows // max(1, self.whole.changes)
+        return Carried(self.before.changes + rows, self.before.bytes + size)
 
 
 class BacklogPace:
@@ -31,40 +67,44 @@ class BacklogPace:
 
     def __init__(self, window_s: float = _WINDOW_S) -> None:
         self._window_s = window_s
-        self._came: deque[tuple[float, int]] = deque()
-        self._applied = self._first = 0
+        self._came: deque[tuple[float, Carried]] = deque()
+        self._applied, self._first = Carried(), 0
         self.backlog = Backlog()
 
-    def observe(self, now_s: float, applied: int, left: int) -> Backlog:
+    def observe(self, now_s: float, applied: Carried, left: int) -> Backlog:
         """Record how far the tables are.
 
         Args:
             now_s: a clock that does not go back.
-            applied: changes in the tables since the sink started. A batch that failed gives up what
-                it had read: what was counted once is not taken back.
+            applied: what came into the tables since the sink started. A batch that failed gives up
+                what it had read: what was counted once is not taken back.
             left: published changes that are not in the tables.
         """
         applied = max(applied, self._applied)
         if not self.backlog.left:  # The last backlog is over.
-            self._first = self._applied
+            self._first = self._applied.changes
             self._came.clear()
-        if not self._came or applied > self._applied:
+        if not self._came or applied.changes > self._applied.changes:
             self._came.append((now_s, applied))
             while len(self._came) > 2 and self._came[1][0] <= now_s - self._window_s:
                 self._came.popleft()
         self._applied = applied
-        self.backlog = Backlog(applied - self._first, left, *self._estimate(now_s, left))
+        done = applied.changes - self._first
+        self.backlog = Backlog(done, left, *self._estimate(now_s, left))
         return self.backlog
 
-    def _estimate(self, now_s: float, left: int) -> tuple[float | None, float | None]:
-        """Changes a second, and seconds that are left."""
+    def _estimate(self, now_s: float, left: int) -> tuple[float | None, float | None, float | None]:
+        """Changes a second, seconds that are left, and bytes a second."""
         (first_s, first), (last_s, last) = self._came[0], self._came[-1]
-        if last == first or now_s - first_s < _KNOWN_AFTER_S:
-            return None, None
+        changes, size = last.changes - first.changes, last.bytes - first.bytes
+        if not changes or now_s - first_s < _KNOWN_AFTER_S:
+            return None, None, None
         usual_s = (last_s - first_s) / (len(self._came) - 1)
         waited_s = now_s - last_s
-        per_s = (last - first) / (last_s - first_s + max(0.0, waited_s - usual_s))
-        return per_s, max(0.0, left / per_s - min(waited_s, usual_s))
+        per_s = changes / (last_s - first_s + max(0.0, waited_s - usual_s))
+        left_s = max(0.0, left / per_s - min(waited_s, usual_s))
+        # An earlier release of the publisher counted no bytes.
+        return per_s, left_s, per_s * size / changes if size > 0 else None
 
 
 class WaitingChanges:

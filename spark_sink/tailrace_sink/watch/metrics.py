@@ -22,6 +22,7 @@ class SinkMetrics:
 
     Attributes:
         failures: the last reported errors.
+        batch: changes of the newest planned batch, and the bytes of their values by the ledger.
         backlog: as it was last observed.
         has_logged, has_folded: whether the lag of log and of tables is known.
     """
@@ -30,6 +31,7 @@ class SinkMetrics:
         self.registry = registry or CollectorRegistry()
         self.failures = LastFailures()
         self.has_logged = self.has_folded = False
+        self.batch = (0, 0)
         self._cuts = Counter(
             "tailrace_sink_cuts", "Cuts appended to the log", registry=self.registry
         )
@@ -53,6 +55,16 @@ class SinkMetrics:
             "Seconds until the backlog is empty, by the last minute; NaN while not known",
             registry=self.registry,
         )
+        self._backlog_changes_per_s = Gauge(
+            "tailrace_sink_backlog_changes_per_second",
+            "Pace of the backlog over the last minute; NaN while not known, 0 without a backlog",
+            registry=self.registry,
+        )
+        self._backlog_bytes_per_s = Gauge(
+            "tailrace_sink_backlog_bytes_per_second",
+            "The same in bytes of the values, as published",
+            registry=self.registry,
+        )
         self._cut_seconds = Histogram(
             "tailrace_sink_cut_seconds",
             "Duration of a cut from plan to its commit in the log",
@@ -64,11 +76,16 @@ class SinkMetrics:
             "Age of the newest progress record in the log; grows while none comes",
             registry=self.registry,
         )
-        self.batches = Counter(
+        self._batches = Counter(
             "tailrace_sink_batches", "Batches committed to the tables", registry=self.registry
         )
-        self.changes = Counter(
+        self._changes = Counter(
             "tailrace_sink_changes", "Changes in committed batches", registry=self.registry
+        )
+        self._change_bytes = Counter(
+            "tailrace_sink_change_bytes",
+            "Bytes of the values in committed batches, as published",
+            registry=self.registry,
         )
         self.retries = Counter(
             "tailrace_sink_retries",
@@ -98,7 +115,7 @@ class SinkMetrics:
             ["table"],
             registry=self.registry,
         )
-        self.batch_seconds = Histogram(
+        self._batch_seconds = Histogram(
             "tailrace_sink_batch_seconds",
             "Duration of a batch from plan to commit row",
             buckets=_SECONDS,
@@ -124,6 +141,14 @@ class SinkMetrics:
         self.has_logged = True
         self._log_lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
 
+    def committed(self, seconds: float) -> None:
+        """Record that the newest planned batch was committed to the tables."""
+        changes, size = self.batch
+        self._batches.inc()
+        self._change_bytes.inc(size)
+        self._changes.inc(changes)
+        self._batch_seconds.observe(seconds)
+
     def folded_through(self, published_ms: int) -> None:
         """Record the time up to which the tables have all that was published."""
         self.has_folded = True
@@ -133,8 +158,13 @@ class SinkMetrics:
         """Record the backlog."""
         self.backlog = backlog
         self._backlog_changes.set(backlog.left)
-        known = 0.0 if not backlog.left else backlog.left_s
-        self._backlog_seconds.set(math.nan if known is None else known)
+        for gauge, value in (
+            (self._backlog_seconds, backlog.left_s),
+            (self._backlog_changes_per_s, backlog.per_s),
+            (self._backlog_bytes_per_s, backlog.bytes_per_s),
+        ):
+            known = value if backlog.left else 0.0
+            gauge.set(math.nan if known is None else known)
 
     def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
         """Store a reported error with the time.

@@ -55,7 +55,7 @@ def _backlog(sink: DaemonStatus | None) -> str:
     backlog = None if sink is None else sink.backlog
     if backlog is None or not backlog.left:
         return ""
-    limits = {"value": backlog.done, "max": backlog.done + backlog.left, "aria-label": "backlog"}
+    limits = {"value": backlog.done, "max": backlog.total, "aria-label": "backlog"}
     return tag("progress", "", limits) + tag("span", text(backlog.to_text()))
 
 

@@ -220,8 +220,7 @@ def test_executors_need_no_tailrace(tmp_path: Path):
         "import pickle, sys\n"
         "sys.modules |= dict.fromkeys(['tailrace_sink', 'tailrace_schemas'])\n"
         f"task, work, *_ = pickle.load(open({str(task)!r}, 'rb'))\n"
-        "found = task(work, [])\n"
-        "print(found.to_pylist())\n"
+        "print(*(of.to_pylist() for of in task(work, [])))\n"
     )
     sites = [path for path in sys.path if path.endswith("site-packages")]
     run = subprocess.run(

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
 import pytest
 
 from tailrace_sink import read
+from tailrace_sink.columns import task_files, topic_messages
+from tailrace_sink.columns.topic_messages import Brokers, Piece, values_of
+from tailrace_sink.delta import column_files
 from tailrace_sink.errors import ChangesUnknown
+from tailrace_sink.watch import task_rows
+from tailrace_sink.watch.task_rows import TaskRows
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
+from tests.pipeline.running import wait_until
 from tests.sink.conftest import Lake
 from tests.sink.intake.test_lost_changes import brought_back, stopped_alone, taken_again
 
@@ -76,3 +87,55 @@ def test_what_kafka_loses_before_the_batch_stops_its_table_alone(source: Source,
     taken_again(source, loses)
     lake.catch_up()
     brought_back(lake, loses)
+
+
+ROWS = 12_000
+READ_AT_ONCE = 2_000
+
+
+@pytest.mark.slow("a batch whose tasks wait, in a lake of its own")
+def test_what_running_tasks_have_read_of_a_batch_is_known_before_its_end(
+    source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
+):
+    released = lake.path / "released"
+
+    def held(brokers: Brokers, pieces: Sequence[Piece]) -> Iterator[pa.Array]:
+        """Read a task's messages; the task ends when it is released."""
+        yield from values_of(brokers, pieces)
+        for _ in range(4_000):
+            if released.exists():
+                return
+            threading.Event().wait(0.05)
+
+    # Both go to the tasks by value.
+    monkeypatch.setattr(topic_messages, "_BATCH_ROWS", READ_AT_ONCE)
+    monkeypatch.setattr(task_files, "CHANGES_A_ROW", 1)
+    monkeypatch.setattr(task_rows, "_READS", {"MapInArrow": 1})
+    monkeypatch.setattr(column_files, "values_of", held)
+    lake.options["bulk_changes"] = ROWS
+    table = source.table("t", *COLUMNS)
+    insert(source, table, *range(ROWS))
+    steps: list[str] = []
+    reads: list[TaskRows] = []
+
+    def hook(step: str, _path: str) -> None:
+        steps.append(step)
+        if step == "planned":
+            reads.append(TaskRows(lake.spark))
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lake.catch_up, hook)
+        try:
+            wait_until(
+                lambda: running.done() or any(of.count() >= READ_AT_ONCE for of in reads),
+                "the tasks' first messages are counted",
+            )
+            assert not running.done(), running.result()
+            assert reads[0].count() <= ROWS
+            assert "merged" not in steps
+        finally:
+            released.touch()
+        assert running.result(200) == 1
+    assert lake.by_key(table) == table.rows
+    tasks = lake.spark.sparkContext.defaultParallelism
+    assert reads[0].count() == ROWS + tasks, "each task returns its results in one row more"

@@ -65,6 +65,19 @@ def work_in(folder: Path, **physical: tuple[str, int | None]) -> Work:
     )
 
 
+@pytest.fixture(autouse=True)
+def rows_of_two_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_files, "CHANGES_A_ROW", 2)
+
+
+def results_of(work: Work, values: list[bytes]) -> list[dict[str, Any]]:
+    """The results of a task, after a row for each two messages."""
+    *before, last = (row for rows in write_task(work, batches(values)) for row in rows.to_pylist())
+    assert before == [{"results": None}] * (len(values) // task_files.CHANGES_A_ROW)
+    results: list[dict[str, Any]] = last["results"]
+    return results
+
+
 def batches(values: list[bytes]) -> list[pa.Array]:
     return [pa.array([value], pa.binary()) for value in values]
 
@@ -76,9 +89,8 @@ def test_a_task_writes_every_table_and_counts(
     monkeypatch.setattr(task_files, "_FILE_BYTES", 1)
     values, hashes = messages(ROWS)
 
-    result = write_task(work_in(tmp_path, text=("col-7", 7)), batches(values))
+    results = results_of(work_in(tmp_path, text=("col-7", 7)), values)
 
-    results = result.to_pylist()
     (counts,) = (of for of in results if of["target"] == COUNTS)
     assert (counts["changes"], counts["hashes"]) == (len(ROWS), hashes)
     for place, kind in enumerate((Kind.MIRROR, Kind.CHANGES)):
@@ -98,8 +110,7 @@ def test_a_task_writes_every_table_and_counts(
 
 def test_statistics_are_bounds_in_deltas_form(tmp_path: Path) -> None:
     values, _ = messages(ROWS)
-    result = write_task(work_in(tmp_path), batches(values))
-    text = result.to_pylist()[0]["statistics"]
+    text = results_of(work_in(tmp_path), values)[0]["statistics"]
     found = json.loads(text, parse_float=Decimal)
     assert found["numRecords"] == len(ROWS)
     assert (found["minValues"]["id"], found["maxValues"]["id"]) == (0, 5)
@@ -122,8 +133,7 @@ def test_statistics_are_bounds_in_deltas_form(tmp_path: Path) -> None:
 
 def test_a_text_of_greatest_characters_has_no_bound_that_excludes_it(tmp_path: Path) -> None:
     values, _ = messages([(6, "\U0010ffff" * 30, *ROWS[0][2:])])
-    result = write_task(work_in(tmp_path), batches(values))
-    found = json.loads(result.to_pylist()[0]["statistics"])
+    found = json.loads(results_of(work_in(tmp_path), values)[0]["statistics"])
     assert found["maxValues"]["text"] == "\U0010ffff" * 30
 
 
@@ -131,11 +141,10 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(task_files, "_GROUP_ROWS", 2)
     values, _ = messages(ROWS)
     with pytest.raises(Undecodable):
-        write_task(work_in(tmp_path), batches([*values, values[0][:-1]]))
+        results_of(work_in(tmp_path), [*values, values[0][:-1]])
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_task_without_messages_writes_nothing(tmp_path: Path) -> None:
-    result = write_task(work_in(tmp_path), [])
-    assert [of["target"] for of in result.to_pylist()] == [COUNTS]
+    assert [of["target"] for of in results_of(work_in(tmp_path), [])] == [COUNTS]
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

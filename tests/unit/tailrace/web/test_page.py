@@ -130,11 +130,12 @@ def test_a_part_that_does_not_answer_is_named():
 def test_a_backlog_has_a_bar_with_pace_and_time_left():
     seen = model()
     assert seen.sink is not None
-    for backlog, bars in ((None, []), (Backlog(7, 0), []), (Backlog(10, 30, 2.0, 15.0), ["10"])):
+    carried = Backlog(10, 30, 2.0, 15.0, 8_400_000)
+    for backlog, bars in ((None, []), (Backlog(7, 0), []), (carried, ["10"])):
         html = shown(replace(seen, sink=replace(seen.sink, backlog=backlog)))
         found = [a for a in Elements(html).named("progress") if a.get("aria-label") == "backlog"]
         assert [a["value"] for a in found] == bars
-        assert ("10 of 40 changes, 2/s, about 15 s left" in html) is bool(bars)
+        assert ("10 of 40 changes, 2/s, 8.4 MB/s, about 15 s left" in html) is bool(bars)
 
 
 def test_what_will_be_lost_is_told_before_it_is():

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.processor import Spent
 from bench.sink.topics import Change, Offsets, Topics
 from bench.sink.workbench import TABLES, Bench, Figures, published
-from tailrace_sink.daemon.warm_up import warm_up
+from tailrace_sink.delta.warm_up import warm_up
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.topic_ranges import TopicRange
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from bench.processor import processor_s
-from tailrace_sink.delta.classes import jvm_of
+from tailrace_sink.spark.jvm_names import jvm_of
 
 GROWTH_MAX = 2.0
 """A cost that grows with the number of cuts grows further than this in the tests that use it."""

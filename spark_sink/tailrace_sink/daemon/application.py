@@ -15,7 +15,6 @@ from tailrace_sink.daemon.fold_thread import FoldThread
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.status_board import SinkBoard
 from tailrace_sink.daemon.streaming import ProgressStream
-from tailrace_sink.daemon.warm_up import warm_up
 from tailrace_sink.errors import SinkError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.watch.backlog_watch import watched_backlog
@@ -64,7 +63,7 @@ def serve(
             if once:
                 _carry_once(sink, stream, stop, ready)
             else:
-                fold = FoldThread(sink, stop, lambda: warm_up(spark, config), board.steps)
+                fold = FoldThread(sink, stop, sink.warm_up, board.steps)
                 _log_until(sink, stream, fold, stop, board, ready)
         finally:
             sink.close()

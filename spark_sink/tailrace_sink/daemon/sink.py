@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from pyspark.sql import SparkSession
 
+from tailrace_sink.delta.tables import DeltaFormat
 from tailrace_sink.fold.fold import Fold
 from tailrace_sink.intake.log_writer import LogWriter
 from tailrace_sink.kafka.group_offsets import GroupOffsets
@@ -61,6 +62,7 @@ class Sink:
         parts = SinkParts(
             spark,
             config,
+            DeltaFormat(config),
             LogTable(small_batch_session(spark), config.log_path, config.prefix),
             SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id),
             self.metrics,
@@ -69,6 +71,7 @@ class Sink:
             now_s,
         )
         self.schemas = parts.schemas
+        self._tables = parts.tables
         self._traces = parts.traces
         self._offsets = GroupOffsets(spark, config.kafka, config.topics.progress)
         self.log = LogWriter(parts)
@@ -100,6 +103,14 @@ class Sink:
     def open_tables(self) -> SinkState:
         """Open the tables, after the log."""
         return self.fold.open(self.log.epoch)
+
+    def warm_up(self) -> None:
+        """Do the first writes of a process, which take long.
+
+        Raises:
+            SinkError: the lake cannot be written.
+        """
+        self._tables.warm_up(self._spark)
 
     def close(self) -> None:
         """End the workers and send the waiting spans."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -14,22 +13,12 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
+from tailrace_sink.ports.table_format import AppendRefused, Check, Examine
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
-
-Examine = Callable[[DeltaTransaction], None]
-"""Examines a transaction before its commit; raises :class:`AppendRefused`."""
 
 _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """Setting with the version of the session's last commit. Delta does not set it when it skips a
 write."""
-
-
-class NotAsCounted(Exception):
-    """The rows that were read are not what the ledger counts, or their number is unknown."""
-
-
-class AppendRefused(Exception):
-    """The table has, or may have, keys of the rows: they must be merged."""
 
 
 def append_once(
@@ -37,7 +26,7 @@ def append_once(
     location: str,
     application: str,
     batch: int,
-    check: Callable[[], None] | None = None,
+    check: Check | None = None,
     fence: Fence | None = None,
     examine: Examine | None = None,
 ) -> None:
@@ -81,7 +70,7 @@ def append_version(
     application: str,
     version: int,
     metadata: str | None = None,
-    check: Callable[[], None] | None = None,
+    check: Check | None = None,
     fence: Fence | None = None,
     examine: Examine | None = None,
 ) -> bool:

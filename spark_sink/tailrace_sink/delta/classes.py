@@ -19,6 +19,8 @@ from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from tailrace_sink.spark.jvm_names import jvm_of
+
 _DELTA: Final = "org.apache.spark.sql.delta"
 
 
@@ -65,18 +67,6 @@ class WritingClasses:
     uuid: Any
     vector: Any
     vector_store: Any
-
-
-def jvm_of(spark: SparkSession) -> Any:
-    """Return the JVM of a session.
-
-    Raises:
-        RuntimeError: the session has none.
-    """
-    jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to any of this
-    if jvm is None:
-        raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
-    return jvm
 
 
 def has_delta_log(spark: SparkSession) -> bool:

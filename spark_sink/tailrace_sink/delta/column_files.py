@@ -33,14 +33,14 @@ from tailrace_sink.columns.task_files import (
 )
 from tailrace_sink.columns.topic_messages import shares_of, values_of, whole_shares_of
 from tailrace_sink.columns.worker_process import spare_next_task
-from tailrace_sink.delta.append_files import FilesUnfit, append_files, form_of_files
-from tailrace_sink.delta.append_once import Examine, NotAsCounted
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+from tailrace_sink.delta.files.append_files import FilesUnfit, append_files, form_of_files
+from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.s3_options import is_s3, s3_address
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
+from tailrace_sink.ports.table_format import Destination, Examine, NotAsCounted, Once
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.file_changes import changes_in_files
 from tailrace_sink.rows.writer_schema import WriterSchema
@@ -53,22 +53,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("tailrace.sink")
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """A table to write.
-
-    Attributes:
-        last_only: whether it gets the last change of each key only; else every change.
-        keeps_deletes: whether the last change of a deleted key is a row.
-    """
-
-    table: LakeTable
-    last_only: bool = False
-    keeps_deletes: bool = False
-
-
 @dataclass(slots=True)
-class WrittenFiles:
+class DeltaFiles:
     """The files of one table's part of a batch, which were counted and are in no version yet.
 
     Attributes:
@@ -83,6 +69,7 @@ class WrittenFiles:
     files: tuple[ParquetFile, ...]
     target: Target
     s3: Mapping[str, Any] | None = field(repr=False)
+    fence: Fence = field(repr=False)
     rest: tuple[ParquetFile, ...] = ()
     lacking: int = 0
     is_offered: bool = False
@@ -122,14 +109,7 @@ class WrittenFiles:
         transaction.add_files(self.files)
         return True
 
-    def append(
-        self,
-        spark: SparkSession,
-        application: str,
-        batch: int,
-        fence: Fence,
-        examine: Examine | None,
-    ) -> None:
+    def append(self, spark: SparkSession, once: Once, examine: Examine | None) -> None:
         """Append the files once (:func:`append_files`).
 
         Raises:
@@ -138,7 +118,7 @@ class WrittenFiles:
         self.is_offered = True
         files = (self.form, self.files)
         try:
-            append_files(spark, self.location, application, batch, files, fence, examine)
+            append_files(spark, self.location, once, files, self.fence, examine)
         except FilesUnfit as error:
             reason = f"{self.location} was altered while its files were written"
             raise NotAsCounted(reason) from error
@@ -163,7 +143,8 @@ class ColumnFiles:
         writers: Sequence[WriterSchema],
         ranges: TopicRange,
         destinations: Sequence[Destination],
-    ) -> dict[str, WrittenFiles]:
+        fence: Fence,
+    ) -> dict[str, DeltaFiles]:
         """Write the changes of a range into files of some tables.
 
         Args:
@@ -198,12 +179,13 @@ class ColumnFiles:
         _require_counted(results, ranges)
         paths = [destination.table.path for destination in destinations]
         return {
-            path: WrittenFiles(
+            path: DeltaFiles(
                 f"{self._config.lake}/{path}",
                 forms[path],
                 _files(results, place, is_rest=False),
                 work.targets[place],
                 work.s3,
+                fence,
                 _files(results, place, is_rest=True),
                 sum(of["lacking"] or 0 for of in results if of["target"] == place),
             )

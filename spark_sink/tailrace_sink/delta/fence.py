@@ -30,6 +30,7 @@ from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed
+from tailrace_sink.ports.table_format import Owner
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY, properties_ddl, quote
 
 _EPOCH_BITS: Final = 40
@@ -41,21 +42,9 @@ has seen."""
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Identity of a sink, compared at every commit of a lake table.
+    """Comparison of a sink with the owner of a table, at every commit."""
 
-    Attributes:
-        log: id of the log's table, to which epochs belong.
-        check: raises ``LakeTaken`` if the log has a newer sink.
-    """
-
-    log: str
-    epoch: int
-    check: Callable[[], None]
-
-    @property
-    def owner(self) -> str:
-        """Value of the property of tables that this sink owns."""
-        return f"{self.log} {self.epoch}"
+    owner: Owner
 
     def enter(self, spark: SparkSession, location: str) -> bool:
         """Take a table from its owner, before it is read.
@@ -79,8 +68,8 @@ class Fence:
             LakeTaken: a newer sink owns it.
             ApplyFailed: an older version of the table was restored, so it must be taken again.
         """
-        if owner != self.owner:
-            self.check()
+        if owner != self.owner.text:
+            self.owner.check()
             raise ApplyFailed(f"writing to {location}", f"its owner {owner} is no known sink")
 
     def alter(self, spark: SparkSession, location: str, statement: str) -> None:
@@ -147,10 +136,10 @@ class Fence:
 
     @property
     def _application(self) -> str:
-        return f"tailrace-fold-{self.log}"
+        return f"tailrace-fold-{self.owner.log}"
 
     def _version(self, number: int) -> int:
-        return (self.epoch << _EPOCH_BITS) | number
+        return (self.owner.epoch << _EPOCH_BITS) | number
 
     def require_now(self, spark: SparkSession, location: str) -> None:
         """Call :meth:`require` with the newest version of a table."""
@@ -161,7 +150,7 @@ class Fence:
 
     def _enter(self, spark: SparkSession, location: str) -> bool:
         metadata = table_metadata(spark, location)
-        if metadata is None or metadata.properties.get(OWNER_PROPERTY) == self.owner:
+        if metadata is None or metadata.properties.get(OWNER_PROPERTY) == self.owner.text:
             return False
 
         def taken() -> bool:
@@ -178,20 +167,20 @@ class Fence:
         The version is first. From then on Delta skips statements of an older sink, and refuses
         those in progress. Appends and ALTERs are refused once the owner is set.
         """
-        self.check()
+        self.owner.check()
         none = spark.read.format("delta").load(location).limit(0)
         writer = none.write.format("delta").mode("append").option("txnAppId", self._application)
         writer.option("txnVersion", self._version(0)).save(location)
-        self.check()
-        owner = properties_ddl({OWNER_PROPERTY: self.owner})
+        self.owner.check()
+        owner = properties_ddl({OWNER_PROPERTY: self.owner.text})
         spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({owner})")
 
     def _take(self, transaction: DeltaTransaction) -> None:
         # A newer sink is in the log before it takes any table. So in this order the log knows every
         # sink that the table may name. An unknown one came with a copy that was restored.
-        self.check()
+        self.owner.check()
         transaction.add_version(self._application, self._version(0))
-        transaction.commit_property(OWNER_PROPERTY, self.owner)
+        transaction.commit_property(OWNER_PROPERTY, self.owner.text)
 
 
 def _as_version(

@@ -29,8 +29,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.classes import has_delta_log, jvm_of, log_of
+from tailrace_sink.delta.classes import has_delta_log, log_of
 from tailrace_sink.delta.file_log import current_snapshot, read_text, write_text
+from tailrace_sink.spark.jvm_names import jvm_of
 from tailrace_sink.tables.lake_table import quote
 
 SLACK_MS: Final = 6 * 3_600_000

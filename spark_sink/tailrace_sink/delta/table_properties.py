@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
 
+from tailrace_sink.delta.described_table import FEATURES
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import Profile
-from tailrace_sink.tables.lake_table import properties_ddl, quote
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY
+from tailrace_sink.tables.lake_table import (
+    DELETES_PROPERTY,
+    SCHEMA_LSN_PROPERTY,
+    Feature,
+    LakeTable,
+    properties_ddl,
+    quote,
+    set_properties,
+)
+from tailrace_sink.tables.new_table import columns_ddl
 
 _CHECKPOINT_EVERY: Final = 100
 """Commits between two checkpoints of a table's log. Each delays a commit (by about 1 s)."""
@@ -25,9 +37,39 @@ _TOMBSTONE_SLACK_HOURS: Final = 24
 _log = structlog.get_logger("tailrace.sink")
 
 
-def set_properties(location: str, properties: dict[str, str]) -> str:
-    """Build the ALTER statement that sets properties of a Delta table."""
-    return f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({properties_ddl(properties)})"
+def alter_statement(location: str, change: str | Feature) -> str:
+    """Build the ALTER of a Delta table: a clause, or a feature to turn on."""
+    if isinstance(change, Feature):
+        change = set_properties(dict([FEATURES[change]]))
+    return f"ALTER TABLE delta.{quote(location)} {change}"
+
+
+def create_statement(
+    table: LakeTable,
+    location: str,
+    properties: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+) -> str:
+    """Build CREATE TABLE of a Delta table at a location."""
+    layout = ""
+    if partition_by:
+        layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
+    elif cluster_by:
+        layout = f" CLUSTER BY ({', '.join(map(quote, cluster_by))})"
+    listed = properties_ddl(
+        {
+            **properties,
+            **dict(FEATURES[feature] for feature in sorted(table.features)),
+            COLUMNS_PROPERTY: table.identities,
+            DELETES_PROPERTY: table.deletes,
+            SCHEMA_LSN_PROPERTY: table.schema_lsn,
+        }
+    )
+    return (
+        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
+        f"{layout} TBLPROPERTIES ({listed})"
+    )
 
 
 def new_table_properties(config: SinkConfig) -> dict[str, str]:
@@ -68,7 +110,7 @@ def _retention(config: SinkConfig) -> dict[str, str]:
     return {name: config.table_properties.get(name, value) for name, value in kept.items()}
 
 
-def set_retention(spark: SparkSession, config: SinkConfig, fence: Fence, path: str) -> None:
+def retain(spark: SparkSession, config: SinkConfig, fence: Fence, path: str) -> None:
     """Update retention and maintenance properties of a lake table to the options.
 
     Args:
@@ -84,5 +126,5 @@ def set_retention(spark: SparkSession, config: SinkConfig, fence: Fence, path: s
     if not changed:
         return
     fence.enter(spark, location)
-    fence.alter(spark, location, set_properties(location, changed))
+    fence.alter(spark, location, alter_statement(location, set_properties(changed)))
     _log.info("lake_table_retention_changed", table=path, **changed)

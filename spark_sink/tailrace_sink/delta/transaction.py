@@ -21,10 +21,10 @@ from pyspark.sql.types import StructType
 from tailrace_sink.delta.batch_rows import listed_files
 from tailrace_sink.delta.classes import log_of, writing_classes
 from tailrace_sink.delta.commits import is_missing
-from tailrace_sink.delta.deletion_vectors import actions_without_rows
 from tailrace_sink.delta.file_log import bytes_of, frame_of, schema_of, version_of
-from tailrace_sink.delta.file_statistics import bounds_of, files_meeting
-from tailrace_sink.delta.parquet_files import FileForm, ParquetFile, file_form
+from tailrace_sink.delta.files.deletion_vectors import actions_without_rows
+from tailrace_sink.delta.files.file_statistics import bounds_of, files_meeting
+from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile, file_form
 from tailrace_sink.spark.jvm_names import items_of
 from tailrace_sink.tables.key_bounds import KeyBound
 from tailrace_sink.tables.lake_table import LakeTable, literal

@@ -4,8 +4,8 @@ The ledger's counts decide between the two (``write_choice``). The guard lets a 
 an older position. So a replay is a MERGE that changes no row. A table that is rewritten, or that a
 snapshot replaces, is written again with the same rows.
 
-Appends carry the batch id as Delta's transaction version. A replay is the same batch (``intent``),
-so this version proves that the append was done.
+Appends carry the batch id. A replay is the same batch (``intent``), so it proves that the append
+was done.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from typing import Final
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.delta.append_once import AppendRefused, Examine, append_once
-from tailrace_sink.delta.column_files import ColumnFiles, Destination, WrittenFiles
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.fold.doubled_keys import (
     require_distinct_keys,
     require_new_keys,
     require_none_between,
 )
-from tailrace_sink.fold.passing_count import Check, counted_in_passing
-from tailrace_sink.fold.upsert import latest_in, merge_changes, merge_latest
+from tailrace_sink.fold.merge import latest_in, merge_changes, merge_latest
+from tailrace_sink.fold.passing_count import counted_in_passing
 from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.ports.table_format import (
+    Added,
+    AppendRefused,
+    Check,
+    Destination,
+    Examine,
+    Once,
+    TableWriter,
+    WrittenFiles,
+)
 from tailrace_sink.rows.decode import change_rows, within_cut
 from tailrace_sink.rows.last_change import large_columns, latest_changes
-from tailrace_sink.rows.mirror_statements import same_key, snapshot_position
+from tailrace_sink.rows.lost_rows import deletes_of, without_keys
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
-    CHANGED,
-    COMMIT_TIME,
-    LSN,
     OPERATION,
-    POSITION,
     LakeTable,
-    literal,
     quote,
 )
 from tailrace_sink.tables.origins import own_rows
@@ -73,7 +73,6 @@ class TableWork:
         is_counted: whether ``values`` were compared with the ledger; else that is done while they
             are written.
         repeats_keys: whether two values have the same key; False also if unknown.
-        column_files: writes files of appended changes.
     """
 
     table: LakeTable
@@ -84,8 +83,7 @@ class TableWork:
     values: DataFrame
     is_counted: bool
     repeats_keys: bool
-    fence: Fence
-    column_files: ColumnFiles
+    tables: TableWriter
 
 
 def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
@@ -112,7 +110,7 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
             files.discard()
 
 
-def _files(spark: SparkSession, config: SinkConfig, work: TableWork) -> dict[str, WrittenFiles]:
+def _files(spark: SparkSession, config: SinkConfig, work: TableWork) -> Mapping[str, WrittenFiles]:
     """Write the files of the tables of a bulk range, by table path.
 
     A table gets each change, or the last one of each key if it may have the keys or lose rows.
@@ -126,7 +124,7 @@ def _files(spark: SparkSession, config: SinkConfig, work: TableWork) -> dict[str
     is_soft = config.delete_mode is DeleteMode.SOFT
     every = not table.key or way_to_write(ranges, table, config.delete_mode) in _EXAMINED
     tables.append(Destination(table, last_only=not every, keeps_deletes=is_soft))
-    return work.column_files.written(spark, work.writers, ranges, tables)
+    return work.tables.write_files(spark, work.writers, ranges, tables)
 
 
 def _is_bulk(work: TableWork) -> bool:
@@ -145,14 +143,13 @@ def _append_every(
 ) -> None:
     """Append every change to a table of changes, with the deletes of rows that the source lost."""
     if table.path in written:
-        application = once_in(config, table, "")
-        written[table.path].append(spark, application, cut.batch, work.fence, None)
+        written[table.path].append(spark, Once(once_in(config, table, ""), cut.batch), None)
         return
     changes, check = _counted(work, table)
     if table is work.changes_table and _loses_rows(work):
-        gone = _gone(spark, config, work, cut)
+        gone = _gone(spark, work, cut)
         changes = changes.unionByName(gone, allowMissingColumns=True)
-    append_changes(config, work.fence, table, changes, cut.batch, check)
+    append_changes(config, work.tables, table, changes, cut.batch, check)
 
 
 def _loses_rows(work: TableWork) -> bool:
@@ -160,13 +157,13 @@ def _loses_rows(work: TableWork) -> bool:
     return work.topic_range.is_whole and not work.table.is_new
 
 
-def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
+def _gone(spark: SparkSession, work: TableWork, cut: CutPoint) -> DataFrame:
     """Deletes of the rows that are missing from a whole table.
 
     They are the lake's, and those that came earlier in the batch.
     """
     table, ranges = work.table, work.topic_range
-    rows = rows_there(spark, config, table)
+    rows = rows_there(spark, work.tables, table)
     if not ranges.is_only_whole:
         newest = latest_changes(changes_of(work, table), table, large_columns(table))
         came = newest.where(f"{OPERATION} <> 'd'").select(*rows.columns)
@@ -175,47 +172,23 @@ def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoin
     return deletes_of(left, table, cut)
 
 
-def without_keys(rows: DataFrame, others: DataFrame, table: LakeTable) -> DataFrame:
-    """Return the rows whose key none of the others has."""
-    same = F.expr(" AND ".join(same_key(table, "rows", "others")))
-    return rows.alias("rows").join(others.alias("others"), same, "left_anti")
-
-
 def append_all_gone(
     spark: SparkSession,
     config: SinkConfig,
-    fence: Fence,
+    tables: TableWriter,
     table: LakeTable,
     changes_table: LakeTable,
     cut: CutPoint,
 ) -> None:
     """Append a delete of every row of a mirror whose source is empty, once per batch id."""
-    gone = deletes_of(rows_there(spark, config, table), table, cut)
-    append_changes(config, fence, changes_table, gone, cut.batch)
+    gone = deletes_of(rows_there(spark, tables, table), table, cut)
+    append_changes(config, tables, changes_table, gone, cut.batch)
 
 
-def rows_there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
+def rows_there(spark: SparkSession, tables: TableWriter, table: LakeTable) -> DataFrame:
     """Return the rows of a mirror that the source has."""
-    rows = spark.read.format("delta").load(f"{config.lake}/{table.path}")
+    rows = tables.rows(spark, table.path)
     return rows.where(f"{OPERATION} <> 'd' AND {own_rows(table)}")
-
-
-def deletes_of(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
-    """Deletes, at a cut, of rows that the source lost at an unknown time."""
-    commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
-    return rows.selectExpr(
-        *(quote(column.name) for column in table.columns),
-        f"{snapshot_position(cut.lsn)} AS {POSITION}",
-        f"{literal(cut.lsn)} AS {LSN}",
-        f"'d' AS {OPERATION}",
-        f"CAST({commit} AS TIMESTAMP) AS {COMMIT_TIME}",
-        f"CAST(array() AS ARRAY<STRING>) AS {CHANGED}",
-    )
-
-
-def as_read(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
-    """Rows that a table has at a cut, as a snapshot would read them."""
-    return deletes_of(rows, table, cut).withColumn(OPERATION, F.lit("r"))
 
 
 def _write_mirror(
@@ -229,12 +202,12 @@ def _write_mirror(
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND and work.repeats_keys:
         way = Write.APPEND_LATEST if table.is_new else Write.MERGE
-    once = (once_in(config, table, ""), cut.batch, work.fence)
+    once = Once(once_in(config, table, ""), cut.batch)
     if way in _EXAMINED:
         examine = _examination(way, table, written)
         try:
             if written is not None:
-                written.append(spark, *once, examine)
+                written.append(spark, once, examine)
             else:
                 _append_all(config, work, cut, examine)
         except AppendRefused:
@@ -244,21 +217,21 @@ def _write_mirror(
     whole_at = cut.lsn if ranges.is_whole else None
     known = None if written is None else latest_in(spark, written, table)
     if known is not None and way is Write.MERGE:
-        merge_latest(spark, config, work.fence, table, ranges, known, whole_at)
+        merge_latest(spark, config, work.tables, table, ranges, known, whole_at)
         return
     if known is not None and written is not None and not written.lacking:
-        written.append(spark, *once, None)
+        written.append(spark, once, None)
         return
     changes, check = _unreduced(spark, work, written)
     latest = latest_changes(changes, table, large_columns(table))
     if way is Write.APPEND_LATEST:
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, work.fence, table, latest, cut.batch, check)
+        append_changes(config, work.tables, table, latest, cut.batch, check)
         return
     is_local = config.fits_driver(ranges.count, ranges.bytes)
     merge_changes(
-        spark, config, work.fence, table, ranges, latest, whole_at, check, is_local=is_local
+        spark, config, work.tables, table, ranges, latest, whole_at, check, is_local=is_local
     )
 
 
@@ -266,7 +239,7 @@ def _append_all(
     config: SinkConfig, work: TableWork, cut: CutPoint, examine: Examine | None
 ) -> None:
     changes, check = _counted(work, work.table, work.topic_range.whole_from)
-    append_changes(config, work.fence, work.table, changes, cut.batch, check, examine=examine)
+    append_changes(config, work.tables, work.table, changes, cut.batch, check, examine=examine)
 
 
 def _unreduced(spark: SparkSession, work: TableWork, written: WrittenFiles | None) -> Counted:
@@ -285,9 +258,9 @@ def _examination(way: Write, table: LakeTable, written: WrittenFiles | None) -> 
     if require_distinct_keys in checks and written is not None and written.has_distinct(table.key):
         checks = tuple(check for check in checks if check is not require_distinct_keys)
 
-    def examine(transaction: DeltaTransaction) -> None:
+    def examine(added: Added) -> None:
         for check in checks:
-            check(table, transaction)
+            check(table, added)
 
     return examine if checks else None
 
@@ -328,7 +301,7 @@ def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
 
 
 def once_in(config: SinkConfig, table: LakeTable, purpose: str) -> str:
-    """Return the scope of the transaction versions with which a source writes to a table.
+    """Return the scope of the batch ids with which a source writes to a table.
 
     Args:
         purpose: distinguishes several writes of one batch to one table.
@@ -339,7 +312,7 @@ def once_in(config: SinkConfig, table: LakeTable, purpose: str) -> str:
 
 def append_changes(
     config: SinkConfig,
-    fence: Fence,
+    tables: TableWriter,
     table: LakeTable,
     changes: DataFrame,
     batch: int,
@@ -358,5 +331,5 @@ def append_changes(
     """
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = changes.select(*map(quote, names))
-    application = once_in(config, table, purpose)
-    append_once(rows, f"{config.lake}/{table.path}", application, batch, check, fence, examine)
+    once = Once(once_in(config, table, purpose), batch)
+    tables.append(rows, table.path, once, check, examine)

@@ -16,10 +16,6 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.client import RegistryError
-from tailrace_sink.delta.conflicts import is_refused
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import table_bytes
-from tailrace_sink.delta.table_properties import set_retention
 from tailrace_sink.errors import (
     BadRecord,
     BadRecordRefused,
@@ -47,11 +43,11 @@ from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
+from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import TunedSession
 from tailrace_sink.tables.lake_table import companion_paths, table_path
 from tailrace_sink.tables.schema_record import Change
-from tailrace_sink.upkeep.table_maintenance import Maintenance
 from tailrace_sink.watch.task_rows import describe_queries
 
 _SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
@@ -101,18 +97,18 @@ class BatchApplier:
         for session in sessions:
             self._idle.put(session)
         self._reader = TopicReader(spark, config, events)
-        self._maintenance = Maintenance(spark, config)
+        self._compaction = parts.tables.compaction(spark)
         self._patience = Patience(config.apply_attempts)
 
     def close(self) -> None:
         """Wait for tables in progress and end the workers."""
         self._pool.shutdown()
 
-    def begin(self, fence: Fence) -> None:
-        """Read the lake's tables from scratch, for the sink that owns the log."""
-        self._fence = fence
+    def begin(self, tables: TableWriter) -> None:
+        """Read the lake's tables from scratch, as the sink that owns the log writes them."""
+        self._tables = tables
         self._is_settled = False
-        self._fold.begin(fence)
+        self._fold.begin(tables)
 
     def set_retention(self, paths: Iterable[str]) -> None:
         """Set the configured retention on tables.
@@ -129,7 +125,7 @@ class BatchApplier:
     def _set_retention(self, path: str) -> None:
         session = self._idle.get()
         try:
-            set_retention(session.spark, self._config, self._fence, path)
+            self._tables.retain(session.spark, path)
         except (PySparkException, Py4JError) as error:
             # A damaged table stops at its next write, not at the start of the sink.
             _log.warning("retention_not_set", table=path, reason=str(translated(path, error)))
@@ -270,13 +266,13 @@ class BatchApplier:
             with self._metrics.table_seconds(str(source.table)):
                 path = table_path(source.lake_table)
                 describe_queries(session.spark, cut.batch, str(source.table))
-                size = table_bytes(session.spark, f"{self._config.lake}/{path}")
+                size = self._tables.bytes(session.spark, path)
                 # A MERGE of few changes reads the table too, so its size counts.
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
                 session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
                 return self._fold.apply(session.spark, source, cut)
         except (PySparkException, Py4JError) as error:
-            if is_refused(error):
+            if self._tables.is_refused(error):
                 reason = str(translated("writing", error))
                 raise LakeTableChanged(
                     str(source.table), "", reason, is_shared=source.is_shared
@@ -301,12 +297,12 @@ class BatchApplier:
             before: path below the lake to the version of each table before the last batch.
             after: the same after it.
         """
-        self._maintenance.note(before, after)
-        self._maintenance.run()
+        self._compaction.note(before, after)
+        self._compaction.run()
 
     def tidy_all(self, should_stop: Callable[[], bool]) -> None:
         """Maintain all tables that are due."""
-        while not should_stop() and self._maintenance.run() is not None:
+        while not should_stop() and self._compaction.run() is not None:
             pass
 
 

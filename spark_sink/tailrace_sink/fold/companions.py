@@ -14,20 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.ddl import LakeTables
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import transaction_version
-from tailrace_sink.delta.table_properties import set_properties
-from tailrace_sink.fold.apply import append_changes, as_read, deletes_of, once_in, without_keys
+from tailrace_sink.fold.apply import append_changes, once_in
 from tailrace_sink.fold.history_table import History
+from tailrace_sink.fold.lake_tables import LakeTables
 from tailrace_sink.log.past_changes import past_changes
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.rows.lost_rows import as_read, deletes_of, without_keys
 from tailrace_sink.tables.lake_table import (
     OPERATION,
     POSITION,
@@ -35,6 +34,7 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeTable,
     quote,
+    set_properties,
 )
 
 _PURPOSES: Final = {Kind.CHANGES: "-start", Kind.HISTORY: "-history-start"}
@@ -78,7 +78,7 @@ def followed_companions(
 def start(
     spark: SparkSession,
     config: SinkConfig,
-    fence: Fence,
+    tables: TableWriter,
     companions: Companions,
     mirror: LakeTable,
     kind: Kind,
@@ -101,28 +101,28 @@ def start(
     if found is None:
         raise ValueError(f"no companion {kind}")
     companion = replace(found, origin=None)
-    location, purpose = f"{config.lake}/{companion.path}", _PURPOSES[kind]
-    done = transaction_version(spark, location, once_in(config, companion, purpose))
+    purpose = _PURPOSES[kind]
+    done = tables.done(spark, companion.path, once_in(config, companion, purpose))
     if done is not None and done >= cut.batch:
         return companion.path
     past = None
-    if not mirror.is_shared and _load(spark, config, companion).isEmpty():
-        past = past_changes(spark, config, mirror, companion, after)
+    if not mirror.is_shared and tables.rows(spark, companion.path).isEmpty():
+        past = past_changes(spark, config, tables, mirror, companion, after)
     whole_from = (after if past is None else past.start).lsn
     # Before the rows: a start that is repeated after them changes nothing.
-    fence.alter(spark, location, set_properties(location, {WHOLE_FROM_PROPERTY: whole_from}))
+    tables.alter(spark, companion.path, set_properties({WHOLE_FROM_PROPERTY: whole_from}))
     if past is not None:
         rows = as_read(past.rows, mirror, past.start).unionByName(
             past.changes, allowMissingColumns=True
         )
         if kind is Kind.CHANGES:
-            append_changes(config, fence, companion, rows, cut.batch, purpose=purpose)
+            append_changes(config, tables, companion, rows, cut.batch, purpose=purpose)
         else:
-            History(config, fence, companion, mirror).build(spark, rows, after, cut.batch, purpose)
+            History(config, tables, companion, mirror).build(spark, rows, after, cut.batch, purpose)
     elif kind is Kind.CHANGES:
-        _start_changelog(spark, config, fence, mirror, companion, after, cut.batch)
+        _start_changelog(spark, config, tables, mirror, companion, after, cut.batch)
     else:
-        History(config, fence, companion, mirror).start(spark, after, cut.batch, purpose)
+        History(config, tables, companion, mirror).start(spark, after, cut.batch, purpose)
     _log.info("companion_started", table=companion.path, whole_from_lsn=whole_from)
     return companion.path
 
@@ -130,7 +130,7 @@ def start(
 def _start_changelog(
     spark: SparkSession,
     config: SinkConfig,
-    fence: Fence,
+    tables: TableWriter,
     table: LakeTable,
     changes_table: LakeTable,
     after: CutPoint,
@@ -142,8 +142,8 @@ def _start_changelog(
         table: the mirror at the cut ``after``.
         batch: id of the first batch that the companion follows.
     """
-    there = _load(spark, config, table).where(f"{OPERATION} <> 'd'")
-    known = _load(spark, config, changes_table)
+    there = tables.rows(spark, table.path).where(f"{OPERATION} <> 'd'")
+    known = tables.rows(spark, changes_table.path)
     newest = known.groupBy(*map(quote, table.key)).agg(
         F.expr(f"max_by(struct(*), {POSITION})").alias("newest")
     )
@@ -151,8 +151,4 @@ def _start_changelog(
     gone = deletes_of(without_keys(had, there, table), table, after)
     every = as_read(there, table, after).unionByName(gone)
     purpose = _PURPOSES[Kind.CHANGES]
-    append_changes(config, fence, changes_table, every, batch, purpose=purpose)
-
-
-def _load(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
-    return spark.read.format("delta").load(f"{config.lake}/{table.path}")
+    append_changes(config, tables, changes_table, every, batch, purpose=purpose)

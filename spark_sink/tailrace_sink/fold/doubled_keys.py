@@ -10,16 +10,13 @@ switched out breaks this rule. Its keys may be created again while the table has
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.delta.append_once import AppendRefused
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.transaction import DeltaTransaction
+from tailrace_sink.ports.table_format import Added, AppendRefused, TableWriter
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import POSITION, LakeTable, quote
 from tailrace_sink.tables.origins import own_rows
@@ -33,25 +30,25 @@ _LEAVES: Final = "_cdc_leaves"
 _log = structlog.get_logger("tailrace.sink")
 
 
-def require_new_keys(table: LakeTable, transaction: DeltaTransaction) -> None:
+def require_new_keys(table: LakeTable, added: Added) -> None:
     """Refuse an append of keys that the table already has.
 
     Args:
-        transaction: with the files of the append, before its commit.
+        added: the append, before its commit.
 
     Raises:
         AppendRefused: the table has one of the keys.
     """
-    meeting = transaction.files_meeting(transaction.bounds_of_added(table))
+    meeting = added.files_meeting(added.bounds_of_added(table))
     if not meeting or sum(int(file.size()) for file in meeting) > _COMPARED_BYTES_MAX:
         return
     keys = [quote(name) for name in table.key]
-    there, added = (
-        transaction.rows_of(files).select(*keys).alias(name)
-        for name, files in (("there", meeting), ("added", transaction.added))
+    there, new = (
+        added.rows_of(files).select(*keys).alias(name)
+        for name, files in (("there", meeting), ("new", added.added))
     )
-    same = F.expr(" AND ".join(same_key(table, "added", "there")))
-    if added.join(there, same, "left_semi").limit(1).collect():
+    same = F.expr(" AND ".join(same_key(table, "new", "there")))
+    if new.join(there, same, "left_semi").limit(1).collect():
         _log.warning(
             "created_keys_merged",
             table=str(table.table),
@@ -61,7 +58,7 @@ def require_new_keys(table: LakeTable, transaction: DeltaTransaction) -> None:
         raise AppendRefused
 
 
-def require_distinct_keys(table: LakeTable, transaction: DeltaTransaction) -> None:
+def require_distinct_keys(table: LakeTable, added: Added) -> None:
     """Refuse an append in which two rows have the same key.
 
     The keys are read from the files, a fraction of the events' bytes. They are compared by hash: a
@@ -71,22 +68,22 @@ def require_distinct_keys(table: LakeTable, transaction: DeltaTransaction) -> No
         AppendRefused: two rows may have the same key.
     """
     keys = F.xxhash64(*(quote(name) for name in table.key)).alias("hash")
-    hashes = transaction.rows_of(transaction.added).select(keys).groupBy("hash").count()
+    hashes = added.rows_of(added.added).select(keys).groupBy("hash").count()
     if hashes.where("count > 1").limit(1).collect():
         raise AppendRefused
 
 
-def require_none_between(table: LakeTable, transaction: DeltaTransaction) -> None:
+def require_none_between(table: LakeTable, added: Added) -> None:
     """Refuse an append between keys that the table has.
 
     Raises:
         AppendRefused: the statistics of the table's files do not rule out one of the keys.
     """
-    if not transaction.has_none_between(transaction.bounds_of_added(table)):
+    if not added.has_none_between(added.bounds_of_added(table)):
         raise AppendRefused
 
 
-def leave_one_row_each(spark: SparkSession, fence: Fence, location: str, table: LakeTable) -> None:
+def leave_one_row_each(spark: SparkSession, tables: TableWriter, table: LakeTable) -> None:
     """Delete all rows of each doubled key except that of its last change.
 
     Args:
@@ -96,7 +93,7 @@ def leave_one_row_each(spark: SparkSession, fence: Fence, location: str, table: 
         LakeTaken: a newer sink has the table.
         PySparkException, Py4JError: Spark failed.
     """
-    rows = spark.read.format("delta").load(location).where(own_rows(table))
+    rows = tables.rows(spark, table.path).where(own_rows(table))
     keys = [quote(name) for name in table.key]
     # Hashes are grouped faster than texts. A collision only runs the statement in vain.
     hashes = rows.groupBy(F.xxhash64(*keys)).count()
@@ -110,9 +107,9 @@ def leave_one_row_each(spark: SparkSession, fence: Fence, location: str, table: 
     copies.createOrReplaceTempView(_VIEW)
     same = " AND ".join(same_key(table, "t", "s"))
     statement = (
-        f"MERGE INTO delta.{quote(location)} t USING {_VIEW} s ON s.{_LEAVES} AND {same}"
+        f"MERGE INTO {tables.name(table.path)} t USING {_VIEW} s ON s.{_LEAVES} AND {same}"
         f" WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.{_LEAVES} THEN INSERT"
         f" ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     )
-    fence.write(spark, location, partial(spark.sql, statement))
+    tables.run(spark, table.path, statement)
     _log.warning("doubled_keys_removed", table=str(table.table))

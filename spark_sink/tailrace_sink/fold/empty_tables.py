@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema, table_schema_of
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 from tailrace_service.registry.access import open_registry
-from tailrace_sink.delta.fence import Fence
 from tailrace_sink.fold.apply import append_all_gone
 from tailrace_sink.fold.companions import Companions
 from tailrace_sink.fold.history_table import History
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.rows.mirror_statements import empty_statement
 from tailrace_sink.rows.writer_schema import check_form
 from tailrace_sink.tables.lake_table import LakeTable
@@ -49,7 +47,7 @@ def registered_version(config: SinkConfig, topic: str, table: TableName) -> Tabl
 def delete_all(
     spark: SparkSession,
     config: SinkConfig,
-    fence: Fence,
+    tables: TableWriter,
     table: LakeTable,
     companions: Companions,
     cut: CutPoint,
@@ -60,8 +58,9 @@ def delete_all(
         spark: used by this thread only.
     """
     if companions.changes is not None:
-        append_all_gone(spark, config, fence, table, companions.changes, cut)
-    statement = empty_statement(config, table, cut.lsn)
-    fence.write(spark, f"{config.lake}/{table.path}", partial(spark.sql, statement))
+        append_all_gone(spark, config, tables, table, companions.changes, cut)
+    name = tables.name(table.path)
+    statement = empty_statement(name, table, config.delete_mode, cut.lsn)
+    tables.run(spark, table.path, statement)
     if companions.history is not None:
-        History(config, fence, companions.history, table).close_gone(spark, cut)
+        History(config, tables, companions.history, table).close_gone(spark, cut)

@@ -19,7 +19,6 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from tailrace_sink.delta.fence import Fence
 from tailrace_sink.errors import (
     LakeTableChanged,
     LakeTableUnreadable,
@@ -36,6 +35,7 @@ from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.sink_state import BatchPlan, SinkState
 from tailrace_sink.plan.topic_ranges import as_one, as_torn
+from tailrace_sink.ports.table_format import Owner
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import companion_paths, lake_paths
@@ -56,6 +56,7 @@ class Fold:
         config = parts.config
         self._config = config
         self._log = parts.log
+        self._tables = parts.tables
         self._metrics, self._traces = parts.metrics, parts.traces
         self._hook, self._now_s = parts.hook, parts.now_s
         session = small_batch_session(parts.spark)
@@ -129,7 +130,8 @@ class Fold:
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {self._log.path}", error) from error
         self._upkeep.open()
-        self._applier.begin(Fence(self._log.id(), epoch, self._check_epoch))
+        owner = Owner(self._log.id(), epoch, self._check_epoch)
+        self._applier.begin(self._tables.writer(owner))
         if not self._retention_is_set:
             self._applier.set_retention(self._known_paths())
             self._retention_is_set = True

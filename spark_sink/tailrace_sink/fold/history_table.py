@@ -1,8 +1,8 @@
 """The ``.history`` table of a mirror: the validity intervals of its rows (SCD type 2).
 
-A batch closes intervals and opens others in one commit, with its id as Delta's transaction version.
-So a replay changes nothing. An older sink changes nothing either: its successor has finished the
-batch before any later one, and Delta skips a version that is not greater.
+A batch closes intervals and opens others in one commit, which takes effect once for its id. So a
+replay changes nothing. An older sink changes nothing either: its successor has finished the batch
+before any later one, and an older batch is skipped.
 
 The table is partitioned by whether an interval is current. A batch reads only current rows, which
 are as many as the mirror's, however long the history is.
@@ -13,19 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.delta.append_once import append_once
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.errors import AppendSkipped
-from tailrace_sink.fold.apply import TableWork, as_read, changes_of, once_in, rows_there
+from tailrace_sink.fold.apply import TableWork, changes_of, once_in, rows_there
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.ports.table_format import Once, TableWriter
 from tailrace_sink.rows.intervals import (
     KNOWN,
     compared_columns,
@@ -34,6 +31,7 @@ from tailrace_sink.rows.intervals import (
     without_gone,
 )
 from tailrace_sink.rows.last_change import large_columns
+from tailrace_sink.rows.lost_rows import as_read
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import (
     CURRENT,
@@ -53,21 +51,16 @@ class History:
     """The history table of one source table, and the mirror that it follows."""
 
     config: SinkConfig
-    fence: Fence
+    tables: TableWriter
     table: LakeTable
     mirror: LakeTable
-
-    @property
-    def location(self) -> str:
-        """Address of the table."""
-        return f"{self.config.lake}/{self.table.path}"
 
     def start(self, spark: SparkSession, after: CutPoint, batch: int, purpose: str) -> None:
         """Start with the rows that the mirror had at the previous cut, once per batch id.
 
         If the table has earlier rows, those that changed or left since are closed at that cut.
         """
-        rows = rows_there(spark, self.config, self.mirror)
+        rows = rows_there(spark, self.tables, self.mirror)
         self._update(spark, as_read(rows, self.mirror, after), rows, after, batch, purpose)
 
     def build(
@@ -80,7 +73,7 @@ class History:
         """Apply a batch's changes once the mirror is written, once per batch id."""
         rows = None
         if work.topic_range.is_whole:
-            rows = rows_there(spark, self.config, self.mirror)
+            rows = rows_there(spark, self.tables, self.mirror)
         changes = changes_of(work, self.table)
         small = self.config.fits_driver(work.topic_range.count, work.topic_range.bytes)
         is_local = small and rows is None
@@ -88,7 +81,7 @@ class History:
 
     def close_gone(self, spark: SparkSession, cut: CutPoint) -> None:
         """Close the intervals of rows that the mirror no longer has, once per batch id."""
-        rows = rows_there(spark, self.config, self.mirror)
+        rows = rows_there(spark, self.tables, self.mirror)
         self._update(spark, None, rows, cut, cut.batch, "-history-gone")
 
     def _update(
@@ -107,14 +100,14 @@ class History:
         Args:
             rows: all rows that the source has after the changes; None if that is not known.
         """
-        application = once_in(self.config, self.table, purpose)
-        found = transaction_version(spark, self.location, application)
+        once = Once(once_in(self.config, self.table, purpose), batch)
+        found = self.tables.done(spark, self.table.path, once.scope)
         if found is not None and found >= batch:
             if found > batch:
-                raise AppendSkipped(self.location, batch, found)
+                raise AppendSkipped(self.table.path, batch, found)
             return
         names = [column.name for column in self.table.columns]
-        there = spark.read.format("delta").load(self.location).where(own_rows(self.table))
+        there = self.tables.rows(spark, self.table.path).where(own_rows(self.table))
         known = known_rows(there, names)
         if changes is None:
             changes = known.where("false")
@@ -134,18 +127,18 @@ class History:
         changed = after.where(f"NOT ({KNOWN} AND {CURRENT})")
         columns = [*names, *self.table.cdc_columns, KNOWN]
         with _held(spark, changed.select(*map(quote, columns)), is_local=is_local) as held:
-            self._write(spark, held, application, batch)
+            self._write(spark, held, once)
 
-    def _write(self, spark: SparkSession, rows: DataFrame, application: str, batch: int) -> None:
+    def _write(self, spark: SparkSession, rows: DataFrame, once: Once) -> None:
+        path = self.table.path
         if not rows.where(KNOWN).limit(1).collect():
-            append_once(rows.drop(KNOWN), self.location, application, batch, fence=self.fence)
+            self.tables.append(rows.drop(KNOWN), path, once)
             return
         rows.createOrReplaceTempView(_VIEW)
-        run = partial(spark.sql, _statement(self.location, self.table))
-        self.fence.write_once(spark, self.location, application, batch, run)
+        self.tables.run(spark, path, _statement(self.tables.name(path), self.table), once)
 
 
-def _statement(location: str, table: LakeTable) -> str:
+def _statement(name: str, table: LakeTable) -> str:
     """Build the MERGE that closes known intervals and inserts new ones."""
     same = " AND ".join(same_key(table, "t", "s"))
     names = ", ".join(quote(n) for n in [*(c.name for c in table.columns), *table.cdc_columns])
@@ -153,7 +146,7 @@ def _statement(location: str, table: LakeTable) -> str:
         f"s.{quote(n)}" for n in [*(c.name for c in table.columns), *table.cdc_columns]
     )
     return (
-        f"MERGE INTO delta.{quote(location)} t USING {_VIEW} s ON t.{CURRENT} AND s.{KNOWN}"
+        f"MERGE INTO {name} t USING {_VIEW} s ON t.{CURRENT} AND s.{KNOWN}"
         f" AND t.{POSITION} = s.{POSITION} AND {same} WHEN MATCHED THEN UPDATE SET"
         f" t.{VALID_TO_LSN} = s.{VALID_TO_LSN}, t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = false"
         f" WHEN NOT MATCHED AND NOT s.{KNOWN} THEN INSERT ({names}) VALUES ({values})"

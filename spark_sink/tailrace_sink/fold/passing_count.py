@@ -6,7 +6,6 @@ whole topic. If they differ from the ledger, ``table_fold`` counts again by part
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -14,18 +13,15 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.records.progress import signed
-from tailrace_sink.delta.append_once import NotAsCounted
-from tailrace_sink.delta.classes import jvm_of
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
+from tailrace_sink.ports.table_format import Check, NotAsCounted
+from tailrace_sink.spark.jvm_names import jvm_of
 from tailrace_sink.tables.lake_table import POSITION
 
 _WAIT: Final = "60 s"
 """Time to wait for observed metrics. Spark delivers them after the action, by a queue of events
 that may drop some."""
-
-Check = Callable[[], None]
-"""Called after the rows were read and before their commit; raises :class:`NotAsCounted`."""
 
 
 def is_enough(source: TableBatch) -> bool:

@@ -8,19 +8,18 @@ with that LSN are compared with those that came.
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.fold.apply import append_changes, deletes_of, without_keys
+from tailrace_sink.fold.apply import append_changes
 from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.rows.decode import change_rows
+from tailrace_sink.rows.lost_rows import deletes_of, without_keys
 from tailrace_sink.rows.mirror_statements import empty_statement, same_key, soft_delete
 from tailrace_sink.tables.lake_table import LSN, OPERATION, LakeTable, literal, quote
 from tailrace_sink.tables.origins import own_rows
@@ -31,7 +30,7 @@ _KEYS = "_tailrace_keys"
 def finish(
     spark: SparkSession,
     config: SinkConfig,
-    fence: Fence,
+    tables: TableWriter,
     events: Events,
     source: TableBatch,
     table: LakeTable,
@@ -52,11 +51,11 @@ def finish(
     whole = source.topic_range.finishes
     if whole is None or not table.key:
         return
-    location = f"{config.lake}/{table.path}"
+    name = tables.name(table.path)
     since = literal(whole.since_lsn)
     older = f"({LSN} IS NULL OR {LSN} < {since})"
     there = f"{OPERATION} <> 'd'"
-    rows = spark.read.format("delta").load(location).where(own_rows(table))
+    rows = tables.rows(spark, table.path).where(own_rows(table))
     keys = None
     if rows.where(f"{LSN} = {since} AND {there}").limit(1).collect():
         keys = _keys(spark, events, source, table)
@@ -67,15 +66,15 @@ def finish(
                 without_keys(rows.where(f"{LSN} = {since} AND {there}"), keys, table)
             )
         deletes = deletes_of(gone, table, cut)
-        append_changes(config, fence, changes_table, deletes, cut.batch, purpose="-gone")
-    leave_one_row_each(spark, fence, location, table)
-    statement = empty_statement(config, table, cut.lsn, older)
-    fence.write(spark, location, partial(spark.sql, statement))
+        append_changes(config, tables, changes_table, deletes, cut.batch, purpose="-gone")
+    leave_one_row_each(spark, tables, table)
+    statement = empty_statement(name, table, config.delete_mode, cut.lsn, older)
+    tables.run(spark, table.path, statement)
     if keys is not None:
         keys.createOrReplaceTempView(_KEYS)
         same_lsn = f"t.{LSN} = {since} AND {own_rows(table, 't')}"
-        statement = _without_keys_statement(location, config, table, cut.lsn, same_lsn)
-        fence.write(spark, location, partial(spark.sql, statement))
+        statement = _without_keys_statement(name, config, table, cut.lsn, same_lsn)
+        tables.run(spark, table.path, statement)
 
 
 def _keys(spark: SparkSession, events: Events, source: TableBatch, table: LakeTable) -> DataFrame:
@@ -88,13 +87,10 @@ def _keys(spark: SparkSession, events: Events, source: TableBatch, table: LakeTa
 
 
 def _without_keys_statement(
-    location: str, config: SinkConfig, table: LakeTable, cut: str, condition: str
+    name: str, config: SinkConfig, table: LakeTable, cut: str, condition: str
 ) -> str:
     same = " AND ".join(same_key(table, "t", "s"))
     gone = f"AND {condition} THEN DELETE"
     if config.delete_mode is DeleteMode.SOFT:
         gone = f"AND {condition} AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(cut)}"
-    return (
-        f"MERGE INTO delta.{quote(location)} t USING {_KEYS} s ON {same}"
-        f" WHEN NOT MATCHED BY SOURCE {gone}"
-    )
+    return f"MERGE INTO {name} t USING {_KEYS} s ON {same} WHEN NOT MATCHED BY SOURCE {gone}"

@@ -12,26 +12,24 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.append_once import NotAsCounted
-from tailrace_sink.delta.column_files import ColumnFiles
-from tailrace_sink.delta.ddl import LakeTables
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.fold.apply import TableWork, apply_changes
+from tailrace_sink.fold.blame import may_be_records, to_blame
 from tailrace_sink.fold.companions import Companions, followed_companions, start
-from tailrace_sink.fold.dead_letters import DeadLetters, may_be_records, to_blame
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
+from tailrace_sink.fold.lake_tables import LakeTables
 from tailrace_sink.fold.ledger import counted_by_spark, rest_of
 from tailrace_sink.fold.passing_count import is_enough
 from tailrace_sink.fold.snapshot_end import finish
 from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.log.dead_letters import DeadLetters
 from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.ports.table_format import NotAsCounted, TableWriter
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
 from tailrace_sink.tables.lake_table import Kind, LakeTable, table_path
 from tailrace_sink.tables.origins import own_rows
@@ -53,12 +51,11 @@ class TableFold:
         self._metrics = metrics
         self._hook = hook
         self._dead_letters = DeadLetters(config, events)
-        self._column_files = ColumnFiles(config)
 
-    def begin(self, fence: Fence) -> None:
-        """Read the lake's tables from scratch, for the sink that owns the log."""
-        self._fence = fence
-        self._tables = LakeTables(self._config, fence)
+    def begin(self, tables: TableWriter) -> None:
+        """Read the lake's tables from scratch, as the sink that owns the log writes them."""
+        self._writer = tables
+        self._tables = LakeTables(self._config, tables)
 
     def begin_batch(self, batch: int) -> None:
         """Record the changes of columns from now on under a batch."""
@@ -121,7 +118,7 @@ class TableFold:
             try:
                 return self._write(session, source, values, cut)
             except (PySparkException, Py4JError) as error:
-                bad = to_blame(error, source.screen, values)
+                bad = to_blame(error, self._writer, source.screen, values)
                 if bad is None:
                     raise
         if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
@@ -140,7 +137,7 @@ class TableFold:
             # A replaced table loses its rows, so the new ones must be counted first.
             return None
         except (PySparkException, Py4JError) as error:
-            if not may_be_records(error):
+            if not may_be_records(error, self._writer):
                 raise
         return None
 
@@ -214,8 +211,7 @@ class TableFold:
             values,
             is_counted,
             source.repeats_keys,
-            self._fence,
-            self._column_files,
+            self._writer,
         )
         try:
             self._carry_out(session, source, work, companions.history, cut)
@@ -241,25 +237,25 @@ class TableFold:
         config = self._config
         companions = Companions(work.changes_table, history_table)
         for kind, after in source.starts.items():
-            path = start(session, config, self._fence, companions, work.table, kind, after, cut)
+            path = start(session, config, self._writer, companions, work.table, kind, after, cut)
             self._hook("started", path)
         if source.values is not None and not source.values.num_rows:
             return
         apply_changes(session, config, work, cut)
         if history_table is not None:
             self._hook("mirrored", work.table.path)
-            History(config, self._fence, history_table, work.table).follow(session, work, cut)
+            History(config, self._writer, history_table, work.table).follow(session, work, cut)
 
     def _finish(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Delete the rows that a snapshot in parts lacks."""
-        versions, config, fence = source.versions, self._config, self._fence
+        versions, config, writer = source.versions, self._config, self._writer
         if not versions or Kind.of(versions[0]) is not Kind.MIRROR:
             return {}
         table = self._follow(session, source, versions)
         companions = self._companions(session, source, versions)
-        finish(session, config, fence, self._events, source, table, companions.changes, cut)
+        finish(session, config, writer, self._events, source, table, companions.changes, cut)
         if companions.history is not None:
-            History(config, fence, companions.history, table).close_gone(session, cut)
+            History(config, writer, companions.history, table).close_gone(session, cut)
         self._hook("finished", table.path)
         return self._versions(session, [table, *companions.tables])
 
@@ -277,7 +273,7 @@ class TableFold:
             return {}
         table = replace(table, origin=source.table if source.is_shared else None)
         if table.kind is Kind.MIRROR and table.key and not table.is_new:
-            delete_all(session, self._config, self._fence, table, companions, cut)
+            delete_all(session, self._config, self._writer, table, companions, cut)
         return self._versions(session, [table, *companions.tables])
 
     def _follow(
@@ -294,7 +290,7 @@ class TableFold:
         if not table.is_shared or table.is_new or not source.topic_range.is_whole:
             return table
         # A source that comes to others has no rows there, so its snapshot is appended.
-        rows = session.read.format("delta").load(f"{self._config.lake}/{table.path}")
+        rows = self._writer.rows(session, table.path)
         return replace(table, is_new=not rows.where(own_rows(table)).limit(1).collect())
 
     def _companions(
@@ -323,12 +319,9 @@ class TableFold:
         if table is None or not table.key:
             return {}
         companions = Companions(found.get(Kind.CHANGES), found.get(Kind.HISTORY))
-        delete_all(session, self._config, self._fence, table, companions, cut)
+        delete_all(session, self._config, self._writer, table, companions, cut)
         return self._versions(session, [table, *companions.tables])
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
         """Map paths below the lake to the newest version of each table."""
-        return {
-            table.path: table_version(session, f"{self._config.lake}/{table.path}")
-            for table in tables
-        }
+        return {table.path: self._writer.version(session, table.path) for table in tables}

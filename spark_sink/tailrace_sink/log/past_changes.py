@@ -24,15 +24,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.delta.described_table import lake_table_of
-from tailrace_sink.delta.file_log import table_metadata
-from tailrace_sink.delta.old_versions import at_version
 from tailrace_sink.errors import SinkError
 from tailrace_sink.log.oldest_cut import OldestCutFile
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.ports.table_format import TableReader
 from tailrace_sink.rows.aligned_rows import aligned
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.rows.decode import change_rows
@@ -73,6 +71,7 @@ class _Kept:
 def past_changes(
     spark: SparkSession,
     config: SinkConfig,
+    tables: TableReader,
     mirror: LakeTable,
     companion: LakeTable,
     up_to: CutPoint,
@@ -83,7 +82,7 @@ def past_changes(
         mirror: of one source table, at the cut ``up_to``.
     """
     try:
-        return _past(spark, config, mirror, companion, up_to)
+        return _past(spark, config, tables, mirror, companion, up_to)
     except (PySparkException, Py4JError, SinkError) as error:
         # A companion without its past is right, too, so no table stops for this.
         _log.warning("past_changes_unknown", table=mirror.path, reason=str(error))
@@ -93,6 +92,7 @@ def past_changes(
 def _past(
     spark: SparkSession,
     config: SinkConfig,
+    tables: TableReader,
     mirror: LakeTable,
     companion: LakeTable,
     up_to: CutPoint,
@@ -111,11 +111,11 @@ def _past(
     if changes is None or not kept or kept[0].point.batch == up_to.batch:
         return None
     start, version = kept[0].point, kept[0].version
-    base = _at(spark, config, mirror, version)
+    base = _at(spark, tables, mirror, version)
     changes = changes.where(f"{LSN} > {literal(start.lsn)}")
     return (
         PastChanges(start, base, changes)
-        if _leads_to(spark, config, mirror, base, changes)
+        if _leads_to(spark, tables, mirror, base, changes)
         else None
     )
 
@@ -183,19 +183,18 @@ def _decoded(
     return change_rows(good, companion, own, other).where(f"{LSN} <= {literal(up_to.lsn)}")
 
 
-def _at(spark: SparkSession, config: SinkConfig, mirror: LakeTable, version: int) -> DataFrame:
+def _at(spark: SparkSession, tables: TableReader, mirror: LakeTable, version: int) -> DataFrame:
     """Read the rows of the mirror at a version, with its present columns."""
-    address = f"{config.lake}/{mirror.path}"
-    metadata = table_metadata(spark, address, version)
-    if metadata is None:
-        raise ValueError(f"no table at {address}")
-    known = lake_table_of(mirror.table, metadata, mirror.kind)
-    return aligned(known, at_version(spark, address, version), mirror).where(f"{OPERATION} <> 'd'")
+    known = tables.described(spark, mirror.table, mirror.kind, version)
+    if known is None:
+        raise ValueError(f"no table at {mirror.path}")
+    there = tables.rows(spark, mirror.path, version)
+    return aligned(known, there, mirror).where(f"{OPERATION} <> 'd'")
 
 
 def _leads_to(
     spark: SparkSession,
-    config: SinkConfig,
+    tables: TableReader,
     mirror: LakeTable,
     base: DataFrame,
     changes: DataFrame,
@@ -207,7 +206,7 @@ def _leads_to(
         F.expr(f"max({POSITION}) AS {POSITION}"),
         F.expr(f"max_by({OPERATION}, {POSITION}) AS {OPERATION}"),
     )
-    there = spark.read.format("delta").load(f"{config.lake}/{mirror.path}").select(*columns)
+    there = tables.rows(spark, mirror.path).select(*columns)
     both = [frame.where(f"{OPERATION} <> 'd'") for frame in (newest, there)]
     same = " AND ".join([*same_key(mirror, "one", "other"), f"one.{POSITION} = other.{POSITION}"])
     joined = both[0].alias("one").join(both[1].alias("other"), F.expr(same), "full_outer")

@@ -24,7 +24,7 @@ def changed_columns(versions: Sequence[TableSchema]) -> LakeTable:
     """Return the columns of the newest version, and those with values of an earlier type."""
     ordered = sorted(versions, key=lambda version: version.schema_lsn)
     first = new_table(ordered[0], Kind.CHANGES)
-    table, _ = evolve(first, ordered, "a reader's view", mode=SchemaMode.LENIENT)
+    table, _ = evolve(first, ordered, mode=SchemaMode.LENIENT)
     wanted = {column.column_id for column in ordered[-1].columns}
     held = tuple(c for c in table.columns if source_id(c.column_id) in wanted)
     return replace(table, columns=held)
@@ -42,4 +42,4 @@ def shared_columns(table: TableName, versions: Iterable[TableSchema]) -> LakeTab
     ]
     known.sort(key=lambda version: version.schema_lsn)
     first = new_table(known[0], Kind.CHANGES)
-    return evolve(first, known, "a reader's view", mode=SchemaMode.LENIENT)[0]
+    return evolve(first, known, mode=SchemaMode.LENIENT)[0]

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.batch_rows import newest_row
 from tailrace_sink.delta.file_log import table_version
-from tailrace_sink.fold.dead_letters import dead_letters
 from tailrace_sink.log.commit_table import newest_commit
+from tailrace_sink.log.dead_letters import dead_letters
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState

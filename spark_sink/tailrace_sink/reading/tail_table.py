@@ -16,7 +16,7 @@ def following(known: LakeTable, tail: TableBatch) -> LakeTable:
     """Return a table with the columns after the tail's schema versions."""
     mode = SchemaMode(known.mode or SchemaMode.EVOLVE)
     known = replace(of_source(known, tail), recorded=known.identities)
-    return evolve(known, versions(tail), "a reader's view", mode=mode)[0]
+    return evolve(known, versions(tail), mode=mode)[0]
 
 
 def of_source(table: LakeTable, tail: TableBatch) -> LakeTable:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.last_change import available_flag
 from tailrace_sink.tables.lake_table import (
@@ -27,7 +26,7 @@ def same_key(table: LakeTable, left: str, right: str) -> list[str]:
 
 
 def merge_statement(
-    location: str,
+    name: str,
     view: str,
     table: LakeTable,
     large: Sequence[str],
@@ -43,10 +42,11 @@ def merge_statement(
     its last change, whose position is greater than the snapshot's.
 
     Args:
+        name: of the table in SQL.
         large: names of large columns; ``view`` has a flag for each.
         whole_at: LSN of the cut, if the changes hold the whole table. Rows that they lack are
             deleted then.
-        bounds: conditions on the target's keys, with which Delta skips files.
+        bounds: conditions on the target's keys, with which files are skipped.
         since: for a part of a snapshot: closed LSN before it; empty: unknown.
     """
     flags = {name: available_flag(index) for index, name in enumerate(large)}
@@ -54,13 +54,13 @@ def merge_statement(
     matched = " AND ".join([*same, *([] if whole_at is not None else bounds)])
     newer = "" if whole_at is not None else f" AND {_is_newer(since)}"
     assignments = []
-    for name in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:
-        column = quote(name)
+    for of in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:
+        column = quote(of)
         value = f"s.{column}"
-        if name in flags:
-            value = f"CASE WHEN s.{flags[name]} THEN s.{column} ELSE t.{column} END"
+        if of in flags:
+            value = f"CASE WHEN s.{flags[of]} THEN s.{column} ELSE t.{column} END"
         assignments.append(f"t.{column} = {value}")
-    names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
+    names = list(map(quote, [*(c.name for c in table.columns), *CDC_COLUMNS]))
     inserted = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     update = f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(assignments)}"
     if delete_mode is DeleteMode.SOFT:
@@ -77,7 +77,7 @@ def merge_statement(
             gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {soft_delete(whole_at)}"
         own = "" if table.origin is None else f"AND {own_rows(table, 't')} "
         clauses.append(f"WHEN NOT MATCHED BY SOURCE {own}{gone}")
-    return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
+    return f"MERGE INTO {name} t USING {view} s ON {matched} {' '.join(clauses)}"
 
 
 def _is_newer(since: str) -> str:
@@ -86,22 +86,22 @@ def _is_newer(since: str) -> str:
 
 
 def empty_statement(
-    config: SinkConfig, table: LakeTable, cut: str, condition: str | None = None
+    name: str, table: LakeTable, delete_mode: DeleteMode, cut: str, condition: str | None = None
 ) -> str:
     """Build the statement that deletes rows from a keyed table, or marks them as deleted.
 
     Args:
+        name: of the table in SQL.
         cut: LSN of the cut, recorded as the LSN of soft deletes.
         condition: selects the rows; None: all.
     """
-    location = f"delta.{quote(f'{config.lake}/{table.path}')}"
     if table.origin is not None:
         own = own_rows(table)
         condition = own if condition is None else f"{own} AND {condition}"
-    if config.delete_mode is DeleteMode.HARD:
-        return f"DELETE FROM {location}" + ("" if condition is None else f" WHERE {condition}")
+    if delete_mode is DeleteMode.HARD:
+        return f"DELETE FROM {name}" + ("" if condition is None else f" WHERE {condition}")
     chosen = f"{OPERATION} <> 'd'" + ("" if condition is None else f" AND {condition}")
-    return f"UPDATE {location} SET {soft_delete(cut)} WHERE {chosen}"
+    return f"UPDATE {name} SET {soft_delete(cut)} WHERE {chosen}"
 
 
 def soft_delete(cut: str) -> str:

@@ -41,6 +41,18 @@ def keep_names(spark: SparkSession) -> None:
         setattr(view, name, held)  # PySpark looks up some of them by the whole name.
 
 
+def jvm_of(spark: SparkSession) -> Any:
+    """Return the JVM of a session.
+
+    Raises:
+        RuntimeError: the session has none.
+    """
+    jvm = spark._jvm  # noqa: SLF001 - no public way
+    if jvm is None:
+        raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
+    return jvm
+
+
 def items_of(collection: Any) -> list[Any]:
     """Return the items of a Java collection.
 

@@ -39,10 +39,14 @@ def described_table(
     kind: Kind,
     columns: Iterable[Described],
     properties: Mapping[str, str],
+    features: frozenset[Feature] = frozenset(),
     *,
     is_new: bool = False,
 ) -> LakeTable:
     """Describe a lake table.
+
+    Args:
+        features: those that it has on; only its writer needs them.
 
     Raises:
         LakeTableChanged: somebody else changed columns or properties that the sink needs.
@@ -53,7 +57,7 @@ def described_table(
         kind=kind,
         columns=mirrored,
         schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
-        features=features_of(properties),
+        features=features,
         foreign=foreign,
         recorded=properties.get(COLUMNS_PROPERTY, ""),
         dropped=parse_dropped(properties.get(DROPPED_PROPERTY)),
@@ -62,12 +66,6 @@ def described_table(
         deletes=properties.get(DELETES_PROPERTY, ""),
         is_new=is_new,
     )
-
-
-def features_of(properties: Mapping[str, str]) -> frozenset[Feature]:
-    """Return the features that a table has on."""
-    found = {feature: properties.get(feature.value, "none") for feature in Feature}
-    return frozenset(f for f, value in found.items() if value.lower() not in {"none", "false"})
 
 
 def _columns(

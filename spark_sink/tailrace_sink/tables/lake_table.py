@@ -86,19 +86,11 @@ _NOT_IN_PARQUET: Final = frozenset(" ,;{}()\n\t=")
 
 
 class Feature(StrEnum):
-    """A feature that a table gets when it first needs it, as not every reader supports it.
+    """A feature that a table gets when it first needs it, as not every reader supports it."""
 
-    The values are the properties that turn it on. Source: Delta Lake's documentation of column
-    mapping and of type widening; both can be turned on later without a rewrite.
-    """
-
-    COLUMN_MAPPING = "delta.columnMapping.mode"
-    TYPE_WIDENING = "delta.enableTypeWidening"
-
-    @property
-    def on(self) -> str:
-        """The property's value that turns it on."""
-        return "name" if self is Feature.COLUMN_MAPPING else "true"
+    COLUMN_MAPPING = "column mapping"
+    TYPE_WIDENING = "type widening"
+    NO_ZONE = "timestamps without a zone"
 
 
 class Kind(Enum):
@@ -305,3 +297,8 @@ def literal(text: str) -> str:
 def properties_ddl(properties: Mapping[str, str]) -> str:
     """Format properties for DDL."""
     return ", ".join(f"{literal(name)} = {literal(v)}" for name, v in properties.items())
+
+
+def set_properties(properties: Mapping[str, str]) -> str:
+    """Build the clause of ALTER TABLE that sets properties."""
+    return f"SET TBLPROPERTIES ({properties_ddl(properties)})"

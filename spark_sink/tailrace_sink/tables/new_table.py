@@ -1,22 +1,17 @@
-"""A new lake table: its columns by a schema version, and its CREATE TABLE. Pure."""
+"""A new lake table: its columns by a schema version, and their DDL. Pure."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 from tailrace_schemas.events.column_types import lake_type
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_sink.errors import UnsupportedSchemaChange
-from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, FIRST_ORIGIN_ID
+from tailrace_sink.tables.column_identity import FIRST_ORIGIN_ID
 from tailrace_sink.tables.lake_table import (
-    DELETES_PROPERTY,
     RESERVED,
-    SCHEMA_LSN_PROPERTY,
     Kind,
     LakeColumn,
     LakeTable,
     literal,
-    properties_ddl,
     quote,
 )
 
@@ -34,34 +29,6 @@ def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
         kind=kind,
         columns=tuple(lake_column(column) for column in schema.columns),
         schema_lsn=str(schema.schema_lsn),
-    )
-
-
-def create_statement(
-    table: LakeTable,
-    location: str,
-    properties: Mapping[str, str],
-    partition_by: Sequence[str] = (),
-    cluster_by: Sequence[str] = (),
-) -> str:
-    """Build CREATE TABLE of a Delta table at a location."""
-    layout = ""
-    if partition_by:
-        layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
-    elif cluster_by:
-        layout = f" CLUSTER BY ({', '.join(map(quote, cluster_by))})"
-    listed = properties_ddl(
-        {
-            **properties,
-            **{feature.value: feature.on for feature in sorted(table.features)},
-            COLUMNS_PROPERTY: table.identities,
-            DELETES_PROPERTY: table.deletes,
-            SCHEMA_LSN_PROPERTY: table.schema_lsn,
-        }
-    )
-    return (
-        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
-        f"{layout} TBLPROPERTIES ({listed})"
     )
 
 

@@ -1,4 +1,4 @@
-"""ALTER statements with which a lake table follows the schema versions of its source. Pure.
+"""Changes with which a lake table follows the schema versions of its source. Pure.
 
 A crash may interrupt a series of statements anywhere. Each name is announced before a column gets
 it (``column_identity``), and the table's present columns are read from the table. So the next run
@@ -31,8 +31,8 @@ from tailrace_sink.tables.lake_table import (
     LakeColumn,
     LakeTable,
     literal,
-    properties_ddl,
     quote,
+    set_properties,
 )
 from tailrace_sink.tables.new_table import check_names, column_ddl, lake_column
 from tailrace_sink.tables.schema_record import (
@@ -55,12 +55,11 @@ from tailrace_sink.tables.type_widening import Widening, widening
 def evolve(
     existing: LakeTable,
     versions: Iterable[TableSchema],
-    location: str,
     *,
     stays_plain: bool = False,
     mode: SchemaMode = SchemaMode.EVOLVE,
     batch: int = 0,
-) -> tuple[LakeTable, list[str]]:
+) -> tuple[LakeTable, list[str | Feature]]:
     """Follow schema versions, oldest first.
 
     A version newer than the table's renames and widens columns; an older one only adds missing
@@ -75,14 +74,15 @@ def evolve(
         batch: id of the batch, for the record of the changes.
 
     Returns:
-        The table afterwards, and the ALTER statements in order.
+        The table afterwards, and its changes in order: features to turn on, and clauses of
+        ``ALTER TABLE``.
 
     Raises:
         SchemaChangeRefused: the mode does not allow a change.
         UnsupportedSchemaChange: the lake cannot follow without losing values.
         UnsupportedType: a column has a type without a lake form.
     """
-    changes = _Changes(existing, f"ALTER TABLE delta.{quote(location)}", stays_plain, mode)
+    changes = _Changes(existing, stays_plain, mode)
     table = existing
     for version in sorted(versions, key=lambda version: version.schema_lsn):
         lsn = str(version.schema_lsn)
@@ -99,7 +99,7 @@ def evolve(
     )
     recorded = _recorded(existing, table, changes, batch)
     if recorded:
-        changes.alter(f"SET TBLPROPERTIES ({properties_ddl(recorded)})")
+        changes.alter(set_properties(recorded))
     record = recorded.get(SCHEMA_RECORD_PROPERTY, existing.schema_record)
     return replace(table, recorded=table.identities, schema_record=record), changes.statements
 
@@ -141,13 +141,12 @@ def require_plain(table: LakeTable) -> None:
 
 @dataclass(slots=True)
 class _Changes:
-    """The statements so far, and the columns after them."""
+    """The changes so far, and the columns after them."""
 
     table: LakeTable
-    begin: str
     stays_plain: bool
     mode: SchemaMode
-    statements: list[str] = field(default_factory=list)
+    statements: list[str | Feature] = field(default_factory=list)
     columns: dict[int, LakeColumn] = field(init=False)
     features: set[Feature] = field(init=False)
     dropped: set[int] = field(init=False)
@@ -159,8 +158,8 @@ class _Changes:
         self.features = set(self.table.features)
         self.dropped = set(self.table.dropped)
 
-    def alter(self, change: str) -> None:
-        self.statements.append(f"{self.begin} {change}")
+    def alter(self, change: str | Feature) -> None:
+        self.statements.append(change)
 
     def follow(self, version: TableSchema, *, is_newer: bool, is_new: bool) -> None:
         """Follow one version.
@@ -293,21 +292,21 @@ class _Changes:
         named = {column.name: column.identity for column in self.columns.values()}
         named |= {column.name: column.identity for column in columns}
         self.announced = identities_text(named.items())
-        self.alter(f"SET TBLPROPERTIES ({properties_ddl({PENDING_PROPERTY: self.announced})})")
+        self.alter(set_properties({PENDING_PROPERTY: self.announced}))
 
     def _make_ready(self, feature: Feature, column: str, reason: str) -> None:
         if feature in self.features:
             return
         if self.stays_plain:
             raise not_plain(self.table, column, reason, feature)
-        self.alter(f"SET TBLPROPERTIES ({properties_ddl({feature.value: feature.on})})")
+        self.alter(feature)
         self.features.add(feature)
 
     def _make_ready_for(self, type_: str) -> None:
-        """Turn the feature of a type on: Delta does this at CREATE, but not at ALTER."""
-        if type_ == NO_ZONE and all(c.type != NO_ZONE for c in self.columns.values()):
-            feature = {"delta.feature.timestampNtz": "supported"}
-            self.alter(f"SET TBLPROPERTIES ({properties_ddl(feature)})")
+        """Turn the feature of a type on, which a new table has from its start."""
+        is_first = all(column.type != NO_ZONE for column in self.columns.values())
+        if type_ == NO_ZONE and is_first and Feature.NO_ZONE not in self.features:
+            self.alter(Feature.NO_ZONE)
 
     def _not_foreign(self, name: str) -> None:
         if name.lower() in self.table.foreign:

@@ -68,7 +68,7 @@ def not_plain(
     return UnsupportedSchemaChange(
         table.source,
         column,
-        f"{reason} needs Delta's {feature.value}, which sink.profile compatible does not allow",
+        f"{reason} needs {feature}, which sink.profile compatible does not allow",
         f"use sink.profile fast, or {way_out(table)}",
     )
 

@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tailrace_sink.delta.table_maintenance import is_due
 from tailrace_sink.log.commit_table import COMPACT_EVERY, CommitTable
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
@@ -16,7 +17,6 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.upkeep.old_data import OldData
-from tailrace_sink.upkeep.table_maintenance import is_due
 
 
 class LakeUpkeep:

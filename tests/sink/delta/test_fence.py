@@ -18,6 +18,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_metadata, table_version
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed, LakeTaken
+from tailrace_sink.ports.table_format import Owner
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 from tests.sink.lake_rows import read_delta
@@ -39,7 +40,7 @@ class Log:
             if self.epoch != mine:
                 raise LakeTaken("lake", 0, 0)
 
-        return Fence("log", mine, check)
+        return Fence(Owner("log", mine, check))
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_the_newest_sink_writes_and_an_older_one_does_not(
     assert table_version(small, location) == before + 1
     metadata = table_metadata(small, location)
     assert metadata is not None
-    assert metadata.properties[OWNER_PROPERTY] == newer.owner
+    assert metadata.properties[OWNER_PROPERTY] == newer.owner.text
     assert small.conf.get("spark.databricks.delta.write.txnAppId", None) is None
 
 

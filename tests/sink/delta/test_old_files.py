@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.file_log import files_to_compact
 from tailrace_sink.delta.old_files import TableLog, vacuum
+from tailrace_sink.delta.table_maintenance import DELETED_SHARE, compact
 from tailrace_sink.spark.session import small_batch_session
-from tailrace_sink.upkeep.table_maintenance import DELETED_SHARE, compact
 
 pytestmark = pytest.mark.spark
 

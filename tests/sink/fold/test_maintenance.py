@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.file_log import file_sizes, table_version
+from tailrace_sink.delta.table_maintenance import Maintenance, compact
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.session import small_batch_session
-from tailrace_sink.upkeep.table_maintenance import Maintenance, compact
 
 
 @pytest.fixture

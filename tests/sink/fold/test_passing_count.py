@@ -12,11 +12,12 @@ from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import position_hash, signed
 from tailrace_sink.delta import commits as delta_parts
-from tailrace_sink.delta.append_once import NotAsCounted, append_version
+from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold import table_fold
 from tailrace_sink.fold.passing_count import counted_in_passing
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
+from tailrace_sink.ports.table_format import NotAsCounted
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake

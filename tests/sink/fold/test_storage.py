@@ -19,13 +19,14 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
-from tailrace_sink.delta import old_files
-from tailrace_sink.delta.classes import jvm_of, log_of, scala_object
+from tailrace_sink.delta import old_files, table_maintenance
+from tailrace_sink.delta.classes import log_of, scala_object
 from tailrace_sink.log.names_table import NamesTable
 from tailrace_sink.reading.cut_errors import CutForgotten
 from tailrace_sink.reading.reader import read
+from tailrace_sink.spark.jvm_names import jvm_of
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
-from tailrace_sink.upkeep import old_data, table_maintenance
+from tailrace_sink.upkeep import old_data
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake

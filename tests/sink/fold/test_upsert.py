@@ -16,19 +16,20 @@ from structlog.testing import capture_logs
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.daemon.warm_up import check_upsert
 from tailrace_sink.delta import classes as delta_classes
 from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.conflicts import is_conflict
 from tailrace_sink.delta.file_log import table_bytes, table_version
+from tailrace_sink.delta.table_properties import create_statement
 from tailrace_sink.delta.transaction import DeltaTransaction
-from tailrace_sink.fold.upsert import Latest, upsert
+from tailrace_sink.delta.upsert import upsert
+from tailrace_sink.delta.warm_up import check_upsert
 from tailrace_sink.options.modes import DeleteMode
+from tailrace_sink.ports.table_format import Latest
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.key_bounds import KeyBound, conditions_of
 from tailrace_sink.tables.lake_table import CDC_COLUMNS, Kind, LakeColumn, LakeTable
-from tailrace_sink.tables.new_table import create_statement
 from tests.sink.lake_rows import Rows, read_delta
 
 TABLE: Final = LakeTable(
@@ -109,7 +110,9 @@ def test_it_leaves_what_a_merge_leaves(
         given = latest(rows, len(keys), few=number % 2 == 0, bounds=bounds)
         assert upsert(small, upserted, TABLE, given, mode, rewrite_below)
         rows.createOrReplaceTempView("v")
-        small.sql(merge_statement(merged, "v", TABLE, [], mode, None, conditions_of(bounds)))
+        small.sql(
+            merge_statement(f"delta.`{merged}`", "v", TABLE, [], mode, None, conditions_of(bounds))
+        )
         assert sorted_rows(upserted, small) == sorted_rows(merged, small)
     assert all(ways(upserted))
     has_vectors = any(Path(upserted).rglob("deletion_vector*.bin"))
@@ -129,7 +132,7 @@ def test_small_files_are_written_anew_with_the_changes(small: SparkSession, tmp_
         few = latest(rows, len(taken), few=number > 0)
         assert upsert(small, upserted, TABLE, few, DeleteMode.HARD, below)
         rows.createOrReplaceTempView("v")
-        small.sql(merge_statement(merged, "v", TABLE, [], DeleteMode.HARD))
+        small.sql(merge_statement(f"delta.`{merged}`", "v", TABLE, [], DeleteMode.HARD))
     assert table_bytes(small, upserted) > below
     assert sorted_rows(upserted, small) == sorted_rows(merged, small)
     assert all(ways(upserted))
@@ -152,7 +155,7 @@ def test_files_with_deletion_vectors_are_written_anew_without_their_rows(
             small, upserted, TABLE, latest(rows, len(keys), few=True), DeleteMode.HARD, below
         )
         rows.createOrReplaceTempView("v")
-        small.sql(merge_statement(merged, "v", TABLE, [], DeleteMode.HARD))
+        small.sql(merge_statement(f"delta.`{merged}`", "v", TABLE, [], DeleteMode.HARD))
         assert sorted_rows(upserted, small) == sorted_rows(merged, small)
     assert all(ways(upserted))
 

@@ -22,13 +22,12 @@ from tailrace.settings.settings import Settings
 from tailrace_sink import read
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
-from tailrace_sink.delta import old_files
+from tailrace_sink.delta import old_files, table_maintenance
 from tailrace_sink.delta.old_files import TableLog
+from tailrace_sink.delta.table_maintenance import compact
 from tailrace_sink.errors import LakeTaken, SinkError, StoreUnsafe
 from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.reading.cut_errors import CutForgotten
-from tailrace_sink.upkeep import table_maintenance
-from tailrace_sink.upkeep.table_maintenance import compact
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Key, Row, SourceTable, column
 from tests.envelopes.transaction import Transaction

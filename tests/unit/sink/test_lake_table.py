@@ -12,6 +12,7 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.delta.table_properties import alter_statement, create_statement
 from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.rows.mirror_statements import merge_statement
@@ -30,7 +31,7 @@ from tailrace_sink.tables.lake_table import (
     quote,
     table_path,
 )
-from tailrace_sink.tables.new_table import create_statement, new_table
+from tailrace_sink.tables.new_table import new_table
 from tailrace_sink.tables.schema_changes import evolve, require_plain
 from tailrace_sink.tables.type_widening import Widening, widening
 
@@ -58,21 +59,19 @@ def lake() -> LakeTable:
 
 
 def statements(*versions: TableSchema, table: LakeTable | None = None) -> list[str]:
-    """The ALTER statements, those that announce or record identities told by their kind."""
-    _, found = evolve(table or lake(), versions, "/l")
-    short = [text.removeprefix("ALTER TABLE delta.`/l` ") for text in found]
+    """The changes, those that announce or record identities told by their kind."""
+    _, found = evolve(table or lake(), versions)
     return [
         "announce"
         if text.startswith("SET TBLPROPERTIES ('tailrace.columns.pending'")
         else "record"
         if text.startswith("SET TBLPROPERTIES ('tailrace.")
         else text
-        for text in short
+        for text in found
     ]
 
 
-MAPPING = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
-WIDENING = "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+MAPPING, WIDENING = Feature.COLUMN_MAPPING, Feature.TYPE_WIDENING
 
 
 def test_create_names_types_and_identities():
@@ -87,6 +86,19 @@ def test_create_names_types_and_identities():
         ' \'{"id":[1,"int",1],"note":[2,"varchar(20)",0]}\', \'tailrace.deletes\' = \'\','
         " 'tailrace.schemaLsn' = '00000001:00000001:0001')"
     )
+
+
+@pytest.mark.parametrize(
+    ("feature", "name", "value"),
+    [
+        (Feature.COLUMN_MAPPING, "delta.columnMapping.mode", "name"),
+        (Feature.TYPE_WIDENING, "delta.enableTypeWidening", "true"),
+        (Feature.NO_ZONE, "delta.feature.timestampNtz", "supported"),
+    ],
+)
+def test_a_feature_of_delta_is_a_property(feature: Feature, name: str, value: str):
+    start = "ALTER TABLE delta.`/l` SET TBLPROPERTIES"
+    assert alter_statement("/l", feature) == f"{start} ('{name}' = '{value}')"
 
 
 def test_the_same_version_changes_nothing():
@@ -127,7 +139,8 @@ def test_a_table_is_made_ready_once_and_only_for_what_it_needs():
     assert WIDENING not in statements(widened, table=ready)
     found = statements(no_zone)
     assert not {MAPPING, WIDENING} & set(found)
-    assert "SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')" in found
+    assert Feature.NO_ZONE in found
+    assert Feature.NO_ZONE not in statements(no_zone, table=ready)
     spaced = version(2, *FIRST.columns, column(3, "a b", "int"))
     assert statements(spaced)[:2] == [MAPPING, "announce"]
 
@@ -136,9 +149,9 @@ def test_a_plain_table_refuses_what_would_make_it_less_so():
     renamed = version(2, column(1, "id", "int", 1), column(2, "remark", "varchar(20)"))
     widened = version(2, column(1, "id", "bigint", 1), column(2, "note", "varchar(20)"))
     spaced = version(2, *FIRST.columns, column(3, "a b", "int"))
-    for changed, what in ((renamed, "columnMapping"), (widened, "Widening"), (spaced, "Mapping")):
+    for changed, what in ((renamed, "mapping"), (widened, "widening"), (spaced, "mapping")):
         with pytest.raises(UnsupportedSchemaChange, match=what):
-            evolve(lake(), [changed], "/l", stays_plain=True)
+            evolve(lake(), [changed], stays_plain=True)
     with pytest.raises(UnsupportedSchemaChange, match="column a b: its name needs"):
         require_plain(new_table(spaced, Kind.MIRROR))
 
@@ -174,7 +187,7 @@ def test_columns_that_the_publisher_masks_or_leaves_out_are_followed():
     assert statements(version(2, key)) == ["record"]
     priced = as_created(version(1, FIRST.columns[0], column(2, "note", "int")))
     with pytest.raises(UnsupportedSchemaChange, match=r"note.*tailrace snapshot"):
-        evolve(priced, [version(2, key, note)], "/l")
+        evolve(priced, [version(2, key, note)])
 
 
 def test_exchanged_names_go_by_way_of_a_third():
@@ -213,7 +226,6 @@ def test_an_older_version_neither_renames_nor_narrows():
     newer, _ = evolve(
         lake(),
         [version(3, column(1, "id", "bigint", 1), column(2, "remark", "varchar(20)"))],
-        "/l",
     )
 
     assert statements(FIRST, table=newer) == []
@@ -226,8 +238,7 @@ class Catalog:
         self.fields = {column.name: column.type for column in table.columns}
         self.properties = {"tailrace.columns": table.recorded}
 
-    def run(self, statement: str) -> None:
-        text = statement.removeprefix("ALTER TABLE delta.`/l` ")
+    def run(self, text: str) -> None:
         names = re.findall(r"`([^`]*)`", text)
         if text.startswith("RENAME"):
             old, new = names
@@ -268,12 +279,12 @@ def test_after_every_prefix_of_the_statements_the_rest_follows(target: TableSche
     table = as_created(
         version(1, column(1, "id", "int", 1), column(2, "a", "int"), column(3, "b", "int"))
     )
-    after, every = evolve(table, [target], "/l")
+    after, every = evolve(table, [target])
     for done in range(len(every) + 1):
         catalog = Catalog(table)
         for statement in every[:done]:
             catalog.run(statement)
-        again, rest = evolve(catalog.read(), [target], "/l")
+        again, rest = evolve(catalog.read(), [target])
         for statement in rest:
             catalog.run(statement)
         assert {c.column_id: c for c in again.columns} == {c.column_id: c for c in after.columns}
@@ -348,7 +359,7 @@ def test_paths_and_names_cannot_break_out():
 
 
 def test_merge_guards_by_position_and_names_every_column():
-    text = merge_statement("/l", "v", lake(), [], DeleteMode.HARD)
+    text = merge_statement("t", "v", lake(), [], DeleteMode.HARD)
 
     assert "t.`id` <=> s.`id`" in text
     assert "s._cdc_op = 'd' AND (t._cdc_position IS NULL OR s._cdc_position > t" in text
@@ -358,23 +369,23 @@ def test_merge_guards_by_position_and_names_every_column():
 
 
 def test_merge_with_soft_deletes_never_deletes():
-    assert "DELETE" not in merge_statement("/l", "v", lake(), [], DeleteMode.SOFT)
+    assert "DELETE" not in merge_statement("t", "v", lake(), [], DeleteMode.SOFT)
 
 
 def test_a_whole_table_takes_away_what_it_does_not_have():
     cut = "00000001:00000009:0001"
-    hard = merge_statement("/l", "v", lake(), [], DeleteMode.HARD, cut)
-    soft = merge_statement("/l", "v", lake(), [], DeleteMode.SOFT, cut)
+    hard = merge_statement("t", "v", lake(), [], DeleteMode.HARD, cut)
+    soft = merge_statement("t", "v", lake(), [], DeleteMode.SOFT, cut)
 
     assert hard.endswith("WHEN NOT MATCHED BY SOURCE THEN DELETE")
     assert "DELETE" not in soft
     assert (
         f"BY SOURCE AND t._cdc_op <> 'd' THEN UPDATE SET _cdc_op = 'd', _cdc_lsn = '{cut}'" in soft
     )
-    assert "BY SOURCE" not in merge_statement("/l", "v", lake(), [], DeleteMode.HARD)
+    assert "BY SOURCE" not in merge_statement("t", "v", lake(), [], DeleteMode.HARD)
 
 
 def test_merge_keeps_what_a_change_does_not_carry():
-    text = merge_statement("/l", "v", lake(), ["note"], DeleteMode.HARD)
+    text = merge_statement("t", "v", lake(), ["note"], DeleteMode.HARD)
 
     assert "t.`note` = CASE WHEN s._cdc_available_0 THEN s.`note` ELSE t.`note` END" in text

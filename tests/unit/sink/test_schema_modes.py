@@ -31,7 +31,7 @@ def followed(
     mode: SchemaMode, *versions: TableSchema, table: LakeTable | None = None
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Columns with their types, and what the record says, after a batch 7."""
-    found, _ = evolve(table or lake(), versions, "/l", mode=mode, batch=7)
+    found, _ = evolve(table or lake(), versions, mode=mode, batch=7)
     columns = {c.name: c.type for c in found.columns}
     changes = [(c["change"], c["column"]) for c in record_of(found.schema_record, 7)]
     return columns, changes
@@ -80,7 +80,7 @@ def test_fail_names_what_changed_and_the_way_on(target: TableSchema, column_name
 
 def test_fail_follows_what_the_table_holds_and_what_was_dropped_before():
     assert followed(SchemaMode.FAIL, LONGER)[0] == {"id": "INT", "note": "STRING"}
-    dropped, _ = evolve(lake(), [DROPPED], "/l")
+    dropped, _ = evolve(lake(), [DROPPED])
     captured_again = replace(DROPPED, schema_lsn=version(3).schema_lsn)
     assert followed(SchemaMode.FAIL, captured_again, table=dropped)[1] == []
     assert followed(SchemaMode.EVOLVE, captured_again, table=dropped)[1] == []
@@ -93,8 +93,8 @@ def test_ignore_keeps_columns_and_names_and_records_what_it_left():
     assert columns == {"id": "INT", "note": "STRING"}
     assert changes == [("ignored", "note"), ("ignored", "_cdc_x")]
     assert followed(SchemaMode.IGNORE, DROPPED)[1] == [("dropped", "note")]
-    again, _ = evolve(lake(), [both], "/l", mode=SchemaMode.IGNORE, batch=7)
-    assert evolve(again, [both], "/l", mode=SchemaMode.IGNORE, batch=8)[1] == []
+    again, _ = evolve(lake(), [both], mode=SchemaMode.IGNORE, batch=7)
+    assert evolve(again, [both], mode=SchemaMode.IGNORE, batch=8)[1] == []
     for target in (WIDENED, RETYPED, NEW_KEY):
         with pytest.raises(UnsupportedSchemaChange):
             followed(SchemaMode.IGNORE, target)
@@ -102,7 +102,7 @@ def test_ignore_keeps_columns_and_names_and_records_what_it_left():
 
 def test_evolve_after_ignore_takes_what_was_left():
     changed = version(2, ID, column(2, "remark", "varchar(20)"), column(3, "price", "int"))
-    left, _ = evolve(lake(), [changed], "/l", mode=SchemaMode.IGNORE)
+    left, _ = evolve(lake(), [changed], mode=SchemaMode.IGNORE)
 
     columns, changes = followed(SchemaMode.EVOLVE, changed, table=left)
 
@@ -120,7 +120,7 @@ def test_lenient_keeps_the_values_of_a_type_that_does_not_fit():
         ("retired", "note_old_2"),
         ("retyped", "note"),
     ]
-    table, _ = evolve(lake(), [RETYPED, third], "/l", mode=SchemaMode.LENIENT)
+    table, _ = evolve(lake(), [RETYPED, third], mode=SchemaMode.LENIENT)
     holders = [table.holder_of(of.columns[1]) for of in (FIRST, RETYPED, third)]
     assert [h.name for h in holders if h is not None] == ["note_old_1", "note_old_2", "note"]
 
@@ -143,12 +143,12 @@ def test_a_key_is_never_retired():
 
 def test_a_retirement_that_breaks_off_anywhere_is_completed():
     target = version(2, ID, column(2, "remark", "int"), column(3, "note", "int"))
-    after, every = evolve(lake(), [target], "/l", mode=SchemaMode.LENIENT, batch=7)
+    after, every = evolve(lake(), [target], mode=SchemaMode.LENIENT, batch=7)
     for done in range(len(every) + 1):
         catalog = Catalog(lake())
         for statement in every[:done]:
             catalog.run(statement)
-        again, rest = evolve(catalog.read(), [target], "/l", mode=SchemaMode.LENIENT, batch=7)
+        again, rest = evolve(catalog.read(), [target], mode=SchemaMode.LENIENT, batch=7)
         for statement in rest:
             catalog.run(statement)
         assert {c.column_id: c for c in again.columns} == {c.column_id: c for c in after.columns}

@@ -52,7 +52,7 @@ def shared(first: TableSchema = OF_A) -> LakeTable:
 
 def followed(table: LakeTable, schema: TableSchema) -> tuple[LakeTable, list[str]]:
     table = replace(table, origin=schema.table)
-    return evolve(table, [in_shared_table(schema, LAKE)], "/l")
+    return evolve(table, [in_shared_table(schema, LAKE)])
 
 
 def test_a_rule_chooses_the_lake_table_and_the_first_counts():
@@ -129,7 +129,7 @@ def test_what_does_not_agree_names_the_source(columns: list[SchemaColumn], text:
 
 def test_what_a_snapshot_lacks_is_deleted_from_its_own_rows_alone():
     table = replace(shared(), origin=B)
-    merge = merge_statement("/l", "v", table, [], DeleteMode.HARD, str(Lsn(1, 1, 1)))
+    merge = merge_statement("t", "v", table, [], DeleteMode.HARD, str(Lsn(1, 1, 1)))
     own = "t._cdc_database = 'shop' AND t._cdc_schema = 't\\'2' AND t._cdc_table = 'orders'"
     assert f"WHEN NOT MATCHED BY SOURCE AND {own} THEN DELETE" in merge
 

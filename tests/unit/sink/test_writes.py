@@ -137,9 +137,9 @@ def test_bounds_of_a_key_and_none_where_one_is_null():
     by_float = bounds_in(rows, table(key="float"))
     assert all("`id`" not in text for text in conditions_of(by_float))
 
-    merge = merge_statement("/l", "v", table(), [], HARD, None, bounds)
+    merge = merge_statement("t", "v", table(), [], HARD, None, bounds)
     assert " AND t.`id` >= -2 AND t.`id` <= 5 AND" in merge
-    whole = merge_statement("/l", "v", table(), [], HARD, str(Lsn(1, 1, 1)), bounds)
+    whole = merge_statement("t", "v", table(), [], HARD, str(Lsn(1, 1, 1)), bounds)
     assert ">= -2" not in whole
 
 

@@ -14,13 +14,18 @@ import pytest
 from tailrace_sink.columns import distinct_keys
 from tailrace_sink.columns.distinct_keys import are_distinct, keys_in
 from tailrace_sink.columns.spec import Target
-from tailrace_sink.delta.column_files import WrittenFiles
-from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+from tailrace_sink.delta.column_files import DeltaFiles
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile
+from tailrace_sink.ports.table_format import Owner
 
 
 def has_distinct_keys(folder: Path, names: list[str], key: list[str]) -> bool:
     keys = keys_in(str(folder), names, key, None)
     return keys is not None and are_distinct(keys)
+
+
+FENCE = Fence(Owner("log", 1, lambda: None))
 
 
 def written(folder: Path, *files: list[tuple[Any, ...]]) -> list[str]:
@@ -60,8 +65,8 @@ def test_names_in_parquet_are_those_of_the_tables_form(tmp_path: Path):
     types = dict.fromkeys(("id", "text"), "BIGINT")
     form = FileForm(types, {"id": ("a.b", 1), "text": ("a", 2)}, 32)
     files = (ParquetFile("0.parquet", 1, "{}"),)
-    written = WrittenFiles("", form, files, Target(str(tmp_path), (), 0), None)
-    nothing = WrittenFiles("", form, (), Target(str(tmp_path), (), 0), None)
+    written = DeltaFiles("", form, files, Target(str(tmp_path), (), 0), None, FENCE)
+    nothing = DeltaFiles("", form, (), Target(str(tmp_path), (), 0), None, FENCE)
     assert written.has_distinct(["id"])
     assert written.has_distinct(["text", "id"])
     assert not written.has_distinct(["text"])
@@ -96,6 +101,8 @@ def test_files_that_no_version_can_have_are_deleted(tmp_path: Path, is_offered: 
     row, rest = (ParquetFile(name, 1, "{}") for name in names)
     target, form = Target(str(tmp_path), (), 0), FileForm({}, {}, 32)
     missing = ParquetFile("missing", 1, "{}")
-    files = WrittenFiles("", form, (row,), target, None, (missing, rest), is_offered=is_offered)
+    files = DeltaFiles(
+        "", form, (row,), target, None, FENCE, (missing, rest), is_offered=is_offered
+    )
     files.discard()
     assert [path.name for path in tmp_path.iterdir()] == ([row.name] if is_offered else [])

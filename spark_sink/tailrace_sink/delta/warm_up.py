@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.classes import give_up_writing
-from tailrace_sink.fold.upsert import Latest, upsert
+from tailrace_sink.delta.table_properties import create_statement
+from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
+from tailrace_sink.ports.table_format import Latest
 from tailrace_sink.rows.mirror_statements import snapshot_position
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
@@ -33,7 +35,6 @@ from tailrace_sink.tables.lake_table import (
     literal,
     quote,
 )
-from tailrace_sink.tables.new_table import create_statement
 
 _TABLE: Final = LakeTable(
     TableName("_tailrace", "_tailrace", "upsert_check"),

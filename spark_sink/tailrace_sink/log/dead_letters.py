@@ -5,21 +5,16 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.append_once import append_once
-from tailrace_sink.delta.conflicts import is_conflict, is_refused
 from tailrace_sink.delta.file_log import table_version
-from tailrace_sink.errors import BadRecord
 from tailrace_sink.log.events import Events
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.bad_records import REASON, Screen
-from tailrace_sink.spark.jvm_errors import is_analysis_error
 from tailrace_sink.tables.lake_table import literal, quote, table_path
 
 _COLUMNS: Final = (
@@ -104,21 +99,3 @@ def dead_letters(spark: SparkSession, path: str) -> DataFrame:
         columns = ", ".join(f"{quote(name)} {type_}" for name, type_, _ in _COLUMNS)
         return spark.createDataFrame([], columns)
     return spark.read.format("delta").load(path).orderBy(F.col("at"), *_PLACE)
-
-
-def may_be_records(error: PySparkException | Py4JError) -> bool:
-    """Whether a record may be the cause of a failed write."""
-    return not (is_analysis_error(error) or is_refused(error) or is_conflict(error))
-
-
-def to_blame(
-    error: PySparkException | Py4JError, screen: Screen, values: DataFrame
-) -> BadRecord | None:
-    """Find the first record that cannot be written, if one is the cause of the error."""
-    if not may_be_records(error):
-        return None
-    try:
-        return screen.first(values)
-    except (PySparkException, Py4JError):
-        # Spark fails here too, so the records are not the cause.
-        return None

@@ -7,12 +7,13 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.append_once import Examine, require_newest
+from tailrace_sink.delta.append_once import require_newest
 from tailrace_sink.delta.commits import in_parts, is_available
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.parquet_files import FileForm, ParquetFile
+from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.delta.transaction import DeltaTransaction
+from tailrace_sink.ports.table_format import Examine, Once
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 
 
@@ -34,8 +35,7 @@ def _form_now(spark: SparkSession, location: str) -> FileForm | None:
 def append_files(
     spark: SparkSession,
     location: str,
-    application: str,
-    batch: int,
+    once: Once,
     files: tuple[FileForm, Sequence[ParquetFile]],
     fence: Fence,
     examine: Examine | None = None,
@@ -59,7 +59,7 @@ def append_files(
     def committed() -> bool | None:
         transaction = DeltaTransaction(spark, location)
         fence.require(location, transaction.property_of(OWNER_PROPERTY))
-        if not transaction.is_new_version(application, batch):
+        if not transaction.is_new_version(once.scope, once.batch):
             return False
         if transaction.file_form != form:
             return None
@@ -74,4 +74,4 @@ def append_files(
     if is_written is None:
         raise FilesUnfit
     if not is_written:
-        require_newest(spark, location, application, batch)
+        require_newest(spark, location, once.scope, once.batch)

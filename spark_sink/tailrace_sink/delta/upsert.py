@@ -1,7 +1,5 @@
 """Upserts: old rows leave a table and the last changes of their keys enter it, in one commit.
 
-:func:`merge_changes` falls back to a MERGE.
-
 A change has its whole row. So only the place of the old row is needed, which one pass over keys and
 positions finds. A MERGE takes two more passes for the same deletion vector and append (ADR 0043).
 :func:`upsert` does nothing if only a MERGE is right.
@@ -10,38 +8,24 @@ positions finds. A MERGE takes two more passes for the same deletion vector and 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.columns.distinct_keys import are_distinct
-from tailrace_sink.delta.column_files import WrittenFiles
+from tailrace_sink.delta.column_files import DeltaFiles
 from tailrace_sink.delta.commits import in_parts
-from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import files_within
+from tailrace_sink.delta.files.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.delta.transaction import DeltaTransaction
-from tailrace_sink.fold.doubled_keys import leave_one_row_each
-from tailrace_sink.fold.key_match import FILE, ROW, listed_condition, matches
-from tailrace_sink.fold.passing_count import Check
-from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.rows.last_change import available_flag, large_columns
-from tailrace_sink.rows.mirror_statements import merge_statement, same_key
-from tailrace_sink.tables.key_bounds import (
-    KeyBound,
-    bounds_by_spark,
-    bounds_in,
-    conditions_of,
-    exact_in,
-)
+from tailrace_sink.ports.table_format import Latest
+from tailrace_sink.rows.mirror_statements import same_key
+from tailrace_sink.tables.key_bounds import conditions_of
 from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,
     OPERATION,
@@ -51,7 +35,6 @@ from tailrace_sink.tables.lake_table import (
     quote,
 )
 
-_LATEST: Final = "_tailrace_latest"
 _LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Bytes of a table in which rows are found by a list of keys. A larger one is read by generated
 code, which Spark would compile again for every list."""
@@ -68,27 +51,6 @@ class _Found:
 
     rows: dict[str, array[int]]
     has_newer: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """The last change of each key.
-
-    Attributes:
-        rows: in the table's columns and the ``_cdc_*`` columns.
-        local: the rows in memory, if they are few.
-        lacking: condition of rows that do not hold all their values; None: all do.
-        exact: the bounds, not rounded; empty: unknown.
-        written: files with the rows, which may become the table's; else None.
-    """
-
-    rows: DataFrame
-    bounds: Sequence[KeyBound]
-    count: int
-    local: pa.Table | None
-    lacking: str | None
-    exact: Sequence[KeyBound] = ()
-    written: WrittenFiles | None = None
 
 
 def upsert(
@@ -154,7 +116,7 @@ def _committed(
     anew = set(files) if rewrites else _small(files, latest, rewrite_below)
     ours = list(map(quote, names))
     new: DataFrame | None = None
-    if latest.written is None or not latest.written.offer(transaction):
+    if not isinstance(latest.written, DeltaFiles) or not latest.written.offer(transaction):
         new = latest.rows
         if delete_mode is DeleteMode.HARD:
             new = new.where(f"{OPERATION} <> 'd'")
@@ -241,103 +203,3 @@ def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]
 
 def _few(latest: Latest) -> DataFrame:
     return latest.rows if latest.local is None else F.broadcast(latest.rows)
-
-
-def merge_changes(
-    spark: SparkSession,
-    config: SinkConfig,
-    fence: Fence,
-    table: LakeTable,
-    ranges: TopicRange,
-    reduced: DataFrame,
-    whole_at: str | None = None,
-    check: Check | None = None,
-    *,
-    is_local: bool = False,
-) -> None:
-    """Apply the last change of each key by an upsert, or by a MERGE if that is not enough.
-
-    Args:
-        spark: used by this thread only.
-        ranges: the ledger's counts of the changes.
-        reduced: the last change of each key.
-        whole_at: LSN of the cut, if the changes hold every row of the source table.
-        check: called after the changes were read and before anything is written.
-        is_local: whether the changes fit in the driver's memory.
-    """
-    with _kept(spark, reduced, config, table, is_local=is_local) as latest:
-        if check is not None:
-            check()
-        merge_latest(spark, config, fence, table, ranges, latest, whole_at)
-
-
-def merge_latest(
-    spark: SparkSession,
-    config: SinkConfig,
-    fence: Fence,
-    table: LakeTable,
-    ranges: TopicRange,
-    latest: Latest,
-    whole_at: str | None,
-) -> None:
-    """Apply the last changes by an upsert, or by a MERGE (:func:`merge_changes`)."""
-    location = f"{config.lake}/{table.path}"
-    if whole_at is not None:
-        leave_one_row_each(spark, fence, location, table)
-    elif latest.written is None or not latest.written.lacking:
-        mode, below = config.delete_mode, config.rewrite_below_bytes
-        write = partial(upsert, spark, location, table, latest, mode, below, fence)
-        if retried(f"upsert into {table.path}", write):
-            return
-    latest.rows.createOrReplaceTempView(_LATEST)
-    bounds = conditions_of(latest.bounds)
-    since = ranges.since_lsn if ranges.is_part else ""
-    large, mode = large_columns(table), config.delete_mode
-    statement = merge_statement(location, _LATEST, table, large, mode, whole_at, bounds, since)
-    fence.write(spark, location, partial(spark.sql, statement))
-
-
-def latest_in(spark: SparkSession, written: WrittenFiles, table: LakeTable) -> Latest | None:
-    """Describe the last changes that are in files; None if a key may be there twice."""
-    keys = written.keys(table.key) if written.is_reduced else None
-    if keys is None or not are_distinct(keys):
-        return None
-    rows, bounds = written.changes(spark, table), bounds_in(keys, table)
-    exact = exact_in(keys, table)
-    return Latest(rows, bounds, keys.num_rows, None, None, exact, written)
-
-
-@contextmanager
-def _kept(
-    spark: SparkSession,
-    reduced: DataFrame,
-    config: SinkConfig,
-    table: LakeTable,
-    *,
-    is_local: bool,
-) -> Iterator[Latest]:
-    """Cache decoded and reduced rows, which are read two or three times.
-
-    Rows lost with an executor are decoded again, from the same offsets.
-    """
-    lacking = _lacking(table, config.delete_mode)
-    if is_local:
-        rows = reduced.toArrow()
-        latest, bounds = spark.createDataFrame(rows, reduced.schema), bounds_in(rows, table)
-        yield Latest(latest, bounds, rows.num_rows, rows, lacking)
-        return
-    reduced.persist()
-    try:
-        count, bounds = bounds_by_spark(reduced, table)
-        yield Latest(reduced, bounds, count, None, lacking)
-    finally:
-        reduced.unpersist()
-
-
-def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
-    """Condition of changes that become rows but do not hold all their values; None: none does."""
-    flags = [available_flag(index) for index in range(len(large_columns(table)))]
-    if not flags:
-        return None
-    lacks = f"NOT ({' AND '.join(flags)})"
-    return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"

@@ -1,0 +1,1 @@
+"""Files of a Delta table: their form, keys and deletion vectors."""

@@ -1,0 +1,218 @@
+"""The table format port for Delta: one commit a table, which readers see at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.delta.append_once import append_once
+from tailrace_sink.delta.column_files import ColumnFiles, DeltaFiles
+from tailrace_sink.delta.conflicts import is_conflict, is_refused, retried
+from tailrace_sink.delta.described_table import features_of, lake_table_of
+from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.file_log import (
+    table_bytes,
+    table_metadata,
+    table_version,
+    transaction_version,
+)
+from tailrace_sink.delta.old_versions import at_version
+from tailrace_sink.delta.table_maintenance import Maintenance
+from tailrace_sink.delta.table_properties import (
+    alter_statement,
+    create_statement,
+    new_table_properties,
+    retain,
+)
+from tailrace_sink.delta.upsert import upsert
+from tailrace_sink.delta.warm_up import warm_up
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.ports.table_format import Check, Destination, Examine, Latest, Once, Owner
+from tailrace_sink.rows.writer_schema import WriterSchema
+from tailrace_sink.tables.lake_table import (
+    CURRENT,
+    MODE_PROPERTY,
+    NO_ZONE,
+    OWNER_PROPERTY,
+    Feature,
+    Kind,
+    LakeTable,
+    quote,
+    table_path,
+)
+from tailrace_sink.tables.new_table import columns_ddl
+
+
+class DeltaTables:
+    """The tables of a lake, as any session reads them (``TableReader``)."""
+
+    def __init__(self, lake: str) -> None:
+        self._lake = lake
+
+    def version(self, spark: SparkSession, path: str) -> int:
+        """Return the newest version of a table; -1 if there is none."""
+        return table_version(spark, self._at(path))
+
+    def described(
+        self, spark: SparkSession, table: TableName, kind: Kind, at: int | None = None
+    ) -> LakeTable | None:
+        """Describe a table by its metadata, now or at a version."""
+        metadata = table_metadata(spark, self._at(table_path(table, kind)), at)
+        return None if metadata is None else lake_table_of(table, metadata, kind)
+
+    def rows(self, spark: SparkSession, path: str, at: int | None = None) -> DataFrame:
+        """Read a table, now or at a version."""
+        if at is not None:
+            return at_version(spark, self._at(path), at)
+        return spark.read.format("delta").load(self._at(path))
+
+    def _at(self, path: str) -> str:
+        return f"{self._lake}/{path}"
+
+
+class DeltaWriter(DeltaTables):
+    """The tables of a lake, as the sink with one epoch writes them (``TableWriter``)."""
+
+    def __init__(self, config: SinkConfig, owner: Owner, files: ColumnFiles) -> None:
+        super().__init__(config.lake)
+        self._config = config
+        self._fence = Fence(owner)
+        self._files = files
+
+    def name(self, path: str) -> str:
+        """Return the table's name in SQL statements."""
+        return f"delta.{quote(self._at(path))}"
+
+    def bytes(self, spark: SparkSession, path: str) -> int:
+        """Return the bytes of the table's files; 0 if there is none."""
+        return table_bytes(spark, self._at(path))
+
+    def take(self, spark: SparkSession, path: str) -> None:
+        """Take a table from an older sink, before it is read."""
+        self._fence.enter(spark, self._at(path))
+
+    def create(self, spark: SparkSession, table: LakeTable) -> None:
+        """Create a table if there is none."""
+        mode = {MODE_PROPERTY: table.mode} if table.mode else {}
+        owner = {OWNER_PROPERTY: self._fence.owner.text}
+        properties = {**new_table_properties(self._config), **owner, **mode}
+        location, layout = self._at(table.path), self._layout(table)
+        spark.sql(create_statement(table, location, properties, *layout))
+
+    def replace(self, spark: SparkSession, table: LakeTable) -> LakeTable:
+        """Overwrite a table by an empty one of other columns; earlier versions stay.
+
+        CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
+        """
+        location = self._at(table.path)
+        found = table_metadata(spark, location)
+        features = frozenset() if found is None else features_of(found)
+        needed = sorted(table.features - features)
+        if any(column.type == NO_ZONE for column in table.columns):
+            needed.append(Feature.NO_ZONE)
+        for feature in needed:
+            self.alter(spark, table.path, feature)
+        no_rows: list[tuple[Any, ...]] = []
+        empty = spark.createDataFrame(no_rows, columns_ddl(table))
+        writer = empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        partition_by, cluster_by = self._layout(table)
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        elif cluster_by:
+            writer = writer.clusterBy(*cluster_by)
+        self._fence.write(spark, location, partial(writer.save, location))
+        return replace(table, features=features | table.features)
+
+    def _layout(self, table: LakeTable) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the columns by which a table is partitioned, and those by which clustered."""
+        if table.kind is Kind.HISTORY:
+            return [CURRENT], ()
+        name = f"{table.table.schema}.{table.table.table}"
+        return self._config.partition_by.get(name, ()), self._config.cluster_by.get(name, ())
+
+    def alter(self, spark: SparkSession, path: str, change: str | Feature) -> None:
+        """Change a table's columns or properties."""
+        location = self._at(path)
+        self._fence.alter(spark, location, alter_statement(location, change))
+
+    def append(
+        self,
+        rows: DataFrame,
+        path: str,
+        once: Once,
+        check: Check | None = None,
+        examine: Examine | None = None,
+    ) -> None:
+        """Append rows once, with the batch id as Delta's transaction version."""
+        location = self._at(path)
+        append_once(rows, location, once.scope, once.batch, check, self._fence, examine)
+
+    def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
+        """Apply the last change of each key in one commit; False if a MERGE is needed."""
+        config, location = self._config, self._at(table.path)
+        mode, below = config.delete_mode, config.rewrite_below_bytes
+        write = partial(upsert, spark, location, table, latest, mode, below, self._fence)
+        return retried(f"upsert into {table.path}", write)
+
+    def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
+        """Run a statement that changes rows; with ``once``, once."""
+        location, run = self._at(path), partial(spark.sql, statement)
+        if once is None:
+            self._fence.write(spark, location, run)
+        else:
+            self._fence.write_once(spark, location, once.scope, once.batch, run)
+
+    def done(self, spark: SparkSession, path: str, scope: str) -> int | None:
+        """Return the newest batch of a scope in a table; None if there is none."""
+        return transaction_version(spark, self._at(path), scope)
+
+    def write_files(
+        self,
+        spark: SparkSession,
+        writers: Sequence[WriterSchema],
+        ranges: TopicRange,
+        destinations: Sequence[Destination],
+    ) -> dict[str, DeltaFiles]:
+        """Write the changes of a bulk range into files of some tables."""
+        return self._files.written(spark, writers, ranges, destinations, self._fence)
+
+    def retain(self, spark: SparkSession, path: str) -> None:
+        """Update properties for retention and maintenance to the options."""
+        retain(spark, self._config, self._fence, path)
+
+    def is_refused(self, error: PySparkException | Py4JError) -> bool:
+        """Whether a constraint of the table refused a row; the sink itself sets none."""
+        return is_refused(error)
+
+    def is_conflict(self, error: PySparkException | Py4JError) -> bool:
+        """Whether a commit conflicted with another one."""
+        return is_conflict(error)
+
+
+class DeltaFormat(DeltaTables):
+    """Delta as the format of a lake's tables (``TableFormat``)."""
+
+    def __init__(self, config: SinkConfig) -> None:
+        super().__init__(config.lake)
+        self._config = config
+        self._files = ColumnFiles(config)
+
+    def writer(self, owner: Owner) -> DeltaWriter:
+        """Return the tables as one sink writes them."""
+        return DeltaWriter(self._config, owner, self._files)
+
+    def warm_up(self, spark: SparkSession) -> None:
+        """Do the first writes, which take long, into tables of the sink's own."""
+        warm_up(spark, self._config)
+
+    def compaction(self, spark: SparkSession) -> Maintenance:
+        """Return the compaction, in a session of its own."""
+        return Maintenance(spark, self._config)

@@ -1,0 +1,118 @@
+"""The last changes of keys into a mirror: by an upsert, or by a MERGE if that is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.columns.distinct_keys import are_distinct
+from tailrace_sink.fold.doubled_keys import leave_one_row_each
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.options.modes import DeleteMode
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.ports.table_format import Check, Latest, TableWriter, WrittenFiles
+from tailrace_sink.rows.last_change import available_flag, large_columns
+from tailrace_sink.rows.mirror_statements import merge_statement
+from tailrace_sink.tables.key_bounds import bounds_by_spark, bounds_in, conditions_of, exact_in
+from tailrace_sink.tables.lake_table import OPERATION, LakeTable
+
+_LATEST: Final = "_tailrace_latest"
+
+
+def merge_changes(
+    spark: SparkSession,
+    config: SinkConfig,
+    tables: TableWriter,
+    table: LakeTable,
+    ranges: TopicRange,
+    reduced: DataFrame,
+    whole_at: str | None = None,
+    check: Check | None = None,
+    *,
+    is_local: bool = False,
+) -> None:
+    """Apply the last change of each key by an upsert, or by a MERGE if that is not enough.
+
+    Args:
+        spark: used by this thread only.
+        ranges: the ledger's counts of the changes.
+        reduced: the last change of each key.
+        whole_at: LSN of the cut, if the changes hold every row of the source table.
+        check: called after the changes were read and before anything is written.
+        is_local: whether the changes fit in the driver's memory.
+    """
+    with _kept(spark, reduced, config, table, is_local=is_local) as latest:
+        if check is not None:
+            check()
+        merge_latest(spark, config, tables, table, ranges, latest, whole_at)
+
+
+def merge_latest(
+    spark: SparkSession,
+    config: SinkConfig,
+    tables: TableWriter,
+    table: LakeTable,
+    ranges: TopicRange,
+    latest: Latest,
+    whole_at: str | None,
+) -> None:
+    """Apply the last changes by an upsert, or by a MERGE (:func:`merge_changes`)."""
+    if whole_at is not None:
+        leave_one_row_each(spark, tables, table)
+    elif not (latest.written and latest.written.lacking) and tables.upsert(spark, table, latest):
+        return
+    latest.rows.createOrReplaceTempView(_LATEST)
+    bounds = conditions_of(latest.bounds)
+    since = ranges.since_lsn if ranges.is_part else ""
+    name, large, mode = tables.name(table.path), large_columns(table), config.delete_mode
+    statement = merge_statement(name, _LATEST, table, large, mode, whole_at, bounds, since)
+    tables.run(spark, table.path, statement)
+
+
+def latest_in(spark: SparkSession, written: WrittenFiles, table: LakeTable) -> Latest | None:
+    """Describe the last changes that are in files; None if a key may be there twice."""
+    keys = written.keys(table.key) if written.is_reduced else None
+    if keys is None or not are_distinct(keys):
+        return None
+    rows, bounds = written.changes(spark, table), bounds_in(keys, table)
+    exact = exact_in(keys, table)
+    return Latest(rows, bounds, keys.num_rows, None, None, exact, written)
+
+
+@contextmanager
+def _kept(
+    spark: SparkSession,
+    reduced: DataFrame,
+    config: SinkConfig,
+    table: LakeTable,
+    *,
+    is_local: bool,
+) -> Iterator[Latest]:
+    """Cache decoded and reduced rows, which are read two or three times.
+
+    Rows lost with an executor are decoded again, from the same offsets.
+    """
+    lacking = _lacking(table, config.delete_mode)
+    if is_local:
+        rows = reduced.toArrow()
+        latest, bounds = spark.createDataFrame(rows, reduced.schema), bounds_in(rows, table)
+        yield Latest(latest, bounds, rows.num_rows, rows, lacking)
+        return
+    reduced.persist()
+    try:
+        count, bounds = bounds_by_spark(reduced, table)
+        yield Latest(reduced, bounds, count, None, lacking)
+    finally:
+        reduced.unpersist()
+
+
+def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
+    """Condition of changes that become rows but do not hold all their values; None: none does."""
+    flags = [available_flag(index) for index in range(len(large_columns(table)))]
+    if not flags:
+        return None
+    lacks = f"NOT ({' AND '.join(flags)})"
+    return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"

@@ -1,0 +1,1 @@
+"""Protocols between the rooms of the sink."""

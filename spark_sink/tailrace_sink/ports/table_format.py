@@ -1,0 +1,296 @@
+"""The table format port: what the fold and the readers need of lake tables (ADR 0096).
+
+Nothing above it names a format. ``delta`` implements it. Every method takes a session, which only
+the calling thread uses, and a table's path below the lake (``LakeTable.path``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.rows.writer_schema import WriterSchema
+from tailrace_sink.tables.key_bounds import KeyBound
+from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable
+
+Check = Callable[[], None]
+"""Called after the rows were read and before their commit; raises :class:`NotAsCounted`."""
+
+
+class NotAsCounted(Exception):
+    """The rows that were read are not what the ledger counts, or their number is unknown."""
+
+
+class AppendRefused(Exception):
+    """The table has, or may have, keys of the rows: they must be merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Identity of a sink, compared at every commit of a lake table.
+
+    Attributes:
+        log: id of the log's table, to which epochs belong.
+        check: raises ``LakeTaken`` if the log has a newer sink.
+    """
+
+    log: str
+    epoch: int
+    check: Callable[[], None]
+
+    @property
+    def text(self) -> str:
+        """Value of the property of tables that this sink owns."""
+        return f"{self.log} {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """Identity of a write that takes effect once.
+
+    Attributes:
+        scope: batches of one scope grow in a table.
+    """
+
+    scope: str
+    batch: int
+
+
+class Added(Protocol):
+    """The files of an append before its commit, and those of the table."""
+
+    @property
+    def added(self) -> list[Any]:
+        """Files of the append."""
+
+    def bounds_of_added(self, table: LakeTable) -> list[KeyBound]:
+        """Compute the bounds of the append's keys."""
+
+    def files_meeting(self, bounds: Sequence[KeyBound]) -> list[Any] | None:
+        """Select the table's files that may have a key between bounds; None if unknown."""
+
+    def has_none_between(self, bounds: Sequence[KeyBound]) -> bool:
+        """Whether no file of the table can have a key between bounds; False without any."""
+
+    def rows_of(self, files: Sequence[Any]) -> DataFrame:
+        """Read the rows of some files."""
+
+
+Examine = Callable[[Added], None]
+"""Examines an append before its commit; raises :class:`AppendRefused`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A table to write.
+
+    Attributes:
+        last_only: whether it gets the last change of each key only; else every change.
+        keeps_deletes: whether the last change of a deleted key is a row.
+    """
+
+    table: LakeTable
+    last_only: bool = False
+    keeps_deletes: bool = False
+
+
+class WrittenFiles(Protocol):
+    """Files of one table's part of a batch, which were counted and are in no version yet."""
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether each task wrote the last change of each key only."""
+
+    @property
+    def lacking(self) -> int:
+        """How many changes that are no rows lack large values."""
+
+    def keys(self, key: Sequence[str]) -> pa.Table | None:
+        """Read the keys of all changes; None if they are too many."""
+
+    def has_distinct(self, key: Sequence[str]) -> bool:
+        """Whether all rows are known to have different keys; False also if they are too many."""
+
+    def changes(self, spark: SparkSession, table: LakeTable) -> DataFrame:
+        """Read the changes."""
+
+    def append(self, spark: SparkSession, once: Once, examine: Examine | None) -> None:
+        """Append the files once.
+
+        Raises:
+            NotAsCounted: the table was altered meanwhile.
+            AppendRefused, AppendSkipped: as of :meth:`TableWriter.append`.
+        """
+
+    def discard(self) -> None:
+        """Delete the files that no version can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The last change of each key.
+
+    Attributes:
+        rows: in the table's columns and the ``_cdc_*`` columns.
+        local: the rows in memory, if they are few.
+        lacking: condition of rows that do not hold all their values; None: all do.
+        exact: the bounds, not rounded; empty: unknown.
+        written: files with the rows, which may become the table's; else None.
+    """
+
+    rows: DataFrame
+    bounds: Sequence[KeyBound]
+    count: int
+    local: pa.Table | None
+    lacking: str | None
+    exact: Sequence[KeyBound] = ()
+    written: WrittenFiles | None = None
+
+
+class TableReader(Protocol):
+    """The tables of one lake, as any session may read them."""
+
+    def version(self, spark: SparkSession, path: str) -> int:
+        """Return the newest version of a table; -1 if there is none."""
+
+    def described(
+        self, spark: SparkSession, table: TableName, kind: Kind, at: int | None = None
+    ) -> LakeTable | None:
+        """Describe a table, now or at a version; None if there is none.
+
+        Raises:
+            LakeTableChanged: somebody else changed columns or properties that the sink needs.
+        """
+
+    def rows(self, spark: SparkSession, path: str, at: int | None = None) -> DataFrame:
+        """Read a table, now or at a version."""
+
+
+class TableWriter(TableReader, Protocol):
+    """The tables of one lake, as the sink with one epoch writes them.
+
+    Writes are run again after a conflict with another writer. All of them raise ``LakeTaken`` if a
+    newer sink has the table, and ``PySparkException`` or ``Py4JError`` if Spark failed.
+    """
+
+    def name(self, path: str) -> str:
+        """Return the table's name in SQL statements."""
+
+    def bytes(self, spark: SparkSession, path: str) -> int:
+        """Return the bytes of the table's files; 0 if there is none."""
+
+    def take(self, spark: SparkSession, path: str) -> None:
+        """Take a table from an older sink, before it is read."""
+
+    def create(self, spark: SparkSession, table: LakeTable) -> None:
+        """Create a table if there is none."""
+
+    def replace(self, spark: SparkSession, table: LakeTable) -> LakeTable:
+        """Replace a table by an empty one of other columns; earlier versions stay.
+
+        Returns:
+            The table with the features that it has now.
+        """
+
+    def alter(self, spark: SparkSession, path: str, change: str | Feature) -> None:
+        """Change a table's columns or properties.
+
+        Args:
+            change: the clause after ``ALTER TABLE`` and the name; or a feature to turn on.
+        """
+
+    def append(
+        self,
+        rows: DataFrame,
+        path: str,
+        once: Once,
+        check: Check | None = None,
+        examine: Examine | None = None,
+    ) -> None:
+        """Append rows once.
+
+        Args:
+            check: called after the rows were written and before the commit. If it raises, the table
+                stays as it was.
+            examine: the same, after ``check``.
+
+        Raises:
+            AppendRefused: ``examine`` raised it, or could not be called.
+            AppendSkipped: the table has a later batch of the scope.
+        """
+
+    def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
+        """Apply the last change of each key in one commit; False if a MERGE is needed."""
+
+    def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
+        """Run a statement that changes rows; with ``once``, once."""
+
+    def done(self, spark: SparkSession, path: str, scope: str) -> int | None:
+        """Return the newest batch of a scope in a table; None if there is none."""
+
+    def write_files(
+        self,
+        spark: SparkSession,
+        writers: Sequence[WriterSchema],
+        ranges: TopicRange,
+        destinations: Sequence[Destination],
+    ) -> Mapping[str, WrittenFiles]:
+        """Write the changes of a bulk range into files of some tables.
+
+        Args:
+            writers: all schemas that the messages may have.
+
+        Returns:
+            Path of a table to its files; empty if Spark must decode this range.
+
+        Raises:
+            NotAsCounted: the messages are not what the ledger counts.
+        """
+
+    def retain(self, spark: SparkSession, path: str) -> None:
+        """Update properties for retention and maintenance to the options."""
+
+    def is_refused(self, error: PySparkException | Py4JError) -> bool:
+        """Whether a constraint of the table refused a row; the sink itself sets none."""
+
+    def is_conflict(self, error: PySparkException | Py4JError) -> bool:
+        """Whether a commit conflicted with another one."""
+
+
+class Compaction(Protocol):
+    """Compaction of lake tables between batches."""
+
+    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Record which tables are due, by their versions before and after a batch."""
+
+    def run(self) -> str | None:
+        """Compact the table that has waited longest; return its path, or None if none is due.
+
+        Raises:
+            SinkError: Spark failed. A conflict with a writer is left to the next run instead.
+        """
+
+
+class TableFormat(TableReader, Protocol):
+    """A table format, chosen when the sink starts."""
+
+    def writer(self, owner: Owner) -> TableWriter:
+        """Return the tables as one sink writes them."""
+
+    def warm_up(self, spark: SparkSession) -> None:
+        """Do the first writes, which take long, into tables of the sink's own.
+
+        Raises:
+            SinkError: the lake cannot be written.
+        """
+
+    def compaction(self, spark: SparkSession) -> Compaction:
+        """Return the compaction, in a session of its own."""

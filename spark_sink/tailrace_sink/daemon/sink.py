@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.tables import DeltaFormat
 from tailrace_sink.fold.fold import Fold
 from tailrace_sink.intake.log_writer import LogWriter
 from tailrace_sink.kafka.group_offsets import GroupOffsets
+from tailrace_sink.log.formats import format_of
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.log.sink_parts import SinkParts
@@ -62,7 +62,7 @@ class Sink:
         parts = SinkParts(
             spark,
             config,
-            DeltaFormat(config),
+            format_of(config),
             LogTable(small_batch_session(spark), config.log_path, config.prefix),
             SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id),
             self.metrics,

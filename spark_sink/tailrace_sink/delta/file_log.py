@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from tailrace_sink.delta import public_reads as delta_public
 from tailrace_sink.delta.classes import has_delta_log, log_of
 from tailrace_sink.delta.commits import is_missing
+from tailrace_sink.spark.jvm_names import items_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,14 @@ def current_snapshot(spark: SparkSession, path: str) -> Any:
     """Return Delta's object of the current version of the table at a path."""
     classes, log = log_of(spark, path)
     return log.update(False, classes.none, classes.none)
+
+
+def listed_files(spark: SparkSession, path: str, snapshot: Any) -> list[Any] | None:
+    """List all files of a version of a table; None if its checksum file does not list them."""
+    classes, _ = log_of(spark, path)
+    checksum = snapshot.checksumOpt()
+    known = checksum.get().allFiles() if checksum.isDefined() else classes.none
+    return items_of(classes.collections.asJava(known.get())) if known.isDefined() else None
 
 
 def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | None:

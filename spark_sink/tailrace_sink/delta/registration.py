@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JError
@@ -12,12 +12,8 @@ from pyspark.sql import SparkSession
 from tailrace_sink.errors import NameTaken
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.tables.catalog_names import CatalogName
-from tailrace_sink.tables.lake_table import literal, properties_ddl, quote
+from tailrace_sink.tables.lake_table import literal, quote
 
-LAKE_PROPERTY: Final = "tailrace.lake"
-"""Property of a view: the lake that it reads."""
-LABEL_PROPERTY: Final = "tailrace.name"
-"""Property of a view: the name that its cut was given."""
 _LOCATION: Final = "Location: "
 
 
@@ -64,11 +60,6 @@ def _problem(
     return None
 
 
-def quoted(catalog: str, name: CatalogName) -> str:
-    """Quote a table's full name."""
-    return ".".join(map(quote, (catalog, *name)))
-
-
 def register(spark: SparkSession, catalog: str, location: str, name: CatalogName) -> None:
     """Give a Delta table a name if it has none. Nothing is written to the table.
 
@@ -76,7 +67,7 @@ def register(spark: SparkSession, catalog: str, location: str, name: CatalogName
         NameTaken: the name belongs to another table.
         PySparkException, Py4JError: the catalog failed.
     """
-    full = quoted(catalog, name)
+    full = name.within(catalog)
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(catalog)}.{quote(name.schema)}")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {full} USING delta LOCATION {literal(location)}")
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {full}").where("col_name = 'Location'").first()
@@ -98,7 +89,7 @@ def unregister(spark: SparkSession, catalog: str, location: str, name: CatalogNa
             raise
         return
     if _plain(found) == _plain(location):
-        spark.sql(f"DROP TABLE IF EXISTS {quoted(catalog, name)}")
+        spark.sql(f"DROP TABLE IF EXISTS {name.within(catalog)}")
 
 
 def _registered_location(spark: SparkSession, catalog: str, name: CatalogName) -> str:
@@ -108,61 +99,6 @@ def _registered_location(spark: SparkSession, catalog: str, name: CatalogName) -
     lines = "\n".join(row["information"] for row in shown.where("NOT isTemporary").collect())
     found = [line for line in lines.splitlines() if line.startswith(_LOCATION)]
     return found[0].removeprefix(_LOCATION) if found else ""
-
-
-def replace_views(
-    spark: SparkSession,
-    catalog: str,
-    views: Mapping[CatalogName, str],
-    properties: Mapping[str, str],
-) -> None:
-    """Replace the lake's views of one name, in all schemas of the catalog, by others.
-
-    All old views are dropped before the first new one is created. Meanwhile a reader gets an error,
-    not views of two cuts.
-
-    Args:
-        views: name to the query of each view.
-        properties: of each view; with ``LAKE_PROPERTY`` and ``LABEL_PROPERTY``.
-
-    Raises:
-        NameTaken: a name belongs to something else. Nothing was dropped.
-        PySparkException, Py4JError: the catalog failed.
-    """
-    schemas = {view.schema for view in views}
-    for schema in sorted(schemas):
-        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(catalog)}.{quote(schema)}")
-    old = list(_ours(spark, catalog, schemas, properties))
-    for name in views.keys() - set(old):
-        if spark.catalog.tableExists(quoted(catalog, name)):
-            raise NameTaken(f"{catalog}.{name}", "another view or table")
-    for name in old:
-        spark.sql(f"DROP VIEW IF EXISTS {quoted(catalog, name)}")
-    listed = properties_ddl(properties)
-    for name, query in sorted(views.items()):
-        spark.sql(f"CREATE VIEW {quoted(catalog, name)} TBLPROPERTIES ({listed}) AS {query}")
-
-
-def _ours(
-    spark: SparkSession, catalog: str, schemas: Collection[str], properties: Mapping[str, str]
-) -> Iterator[CatalogName]:
-    """Find the lake's views of one name.
-
-    Args:
-        schemas: in which views of an earlier release, without the property of the name, are meant.
-    """
-    lake, label = properties[LAKE_PROPERTY], properties[LABEL_PROPERTY]
-    like = literal(f"*{label}")
-    found = {row[0] for row in spark.sql(f"SHOW SCHEMAS IN {quote(catalog)} LIKE {like}").collect()}
-    for schema in sorted(found):
-        views = spark.sql(f"SHOW VIEWS IN {quote(catalog)}.{quote(schema)}")
-        for row in views.where("NOT isTemporary").collect():
-            name = CatalogName(schema, row["viewName"])
-            shown = spark.sql(f"SHOW TBLPROPERTIES {quoted(catalog, name)}").collect()
-            has = dict(map(tuple, shown))
-            named = has.get(LABEL_PROPERTY, label if schema in schemas else None)
-            if has.get(LAKE_PROPERTY) == lake and named == label:
-                yield name
 
 
 def _plain(location: str) -> str:

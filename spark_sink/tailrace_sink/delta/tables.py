@@ -74,6 +74,10 @@ class DeltaTables:
             return at_version(spark, self._at(path), at)
         return spark.read.format("delta").load(self._at(path))
 
+    def name(self, path: str) -> str:
+        """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
+        return f"delta.{quote(self._at(path))}"
+
     def _at(self, path: str) -> str:
         return f"{self._lake}/{path}"
 
@@ -86,10 +90,6 @@ class DeltaWriter(DeltaTables):
         self._config = config
         self._fence = Fence(owner)
         self._files = files
-
-    def name(self, path: str) -> str:
-        """Return the table's name in SQL statements."""
-        return f"delta.{quote(self._at(path))}"
 
     def bytes(self, spark: SparkSession, path: str) -> int:
         """Return the bytes of the table's files; 0 if there is none."""

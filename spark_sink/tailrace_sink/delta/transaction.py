@@ -18,10 +18,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tailrace_sink.delta.batch_rows import listed_files
+from tailrace_sink.delta import file_log
 from tailrace_sink.delta.classes import log_of, writing_classes
 from tailrace_sink.delta.commits import is_missing
-from tailrace_sink.delta.file_log import bytes_of, frame_of, schema_of, version_of
 from tailrace_sink.delta.files.deletion_vectors import actions_without_rows
 from tailrace_sink.delta.files.file_statistics import bounds_of, files_meeting
 from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile, file_form
@@ -105,7 +104,7 @@ class DeltaTransaction:
     @property
     def bytes(self) -> int:
         """Bytes of the table's files."""
-        return bytes_of(self._snapshot)
+        return file_log.bytes_of(self._snapshot)
 
     def property_of(self, name: str) -> str | None:
         """Return one of the table's properties."""
@@ -119,9 +118,7 @@ class DeltaTransaction:
         except Py4JError as error:
             if not is_missing(error):
                 raise
-            return (
-                False  # A feature that this release does not know; can_upsert refuses it by name.
-            )
+            return False  # This release does not know the feature; can_upsert refuses it by name.
         found = config.fromMetaData(self._snapshot.metadata())
         return found if isinstance(found, bool) else bool(found.equals(self._classes.some(True)))
 
@@ -191,7 +188,7 @@ class DeltaTransaction:
     def rows_of(self, files: Iterable[Any]) -> DataFrame:
         """Read the rows of some files of the table."""
         chosen = self._known.python.toSeq(list(files))
-        return frame_of(self._spark, self._path, (self._snapshot, chosen))
+        return file_log.frame_of(self._spark, self._path, (self._snapshot, chosen))
 
     def add(self, rows: DataFrame) -> None:
         """Write rows, with the table's columns, into new files."""
@@ -234,7 +231,7 @@ class DeltaTransaction:
         Returns:
             False if this version or a later one is in the table: nothing remains to commit.
         """
-        known = version_of(self._snapshot, application)
+        known = file_log.version_of(self._snapshot, application)
         if known is not None and known >= version:
             return False
         self._transaction.readTxn().addOne(application)
@@ -320,12 +317,12 @@ class DeltaTransaction:
 
     @cached_property
     def _schema(self) -> StructType:
-        return schema_of(self._snapshot)
+        return file_log.schema_of(self._snapshot)
 
     @cached_property
     def _every_file(self) -> list[Any] | None:
         """All files of the table; None if its checksum file does not list them."""
-        return listed_files(self._spark, self._path, self._snapshot)
+        return file_log.listed_files(self._spark, self._path, self._snapshot)
 
 
 def _name(file: Any) -> str:

@@ -172,19 +172,6 @@ def _gone(spark: SparkSession, work: TableWork, cut: CutPoint) -> DataFrame:
     return deletes_of(left, table, cut)
 
 
-def append_all_gone(
-    spark: SparkSession,
-    config: SinkConfig,
-    tables: TableWriter,
-    table: LakeTable,
-    changes_table: LakeTable,
-    cut: CutPoint,
-) -> None:
-    """Append a delete of every row of a mirror whose source is empty, once per batch id."""
-    gone = deletes_of(rows_there(spark, tables, table), table, cut)
-    append_changes(config, tables, changes_table, gone, cut.batch)
-
-
 def rows_there(spark: SparkSession, tables: TableWriter, table: LakeTable) -> DataFrame:
     """Return the rows of a mirror that the source has."""
     rows = tables.rows(spark, table.path)

@@ -7,12 +7,13 @@ from pyspark.sql import SparkSession
 from tailrace_schemas.events.envelope import TableSchema, table_schema_of
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 from tailrace_service.registry.access import open_registry
-from tailrace_sink.fold.apply import append_all_gone
+from tailrace_sink.fold.apply import append_changes, rows_there
 from tailrace_sink.fold.companions import Companions
 from tailrace_sink.fold.history_table import History
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.rows.lost_rows import deletes_of
 from tailrace_sink.rows.mirror_statements import empty_statement
 from tailrace_sink.rows.writer_schema import check_form
 from tailrace_sink.tables.lake_table import LakeTable
@@ -58,7 +59,8 @@ def delete_all(
         spark: used by this thread only.
     """
     if companions.changes is not None:
-        append_all_gone(spark, config, tables, table, companions.changes, cut)
+        gone = deletes_of(rows_there(spark, tables, table), table, cut)
+        append_changes(config, tables, companions.changes, gone, cut.batch)
     name = tables.name(table.path)
     statement = empty_statement(name, table, config.delete_mode, cut.lsn)
     tables.run(spark, table.path, statement)

@@ -10,7 +10,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.delta.conflicts import is_concurrent_batch
 from tailrace_sink.kafka.offset_reads import read_messages
 from tailrace_sink.log.log_sql import schema_id_sql
 from tailrace_sink.log.recent_cuts import EVENTS
@@ -84,8 +83,6 @@ class LogAppends:
                 one_file=is_small,
             )
         except (PySparkException, Py4JError) as error:
-            if is_concurrent_batch(error):  # Another sink took the log over in between.
-                return False
             raise translated("appending to the log", error) from error
         if is_written:
             # A start row does not continue the cuts in memory.

@@ -17,7 +17,6 @@ from typing import Final
 from pyspark.sql import Row, SparkSession
 
 from tailrace_sink.delta.append_once import append_version
-from tailrace_sink.delta.batch_rows import rows_of_batch
 from tailrace_sink.delta.classes import has_delta_log
 from tailrace_sink.delta.file_log import (
     table_bytes,
@@ -25,6 +24,7 @@ from tailrace_sink.delta.file_log import (
     table_version,
     transaction_version,
 )
+from tailrace_sink.log.batch_rows import rows_of_batch
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import held_json, shards_json, state_of_row
 from tailrace_sink.tables.lake_table import literal, properties_ddl, quote

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_schemas.events.framing import split_frame
 from tailrace_sink.delta.append_once import append_version
-from tailrace_sink.delta.batch_rows import rows_of_batch
 from tailrace_sink.delta.classes import has_delta_log
+from tailrace_sink.delta.conflicts import is_concurrent_batch
 from tailrace_sink.delta.file_log import (
     files_with,
     folders,
@@ -33,6 +34,8 @@ from tailrace_sink.delta.file_log import (
     table_version,
     transaction_version,
 )
+from tailrace_sink.log.batch_rows import rows_of_batch
+from tailrace_sink.log.cut_rows import rows_of_events, rows_of_state
 from tailrace_sink.log.log_sql import (
     batches_condition,
     exact_condition,
@@ -70,20 +73,6 @@ _PROPERTIES: Final[Mapping[str, str]] = {
 _LARGE_FILE: Final = 16 * 1024 * 1024
 _RECENT_BYTES_MAX: Final = 32 * 1024 * 1024
 """Bytes of the newest cuts in memory, which the fold need not read again."""
-_ROWS: Final = pa.schema(
-    [
-        ("day", pa.date32()),
-        ("batch", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("schema_id", pa.int32()),
-        ("lsn", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("state", pa.string()),
-    ]
-)
 
 
 class LogTable:
@@ -156,7 +145,7 @@ class LogTable:
         """Find the newest state among all rows: no sink writes after the start of a newer one."""
         epoch = "CAST(get_json_object(state, '$.epoch') AS BIGINT)"
         newest = f"max_by(state, struct({epoch}, batch)) AS state"
-        row = self._load().where("topic = ''").selectExpr(newest).first()
+        row = self.rows().where("topic = ''").selectExpr(newest).first()
         return None if row is None or row["state"] is None else LogState.of_json(row["state"])
 
     def append(
@@ -183,9 +172,9 @@ class LogTable:
         Returns:
             False if another write used this mark or a newer one first.
         """
-        local = _local(state, records, progress_topic, day)
+        local = rows_of_state(state, records, progress_topic, day)
         if isinstance(events, pa.Table):
-            local, events = pa.concat_tables([local, _of_cut(events, state, day)]), None
+            local, events = pa.concat_tables([local, rows_of_events(events, state, day)]), None
         rows = spark.createDataFrame(local)
         if events is not None:
             of_events = events.selectExpr(
@@ -205,12 +194,17 @@ class LogTable:
             rows = rows.coalesce(1)
         # The table's history then shows the time of each LSN.
         metadata = state.state.closed_lsn
-        return append_version(rows, self.path, self._app_id, state.mark.version, metadata)
+        try:
+            return append_version(rows, self.path, self._app_id, state.mark.version, metadata)
+        except (PySparkException, Py4JError) as error:
+            if is_concurrent_batch(error):
+                return False  # Another sink took the log over in between.
+            raise
 
     def states(self, after_batch: int, up_to_batch: int, limit: int) -> list[LogState]:
         """Return the states of the cuts in (after, up to], the oldest first."""
         rows = (
-            self._load()
+            self.rows()
             .where(_of_cuts("", after_batch, up_to_batch))
             .where("get_json_object(state, '$.is_start') = 'false'")
             .orderBy("batch")
@@ -224,7 +218,7 @@ class LogTable:
         self, topic: str, after_batch: int, up_to_batch: int
     ) -> list[tuple[int, int, int, bytes]]:
         """Return batch, partition, offset and value of the progress records of some cuts."""
-        found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
+        found = self.rows().where(_of_cuts(topic, after_batch, up_to_batch))
         rows = found.select("batch", "partition", "offset", "value").collect()
         return [(r["batch"], r["partition"], r["offset"], bytes(r["value"])) for r in rows]
 
@@ -232,7 +226,7 @@ class LogTable:
         self, topic: str, after_batch: int, up_to_batch: int
     ) -> list[tuple[int, int]]:
         """Return the batch ids of some cuts in order, with the bytes of their progress records."""
-        found = self._load().where(_of_cuts(topic, after_batch, up_to_batch))
+        found = self.rows().where(_of_cuts(topic, after_batch, up_to_batch))
         rows = found.selectExpr("batch", "length(value) AS size").groupBy("batch").sum("size")
         return sorted((row["batch"], row["sum(size)"]) for row in rows.collect())
 
@@ -247,7 +241,7 @@ class LogTable:
         again (ADR 0033). So the log's own session, which compiles nothing, chooses the files, and
         the condition on their rows looks its numbers up.
         """
-        files = files_with(self._load().where(batches_condition(found)))
+        files = files_with(self.rows().where(batches_condition(found)))
         rows = frame_of(spark, self.path, files).where(stable_condition(found))
         return rows.select("topic", "partition", "offset", "key", "value")
 
@@ -274,11 +268,11 @@ class LogTable:
         days = (name.partition("day=")[2] for name in folders(self._spark, self.path))
         if all(dt.date.fromisoformat(day) >= before for day in days if day):
             return None
-        needed = self._load().where(f"batch >= {needed_batch}")
+        needed = self.rows().where(f"batch >= {needed_batch}")
         oldest, first_needed = (
             None if row is None else row["day"]
             for row in (
-                frame.selectExpr("min(day) AS day").first() for frame in (self._load(), needed)
+                frame.selectExpr("min(day) AS day").first() for frame in (self.rows(), needed)
             )
         )
         keep = before if first_needed is None else min(before, first_needed)
@@ -287,40 +281,10 @@ class LogTable:
         self._spark.sql(f"DELETE FROM {self._name} WHERE day < DATE'{keep.isoformat()}'")
         return keep
 
-    def _load(self) -> DataFrame:
+    def rows(self) -> DataFrame:
+        """Read the whole table."""
         return self._spark.read.format("delta").load(self.path)
 
 
 def _of_cuts(topic: str, after_batch: int, up_to_batch: int) -> str:
     return f"topic = {literal(topic)} AND batch > {after_batch} AND batch <= {up_to_batch}"
-
-
-def _local(
-    state: LogState, records: Iterable[ProgressRecord], progress_topic: str, day: dt.date
-) -> pa.Table:
-    common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn}
-    rows: list[dict[str, Any]] = [{**common, "topic": "", "state": state.to_json()}]
-    rows += (
-        {
-            **common,
-            "topic": progress_topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "schema_id": split_frame(record.value)[0],
-            "value": record.value,
-        }
-        for record in records
-    )
-    return pa.Table.from_pylist(rows, schema=_ROWS)
-
-
-def _of_cut(events: pa.Table, state: LogState, day: dt.date) -> pa.Table:
-    """Convert events to rows of the log."""
-    common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn, "state": None}
-    columns = [
-        pa.repeat(pa.scalar(common[field.name], field.type), events.num_rows)
-        if field.name in common
-        else events[field.name].cast(field.type)
-        for field in _ROWS
-    ]
-    return pa.table(columns, schema=_ROWS)

@@ -173,6 +173,9 @@ class TableReader(Protocol):
     def rows(self, spark: SparkSession, path: str, at: int | None = None) -> DataFrame:
         """Read a table, now or at a version."""
 
+    def name(self, path: str) -> str:
+        """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
+
 
 class TableWriter(TableReader, Protocol):
     """The tables of one lake, as the sink with one epoch writes them.
@@ -180,9 +183,6 @@ class TableWriter(TableReader, Protocol):
     Writes are run again after a conflict with another writer. All of them raise ``LakeTaken`` if a
     newer sink has the table, and ``PySparkException`` or ``Py4JError`` if Spark failed.
     """
-
-    def name(self, path: str) -> str:
-        """Return the table's name in SQL statements."""
 
     def bytes(self, spark: SparkSession, path: str) -> int:
         """Return the bytes of the table's files; 0 if there is none."""

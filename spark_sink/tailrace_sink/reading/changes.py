@@ -92,7 +92,7 @@ def changes(
     if log is None or last is None:
         raise ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")
     names = TopicNames(last.prefix)
-    rows = spark.read.format("delta").load(log.path)
+    rows = log.rows()
     states = rows.where("topic = ''")
     first = None if after is None else _lsn_of(states, after)
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)

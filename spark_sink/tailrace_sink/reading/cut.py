@@ -19,11 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.described_table import lake_table_of
-from tailrace_sink.delta.file_log import table_metadata
-from tailrace_sink.delta.old_versions import at_version
 from tailrace_sink.errors import TableError
 from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.ports.table_format import TableReader
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.kept_cuts import require_kept
@@ -48,12 +46,14 @@ class Cut:
     """The lake at one LSN of the source.
 
     Attributes:
+        reader: reads the lake's tables.
         at: where the rows of each table are.
         tail: the events of the log that the tables lack; None if there are none.
     """
 
     spark: SparkSession
     lake: str
+    reader: TableReader
     at: CutTables
     tail: Tail | None = None
 
@@ -121,18 +121,18 @@ class Cut:
             raise CutUnknown(self.at.lacks(table))
         base = None
         if version is not None:
-            rows = at_version(self.spark, f"{self.lake}/{path}", version)
+            rows = self.reader.rows(self.spark, path, version)
             others = not_from(self.at.left_out.get(table_path(table), ()))
             if others is not None:
                 rows = rows.where(others)
             if not changed:
                 return rows
-            metadata = table_metadata(self.spark, f"{self.lake}/{path}", version)
-            if metadata is None:
-                raise CutUnknown(f"table {table} is gone from {self.lake}/{path}")
             if kind is None:
                 kind = Kind.EVENTS if CHANGED in rows.columns else Kind.MIRROR
-            base = BaseTable(lake_table_of(table, metadata, kind), rows)
+            known = self.reader.described(self.spark, table, kind, version)
+            if known is None:
+                raise CutUnknown(f"table {table} is gone from {self.lake}/{path}")
+            base = BaseTable(known, rows)
         for batch in changed:
             base = self._with_tail(base, batch, kind)
         if base is None:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.batch_rows import newest_row
-from tailrace_sink.delta.file_log import table_version
-from tailrace_sink.log.commit_table import newest_commit
+from tailrace_sink.log.batch_rows import newest_row
+from tailrace_sink.log.commit_table import CommitTable, newest_commit
 from tailrace_sink.log.dead_letters import dead_letters
+from tailrace_sink.log.formats import tables_of
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
@@ -36,6 +36,7 @@ class LakeReader:
     def __init__(self, spark: SparkSession, lake: str) -> None:
         self._spark = spark
         self._lake = hadoop_address(lake).rstrip("/")
+        self._tables = tables_of(self._lake)
         self._tails = TailReader(spark, self._lake)
 
     def dead_letters(self) -> DataFrame:
@@ -81,7 +82,7 @@ class LakeReader:
         if tail is None and row is None:
             raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
         at = CutTables.of(state, None if tail is None else tail.plan)
-        return Cut(self._spark, self._lake, at, tail)
+        return Cut(self._spark, self._lake, self._tables, at, tail)
 
 
 def read(spark: SparkSession, lake: str) -> LakeReader:
@@ -97,7 +98,7 @@ def read(spark: SparkSession, lake: str) -> LakeReader:
 def commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
     """Read the newest row at or before a point; None if the table is empty."""
     path = f"{lake}/_tailrace/commits"
-    if table_version(spark, path) < 0:
+    if CommitTable(spark, path).version() < 0:
         raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")
     if point == Point():
         return newest_commit(spark, path)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tailrace_schemas.topics.escaped_names import unescape
+from tailrace_sink.tables.lake_table import quote
 
 _OTHER = re.compile(r"[^a-z0-9_]")
 
@@ -27,6 +28,10 @@ class CatalogName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
+
+    def within(self, catalog: str) -> str:
+        """Quote the full name in a catalog."""
+        return ".".join(map(quote, (catalog, *self)))
 
     @classmethod
     def parse(cls, text: str) -> CatalogName:

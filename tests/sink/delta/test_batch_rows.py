@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.batch_rows import listed_files, newest_row, rows_of_batch
-from tailrace_sink.delta.file_log import current_snapshot, file_sizes
+from tailrace_sink.delta.file_log import current_snapshot, file_sizes, listed_files
 from tailrace_sink.log import commit_table
+from tailrace_sink.log.batch_rows import newest_row, rows_of_batch
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.tail_plan import Point

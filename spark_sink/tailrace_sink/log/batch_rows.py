@@ -15,8 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_sink.delta.classes import has_delta_log, log_of
-from tailrace_sink.delta.file_log import current_snapshot, frame_of
-from tailrace_sink.spark.jvm_names import items_of
+from tailrace_sink.delta.file_log import current_snapshot, frame_of, listed_files
 
 
 def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
@@ -34,14 +33,6 @@ def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
         chosen = classes.python.toSeq([file for file in files if _may_have(file, batch)])
         rows = frame_of(spark, path, (snapshot, chosen))
     return rows.where(f"batch = {batch}")
-
-
-def listed_files(spark: SparkSession, path: str, snapshot: Any) -> list[Any] | None:
-    """List all files of a version of a table; None if its checksum file does not list them."""
-    classes, _ = log_of(spark, path)
-    checksum = snapshot.checksumOpt()
-    known = checksum.get().allFiles() if checksum.isDefined() else classes.none
-    return items_of(classes.collections.asJava(known.get())) if known.isDefined() else None
 
 
 def newest_row(

@@ -58,7 +58,7 @@ _EXAMINED: Final = {
 """What the files of an append must fulfil before its commit."""
 
 
-_REPEATED: Final = "a key is in files of several tasks, and changes may lack large values"
+_REPEATED: Final = "keys repeat, and changes may lack large values"
 
 _log = structlog.get_logger("tailrace.sink")
 

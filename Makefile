@@ -94,7 +94,7 @@ version: ## write the version of both distributions (NEW=0.2.0)
 	@echo "$(NEW)" | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+[a-z0-9.]*$$' || { echo "which one? make version NEW=0.2.0" >&2; exit 1; }
 	@echo "$(NEW)" > emulator/tailrace_emulator/VERSION
 	@sed -i 's/"tailrace-emulator==[^"]*"/"tailrace-emulator==$(NEW)"/' pyproject.toml
-	@echo "version $(NEW); make setup installs it"
+	@echo "version $(NEW); make setup installs it; python -m tests.consumers.kit writes the conformance kit again"
 
 dist: setup-python ## sdist and wheel of both distributions, in dist/
 	@mkdir -p dist

@@ -20,12 +20,12 @@ def keys_in(
     """Read the keys of all rows into memory.
 
     Args:
-        names: of the files in the folder, of which there is at least one.
+        names: of the files in the folder.
         key: names of the columns in Parquet.
         s3: arguments of ``pyarrow.fs.S3FileSystem``; None: a local folder.
 
     Returns:
-        None if they cannot be read or are too large.
+        None if there is no file, or if the keys cannot be read or are too large.
     """
     system = file_system(s3)
     parts, size = [], 0
@@ -39,7 +39,7 @@ def keys_in(
         if size > _BYTES_MAX:
             return None
         parts.append(part.select(list(key)))
-    return pa.concat_tables(parts)
+    return pa.concat_tables(parts) if parts else None
 
 
 def are_distinct(keys: pa.Table) -> bool:

@@ -80,7 +80,7 @@ class DeltaFiles:
         return bool(self.target.key)
 
     def keys(self, key: Sequence[str]) -> pa.Table | None:
-        """Read the keys of all rows and of the rest; None if they are too many."""
+        """Read the keys of all rows and of the rest; None if there are none or too many."""
         physical = [self.form.physical[name][0] for name in key]
         names = [file.name for file in (*self.files, *self.rest)]
         found = keys_in(self.target.folder, names, physical, self.s3)

@@ -71,6 +71,7 @@ def test_names_in_parquet_are_those_of_the_tables_form(tmp_path: Path):
     assert written.has_distinct(["text", "id"])
     assert not written.has_distinct(["text"])
     assert nothing.has_distinct(["id"])
+    assert nothing.keys(["id"]) is None
     rest = replace(nothing, rest=files)
     keys = rest.keys(["text", "id"])
     assert keys is not None

@@ -115,7 +115,7 @@ class CommitOrder(Generic[T]):
         self._shards = {n: ShardQueue(place, place.lsn) for n, place in places.items()}
         self._count = max(len(self._shards), 1)
         self._begins = dict(begins or {})
-        self._verify = verify
+        self.verify = verify
         self._partitions: dict[Where, PartitionQueue[T]] = {}
         self._fetch: dict[Where, int] = {}
         self._window: str | None = None
@@ -147,9 +147,12 @@ class CommitOrder(Generic[T]):
             partition.known = max(partition.known, offset)
 
     def to_fetch(self) -> dict[Where, int]:
-        """Partitions to fetch from an offset from now on; each answer is given once."""
-        found, self._fetch = self._fetch, {}
-        return found
+        """Partitions to fetch from an offset from now on, until :meth:`fetching` says so."""
+        return dict(self._fetch)
+
+    def fetching(self, where: Where) -> None:
+        """A partition is fetched."""
+        del self._fetch[where]
 
     def waiting_bytes(self, where: Where) -> int:
         """Bytes of a partition that wait here."""
@@ -162,6 +165,11 @@ class CommitOrder(Generic[T]):
     def next_of(self, where: Where) -> int:
         """The offset below which everything of a partition was taken."""
         return self._partitions[where].next
+
+    @property
+    def missing(self) -> int:
+        """Events that the topics lack, where that is no error."""
+        return sum(partition.missing for partition in self._partitions.values())
 
     @property
     def is_idle(self) -> bool:
@@ -195,7 +203,7 @@ class CommitOrder(Generic[T]):
         for shard in self._shards.values():
             shard.begin()
         for where, partition in list(self._unsettled.items()):
-            if partition.settle(self._decode, verify=self._verify):
+            if partition.settle(self._decode, verify=self.verify):
                 del self._unsettled[where]
                 if partition.head is not None:
                     heapq.heappush(self._heap, (partition.head[0], where))

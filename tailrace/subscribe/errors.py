@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class SubscribeError(Exception):
     """A subscription cannot begin or continue.
@@ -77,3 +79,12 @@ class TransactionTooLarge(SubscribeError):
 
 class NotAnEvent(SubscribeError):
     """A record that the ledger counts is no event of Tailrace, or of a newer form."""
+
+    @classmethod
+    def at(cls, where: tuple[str, int], offset: int, error: Exception) -> Self:
+        """The error of a record in a topic and partition."""
+        return cls(
+            f"topic {where[0]} partition {where[1]} offset {offset} holds no event that this"
+            f" release reads ({type(error).__name__}: {error}). Fix: update tailrace[client] to"
+            " the publisher's release; revoke Write from other producers"
+        )

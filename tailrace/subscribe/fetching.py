@@ -11,7 +11,7 @@ from tailrace.reading.progress import decode
 from tailrace.reading.topics import arrived
 from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.commit_order import CommitOrder
-from tailrace.subscribe.errors import EventsRemoved, LsnNotRetained, NotAnEvent
+from tailrace.subscribe.errors import EventsRemoved, LsnNotRetained, NotAnEvent, SubscribeError
 from tailrace.subscribe.groups import Where
 from tailrace.subscribe.start import Record, ShardLog
 from tailrace_schemas.records.progress import Progress
@@ -28,6 +28,7 @@ class Fetcher:
     """Reads the progress topic, and of the data topics what the commit order needs.
 
     Args:
+        order: its ``verify`` says whether what retention removed is an error.
         memory_bytes: of records that wait; a partition with more than its share is paused. One
             record of each partition may exceed it.
         on_progress: takes shard, offset and record.
@@ -73,13 +74,20 @@ class Fetcher:
         """
         for where, offset in self._order.to_fetch().items():
             self._fetch(where, offset)
+            self._order.fetching(where)
+        problem: SubscribeError | None = None
         for message in arrived(self._consumer, wait_s, 500):
             error = message.error()
-            if error is None:
-                self._pass_on(message)
-            else:
-                self._failed(message, error)
+            try:
+                if error is None:
+                    self._pass_on(message)
+                else:
+                    self._failed(message, error)
+            except SubscribeError as failure:  # those after it came, too, and come only once
+                problem = problem or failure
         self._keep_bounds()
+        if problem is not None:
+            raise problem
 
     def close(self) -> None:
         """Leave the brokers."""
@@ -88,7 +96,10 @@ class Fetcher:
     def _fetch(self, where: Where, offset: int) -> None:
         partition = TopicPartition(*where, offset)
         low, _ = watermarks(self._brokers, self._consumer, partition)
-        if low > offset:
+        if low > offset and not self._order.verify:
+            self._order.reached_end(where, low)
+            partition.offset = low
+        elif low > offset:
             raise LsnNotRetained(
                 f"topic {where[0]} partition {where[1]} begins at offset {low}, offset {offset} is"
                 " the next in commit order: retention removed the events between. Fix: begin with"
@@ -130,7 +141,10 @@ class Fetcher:
     def _out_of_range(self, where: Where) -> None:
         low, high = watermarks(self._brokers, self._consumer, TopicPartition(*where))
         at = self._order.next_of(where) if where in self._data else -1
-        if not low <= at <= high:
+        if at < low and not self._order.verify:
+            self._order.reached_end(where, low)
+            at = low
+        elif not low <= at <= high:
             raise EventsRemoved(
                 f"topic {where[0]} partition {where[1]} holds offsets {low} to {high - 1}, and not"
                 " the next one: retention removed it, or the topic was deleted and created again."

@@ -21,8 +21,9 @@ class Options:
 
     Attributes:
         follow: whether to wait for more at the end; if not, the iteration ends there.
-        closed: whether to yield :class:`Closed`, about twice a second while changes come.
-        verify: whether the topics must hold every event that the ledger counts.
+        closed: whether to yield :class:`Closed` after each closed LSN that is reached.
+        verify: whether the topics must hold every event that the ledger counts. If not, what
+            retention or compaction removed is passed over.
         memory_bytes: of records that wait for their turn; one record of each partition may exceed
             it.
         transaction_max: changes of the largest :class:`Transaction`.

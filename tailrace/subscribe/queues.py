@@ -48,6 +48,7 @@ class PartitionQueue(Generic[T]):
         next: records below this offset were given or passed over.
         frontier: offset after the last planned segment.
         found: events of the first planned segment that were given.
+        missing: events that were counted by the ledger and not found.
         size: bytes of the records that wait.
         place: of the newest event.
         head: the next event, with its key; its record is still the first that waits.
@@ -58,6 +59,7 @@ class PartitionQueue(Generic[T]):
     next: int = 0
     frontier: int = 0
     found: int = 0
+    missing: int = 0
     size: int = 0
     place: bytes = b""
     head: tuple[Key, int, T] | None = None
@@ -79,8 +81,10 @@ class PartitionQueue(Generic[T]):
             if not self.records and self.known < segment.next:
                 return False
             if not self.records or self.records[0][0] >= segment.next:
-                if verify and planned.count not in {None, self.found}:
+                lacks = 0 if planned.count is None else planned.count - self.found
+                if verify and lacks:
                     raise _removed(segment, self.found)
+                self.missing += lacks
                 self.planned.popleft()
                 self.next, self.found = segment.next, 0
                 continue

@@ -106,11 +106,7 @@ class EventDecoder:
             op, commit_time = event["op"], utc(source["ts_ms"])
             images = event["before"], event["after"]
         except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
-            raise NotAnEvent(
-                f"topic {where[0]} partition {where[1]} offset {offset} holds no event that this"
-                f" release reads ({type(error).__name__}: {error}). Fix: update tailrace[client] to"
-                " the publisher's release; revoke Write from other producers"
-            ) from error
+            raise NotAnEvent.at(where, offset, error) from error
         version = self._versions[schema_id]
         table = self._table_of(where[0]) or TableName("", "", where[0])
         hidden = source.get("unavailable") or ()

@@ -86,8 +86,8 @@ def begin_with_snapshots(
     if missing:
         raise SnapshotNotRetained(
             f"the topics hold no whole snapshot of {', '.join(missing)}. Fix: tailrace snapshot"
-            f" {missing[0]}, then begin again; or begin with Start.beginning() if changes alone are"
-            " enough"
+            f" {missing[0]}, then begin again; or name the tables to subscribe to; or begin with"
+            " Start.beginning() if changes alone are enough"
         )
     for topic, (_, number, _) in started.items():
         shards[number] = min(shards[number], places[topic], key=lambda place: place.offset)

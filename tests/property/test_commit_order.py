@@ -137,7 +137,6 @@ class Reader:
             if taken is not None:
                 yield taken
                 continue
-            self.at |= self.order.to_fetch()
             choices = self.deliverable()
             if not choices:
                 return
@@ -145,7 +144,9 @@ class Reader:
                 self.deliver(choice)
 
     def deliverable(self) -> list[int | Where]:
-        self.at |= self.order.to_fetch()
+        for where, offset in self.order.to_fetch().items():
+            self.at[where] = offset
+            self.order.fetching(where)
         shards = [number for number, unread in self.unread.items() if unread]
         return [*shards, *(w for w, at in self.at.items() if at <= self.topics.ends[w])]
 

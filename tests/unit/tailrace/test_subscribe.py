@@ -1,0 +1,138 @@
+"""Places to begin, bookmarks and options of subscriptions: what needs no broker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from tailrace.reading.moments import MomentError
+from tailrace.subscribe import Feed, Start, errors, opening, subscribe
+from tailrace.subscribe.bookmark import Bookmark, ShardPlace
+from tailrace.subscribe.events import UNAVAILABLE
+from tailrace.subscribe.scans import begin_with_oldest, begin_with_snapshots
+from tailrace.subscribe.start import Record, ShardLog, begin_at, resume
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.topics.topic_names import TableName
+
+ORDERS = {"p.d.dbo.orders": TableName("d", "dbo", "orders")}
+
+
+def lsn(number: int) -> str:
+    return str(Lsn(1, number, 1))
+
+
+def record(after: int, closed: int | None, *, named: tuple[str, ...] = (), first: int = -1):
+    """A progress record; of a group that goes on if ``closed`` is None."""
+    parts = [PartitionProgress(next(iter(ORDERS)), 0, first, first + 1, 1, 0)]
+    through = after if closed is None else closed
+    commit_ms = None if closed is None else 1000 * closed
+    return Progress(
+        0, "s", "d", lsn(after), lsn(through), commit_ms, closed is not None, 0,
+        [] if first < 0 else parts, list(named),
+    )  # fmt: skip
+
+
+def log_of(records: list[Record], low: int = 0) -> ShardLog:
+    held = [found for found in records if found[0] >= low]
+
+    def read(offset: int) -> Iterator[Record]:
+        return (found for found in held if found[0] >= offset)
+
+    return ShardLog(0, low, records[-1][0] + 2 if records else low, read)
+
+
+def random_log(seed: int) -> list[Record]:
+    draw = random.Random(seed)
+    records: list[Record] = []
+    after = offset = 0
+    for _ in range(draw.randint(1, 30)):
+        for _ in range(draw.choice((0, 0, 1, 12))):
+            records.append((offset, record(after, None)))
+            offset += draw.randint(1, 3)
+        closed = after + draw.choice((0, 1, 1, 3))
+        records.append((offset, record(after, closed)))
+        after, offset = closed, offset + draw.randint(1, 3)
+    return records
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_moment_begins_with_the_first_group_that_reaches_it(seed: int):
+    records = random_log(seed)
+    log = log_of(records)
+    closing = [(at, found) for at, found in records if found.closed]
+    for number in range(max(int(found.closed_lsn[9:17], 16) for _, found in closing) + 2):
+        time = datetime.fromtimestamp(number, UTC)
+        for start in (Start.from_lsn(lsn(number)), Start.from_time(time)):
+            place = begin_at(start, log)
+            before = [(at, found) for at, found in closing if found.closed_lsn < lsn(number)]
+            wanted = (before[-1][0] + 1, before[-1][1].closed_lsn) if before else (0, None)
+            assert (place.offset, place.lsn) == wanted
+    assert begin_at(Start.now(), log).offset == closing[-1][0] + 1
+
+
+def test_what_retention_removed_is_refused_or_left_out():
+    records = [(0, record(0, 1)), (2, record(1, None)), (4, record(1, 5)), (6, record(5, 6))]
+    cut = log_of(records, low=4)  # the first record of the group to 5 is gone
+    with pytest.raises(errors.LsnNotRetained, match=f"the oldest is after LSN {lsn(5)}"):
+        begin_at(Start.from_lsn(lsn(3)), cut)
+    assert begin_at(Start.from_lsn(lsn(6)), cut) == ShardPlace(5, lsn(5))
+    mark = begin_with_oldest("p", {0: cut}, ORDERS, lambda _: 0)
+    assert mark.shards == {0: ShardPlace(5, lsn(5))}
+    with pytest.raises(errors.LsnNotRetained, match="at offset 3 of shard 0"):
+        resume(ShardPlace(3, lsn(1)), cut)
+    with pytest.raises(errors.PlaceUnknown, match="another cluster"):
+        resume(ShardPlace(5, lsn(4)), cut)
+    assert resume(ShardPlace(5), cut) == ShardPlace(5, lsn(5)), "a group says the offset alone"
+
+
+def test_the_newest_snapshot_that_is_held_is_the_state_to_begin_with():
+    (topic,) = ORDERS
+    records = [
+        (0, record(0, 1, named=(topic,), first=0)),
+        (2, record(1, 2, first=5)),
+        (4, record(2, 3, named=(topic,), first=7)),
+        (6, record(3, 4, first=9)),
+    ]
+    mark = begin_with_snapshots("p", {0: log_of(records)}, ORDERS, lambda _: 0)
+    assert (mark.shards, mark.skips) == ({0: ShardPlace(3, lsn(2))}, {topic: (0, 4)})
+    again = Bookmark.parse(str(mark), "p")
+    assert again == mark
+    assert (again.skipped(0, 3), again.skipped(0, 4)) == ({topic}, set())
+    with pytest.raises(errors.SnapshotNotRetained, match=r"tailrace snapshot dbo\.orders"):
+        begin_with_snapshots("p", {0: log_of(records)}, ORDERS, lambda _: 8)
+    restored = [*records, (8, record(1, 2, first=11))]  # the source went back
+    with pytest.raises(errors.SnapshotNotRetained):
+        begin_with_snapshots("p", {0: log_of(restored)}, ORDERS, lambda _: 0)
+    oldest = begin_with_oldest("p", {0: log_of(restored)}, ORDERS, lambda _: 0)
+    assert oldest.shards[0].offset == 8
+
+
+def test_bad_input_says_the_fix(monkeypatch: pytest.MonkeyPatch):
+    feed = Feed("127.0.0.1:1", "http://127.0.0.1:1", "p")
+    monkeypatch.setattr(opening, "TIMEOUT_S", 0.3)
+    with pytest.raises(errors.BrokersUnavailable, match="check the address") as caught:
+        subscribe(feed, [], Start.now())
+    assert caught.value.retryable
+    for option, value in {
+        "isolation.level": "read_uncommitted",
+        "auto.offset.reset": "latest",
+        "group.id": "mine",
+    }.items():
+        with pytest.raises(errors.OptionRefused, match=option):
+            Feed("localhost:1", "http://localhost:1", "p", {option: value})
+    odd = Feed("localhost:1", "http://localhost:1", "p", {"no.such.option": 1})
+    with pytest.raises(errors.BrokersRefused, match=r"no\.such\.option"):
+        subscribe(odd, [], Start.now())
+    with pytest.raises(ValueError, match="topic prefix"):
+        Feed("localhost:1", "http://localhost:1", "a prefix")
+    with pytest.raises(MomentError, match="is not an LSN"):
+        Start.from_lsn("yesterday")
+    with pytest.raises(errors.PlaceUnknown, match="is no bookmark"):
+        Bookmark.parse("{}", "p")
+    with pytest.raises(errors.PlaceUnknown, match="form 2 of another release"):
+        Bookmark.parse('{"form": 2}', "p")
+    assert (bool(UNAVAILABLE), repr(UNAVAILABLE)) == (False, "UNAVAILABLE")

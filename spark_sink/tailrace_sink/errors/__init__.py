@@ -21,6 +21,12 @@ from tailrace_sink.errors.events import (
     UnsupportedEventForm,
     UnsupportedTopicName,
 )
+from tailrace_sink.errors.iceberg import (
+    CatalogUnavailable,
+    CatalogUnsafe,
+    CatalogUnusable,
+    ForeignCommit,
+)
 from tailrace_sink.errors.kafka import (
     ChangesLost,
     KafkaUnavailable,
@@ -58,9 +64,13 @@ __all__ = [
     "ApplyFailed",
     "BadRecord",
     "BadRecordRefused",
+    "CatalogUnavailable",
+    "CatalogUnsafe",
+    "CatalogUnusable",
     "ChangesLost",
     "ChangesUnknown",
     "ConfigError",
+    "ForeignCommit",
     "ForeignRecord",
     "KafkaUnavailable",
     "LakeNameTaken",

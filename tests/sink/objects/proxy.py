@@ -25,6 +25,7 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
+    body: bytes = b""
 
     @property
     def is_conditional(self) -> bool:
@@ -99,7 +100,7 @@ class Proxy:
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length)
-                request = Request(self.command, self.path, dict(self.headers))
+                request = Request(self.command, self.path, dict(self.headers), body)
                 proxy.seen.append(request)
 
                 def pass_on() -> Answer:

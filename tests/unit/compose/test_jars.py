@@ -29,6 +29,7 @@ def test_lock_is_complete_and_has_each_file_once():
         12,
         34,
         36,
+        1,
         46,
         1,
         59,
@@ -68,6 +69,12 @@ def test_a_release_of_spark_without_conditional_creates_is_named(monkeypatch: py
         ArtifactUnavailable, match=r"PySpark 4\.0\.1 cannot write the lake s3://b/l"
     ):
         jars.spark_jars("s3://b/l")
+
+
+def test_a_release_of_spark_without_iceberg_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "version", lambda _: "4.2.0")
+    with pytest.raises(ArtifactUnavailable, match=r"Iceberg .* PySpark 4\.2\.0.*PySpark 4\.1"):
+        jars.iceberg_jars()
 
 
 def test_versions_that_belong_together():

@@ -1,0 +1,119 @@
+"""A table's metadata at one moment, and changes that build on it, through Spark's JVM.
+
+The catalog refuses a change if a branch that it moves has moved since the metadata was read. That
+comparison is the only thing on which publication and fence rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace_sink.iceberg.names import TableId
+from tailrace_sink.iceberg.stamp import Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot of a table.
+
+    Attributes:
+        stamp: None if no sink wrote it.
+        schema_id: of the columns with which it was written; None in very old tables.
+    """
+
+    id: int
+    parent: int | None
+    operation: str
+    stamp: Stamp | None
+    schema_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New metadata of a table, and the metadata that it builds on, both of Java."""
+
+    table: TableId
+    operations: Any
+    base: Any
+    changed: Any
+
+
+class LoadedTable:
+    """A table as its metadata was at one moment."""
+
+    def __init__(self, name: TableId, table: Any, builder_from: Any) -> None:
+        self.name = name
+        self.java = table
+        self._from = builder_from
+        self._operations: Any = table.operations()
+        self._base: Any = self._operations.current()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self._base.properties())
+
+    def head(self, branch: str) -> int | None:
+        """Return the id of a branch's newest snapshot; None without the branch."""
+        reference = self._base.ref(branch)
+        return None if reference is None else int(reference.snapshotId())
+
+    def snapshot(self, snapshot: int) -> Snapshot | None:
+        """Return a snapshot; None if it has expired."""
+        found = self._base.snapshot(snapshot)
+        if found is None:
+            return None
+        parent, schema = found.parentId(), found.schemaId()
+        return Snapshot(
+            int(found.snapshotId()),
+            None if parent is None else int(parent),
+            str(found.operation()),
+            Stamp.of(found.summary() or {}),
+            None if schema is None else int(schema),
+        )
+
+    def history(self, head: int | None) -> Iterator[Snapshot]:
+        """Yield a snapshot and those before it, newest first, down to the oldest kept."""
+        while head is not None:
+            found = self.snapshot(head)
+            if found is None:
+                return
+            yield found
+            head = found.parent
+
+    def lost_columns(self, schema_id: int | None) -> list[str]:
+        """Return names of columns of a schema that the table no longer has under any name."""
+        current = self._base.schema()
+        if schema_id is None or schema_id == current.schemaId():
+            return []
+        written = self._base.schemasById().get(schema_id)
+        if written is None:
+            return []
+        fields = list(written.columns())
+        return [str(f.name()) for f in fields if current.findField(f.fieldId()) is None]
+
+    def with_heads(self, heads: Mapping[str, int]) -> Change:
+        """Return the change that moves branches to some snapshots of the table."""
+        builder = self._from(self._base)
+        for branch, snapshot in heads.items():
+            builder.setBranchSnapshot(snapshot, branch)
+        return Change(self.name, self._operations, self._base, builder.build())
+
+    def with_empty_snapshot(self, stamp: Stamp, branch: str | None = None) -> Change:
+        """Return the change that adds a snapshot without rows to the main branch.
+
+        Args:
+            branch: moves there as well.
+        """
+        transaction = self.java.newTransaction()
+        append = transaction.newFastAppend()
+        for name, text in stamp.summary.items():
+            append.set(name, text)
+        append.commit()
+        changed: Any = transaction.currentMetadata()
+        if branch is not None:
+            snapshot = changed.currentSnapshot().snapshotId()
+            changed = self._from(changed).setBranchSnapshot(snapshot, branch).build()
+        return Change(self.name, self._operations, transaction.startMetadata(), changed)

@@ -1,0 +1,131 @@
+"""Creation of an Iceberg table, in one commit.
+
+Format version 3: rows that change are marked in deletion vectors, and every row has a lineage. The
+key's columns are identifier fields. The table starts with an empty snapshot, so the branch for
+staging exists from the first moment on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+
+from tailrace_sink.errors import ConfigError
+from tailrace_sink.iceberg.catalog import IcebergCatalog
+from tailrace_sink.iceberg.names import BRANCH, TableId
+from tailrace_sink.iceberg.stamp import Stamp
+from tailrace_sink.spark.jvm_errors import cause_classes
+
+PROPERTIES: Final[Mapping[str, str]] = {
+    "format-version": "3",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    # A batch is small: shuffling it by partition costs more than some more files.
+    "write.distribution-mode": "none",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+_EXISTS: Final = "org.apache.iceberg.exceptions.AlreadyExistsException"
+_NEVER_IDENTIFY: Final = frozenset({"float", "double"})
+_TRANSFORM: Final = re.compile(
+    r"(?P<name>year|month|day|hour)s?\((?P<column>.+)\)"
+    r"|(?P<sized>bucket|truncate)\((?P<size>\d+) *, *(?P<of>.+)\)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """What a table is created with.
+
+    Attributes:
+        columns: with types and comments, as for CREATE TABLE of Spark.
+        key: names of the key's columns, which are declared NOT NULL.
+        partition_by: names of columns, or ``day(c)``, ``bucket(16, c)`` and their like.
+        sort_by: names of columns, ascending.
+        data: address of its data files; empty: where the catalog puts them.
+    """
+
+    columns: str
+    key: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    sort_by: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    data: str = ""
+
+
+def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: Stamp) -> bool:
+    """Create a table, with its branch, unless there is one of this name.
+
+    Returns:
+        Whether this call created it.
+
+    Raises:
+        ConfigError: the table has no column to partition or to sort by.
+        CatalogUnavailable, CatalogUnusable, ApplyFailed: the catalog failed.
+    """
+    catalog.ensure_namespace(name)
+    schema = _schema(catalog, new)
+    properties = {**PROPERTIES, **new.properties}
+    if new.data:
+        properties["write.data.path"] = new.data
+    builder = catalog.java.buildTable(catalog.identifier(name), schema)
+    builder = builder.withPartitionSpec(_partitions(catalog, name, new, schema))
+    builder = builder.withSortOrder(_order(catalog, name, new, schema))
+    for entry, text in properties.items():
+        builder = builder.withProperty(entry, text)
+    try:
+        transaction = builder.createTransaction()
+        append = transaction.newFastAppend()
+        for entry, text in stamp.summary.items():
+            append.set(entry, text)
+        append.commit()
+        snapshot = transaction.table().currentSnapshot().snapshotId()
+        transaction.manageSnapshots().createBranch(BRANCH, snapshot).commit()
+        transaction.commitTransaction()
+    except Py4JError as error:
+        if _EXISTS in cause_classes(error):
+            return False
+        raise catalog.failure(f"creating table {name}", error) from error
+    return True
+
+
+def _schema(catalog: IcebergCatalog, new: NewTable) -> Any:
+    """Return Iceberg's schema of the columns; fields get their ids in this order."""
+    struct = catalog.spark_types.fromDDL(new.columns)
+    schema = catalog.jvm.spark.SparkSchemaUtil.convert(struct)
+    fields = [schema.findField(column) for column in new.key]
+    if not fields or any(str(f.type().toString()) in _NEVER_IDENTIFY for f in fields):
+        return schema
+    ids = catalog.ids([int(f.fieldId()) for f in fields])
+    return catalog.jvm.Schema(schema.columns(), ids)
+
+
+def _partitions(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
+    spec = catalog.jvm.PartitionSpec.builderFor(schema)
+    for text in new.partition_by:
+        found = _TRANSFORM.fullmatch(text)
+        if found is None:
+            spec.identity(_known(schema, name, text, "partition_by"))
+        elif found["sized"]:
+            column = _known(schema, name, found["of"], "partition_by")
+            getattr(spec, found["sized"])(column, int(found["size"]))
+        else:
+            getattr(spec, found["name"])(_known(schema, name, found["column"], "partition_by"))
+    return spec.build()
+
+
+def _order(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
+    order = catalog.jvm.SortOrder.builderFor(schema)
+    for column in new.sort_by:
+        order.asc(_known(schema, name, column, "sort_by"))
+    return order.build()
+
+
+def _known(schema: Any, table: TableId, column: str, option: str) -> str:
+    if schema.findField(column) is None:
+        raise ConfigError([f"{option}: table {table} has no column {column}: correct the name"])
+    return column

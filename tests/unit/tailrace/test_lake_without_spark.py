@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from tailrace import lake
+from tailrace_sink.errors import ChangesUnknown, ConfigError
+from tailrace_sink.reading.cut_errors import CutUnknown
+
 ROOT = Path(__file__).parents[3]
 OLD_LAKE = ROOT / "tests" / "sink" / "daemon" / "lake-0.1.tar.gz"
 PROGRAM = """
 import sys
 
-class NoSpark:
+class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"pyspark", "py4j"}:
-            raise ImportError(name)
+        if name.partition(".")[0] in sys.argv[2:]:
+            raise ImportError(f"No module named {name!r}")
 
-sys.meta_path.insert(0, NoSpark())
+sys.meta_path.insert(0, Missing())
 from tailrace import lake
 
 cut = lake.open(sys.argv[1]).as_of("latest")
@@ -31,23 +35,75 @@ assert not {"pyspark", "py4j"} & sys.modules.keys()
 """
 
 
-def test_a_lake_is_read_without_pyspark(tmp_path: Path):
-    """Deletion vectors, mapped and widened columns: the last need DuckDB's extension."""
-    for name in ("duckdb", "duckdb_extensions", "polars", "pandas"):
-        pytest.importorskip(name)
+@pytest.fixture
+def old_lake(tmp_path: Path) -> str:
     with tarfile.open(OLD_LAKE) as archive:
         archive.extractall(tmp_path, filter="data")
+    return str(tmp_path / "lake")
+
+
+def run(program: str, old_lake: str, *missing: str) -> subprocess.CompletedProcess[str]:
+    """Run a program where some packages cannot be imported."""
     packages = ("schemas", "service", "publisher", "spark_sink", "compose", ".")
     path = ":".join(str(ROOT / package) for package in packages)
-    found = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "lake")],
-        env={"PYTHONPATH": path, "HOME": str(tmp_path)},
+    return subprocess.run(
+        [sys.executable, "-c", program, old_lake, *missing],
+        env={"PYTHONPATH": path, "HOME": str(Path(old_lake).parent)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_a_lake_is_read_without_pyspark(old_lake: str):
+    """Deletion vectors, mapped and widened columns: the last need DuckDB's extension."""
+    for name in ("duckdb", "duckdb_extensions", "polars", "pandas"):
+        pytest.importorskip(name)
+    found = run(PROGRAM, old_lake, "pyspark", "py4j")
     assert found.returncode == 0, found.stderr
     cut, frames = found.stdout.splitlines()
     titles = ["row 0", "renamed", "row 3", "row 4", "row 5", "ten"]
     assert cut == f"00000001:00000008:0001 ['one', 'two'] {titles}"
     assert frames == "6 6"
+
+
+@pytest.mark.parametrize("missing", ["duckdb", "duckdb_extensions"])
+def test_a_feature_that_nothing_reads_is_named_with_the_fix(old_lake: str, missing: str):
+    pytest.importorskip("duckdb_extensions")
+    found = run(PROGRAM.replace("dbo.lines", "dbo.keyed"), old_lake, "pyspark", "py4j", missing)
+    assert found.returncode == 1
+    error = found.stderr.splitlines()[-1]
+    assert error.startswith("tailrace.lake.errors.FeatureUnsupported: table shop.dbo.keyed at")
+    assert "typeWidening" in error
+    assert "Fix: install DuckDB's delta extension" in error
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "told"),
+    [
+        ("abfss://lake@store/shop", {}, "only Hadoop opens abfss://"),
+        ("/srv/lake", {"region": "us-east-1"}, "options of a store need an address at s3://"),
+        ("s3://lake/shop", {"acces_key": "a"}, "acces_key"),
+        ("s3://lake/shop", {"access_key": "a"}, "give access_key and secret_key"),
+    ],
+)
+def test_wrong_options_are_named(address: str, options: dict[str, str], told: str):
+    with pytest.raises(ConfigError, match=told):
+        lake.open(address, **options)
+
+
+def test_a_folder_that_is_no_lake_says_so(tmp_path: Path):
+    with pytest.raises(CutUnknown, match="is not a lake of Tailrace"):
+        lake.open(str(tmp_path)).as_of("latest")
+    with pytest.raises(ChangesUnknown, match="has no log"):
+        lake.open(str(tmp_path)).changes("dbo.t")
+
+
+def test_tables_and_cuts_that_are_not_there_are_named(old_lake: str):
+    opened = lake.open(old_lake)
+    with pytest.raises(CutUnknown, match=r"dbo\.line is not in the cut .*Near names: dbo\.lines"):
+        opened.as_of("latest").read("dbo.line")
+    with pytest.raises(CutUnknown, match="no cut at or before LSN"):
+        opened.as_of(lsn="00000000:00000000:0001")
+    with pytest.raises(ValueError, match="as_of takes"):
+        opened.as_of("newest")

@@ -126,7 +126,8 @@ def plan_tail(
         SinkError: the log starts after the commit row, or lacks a schema.
     """
     names = TopicNames(last.prefix)
-    backlog = backlog_up_to(LogSlices(log, names.progress, schema_by_id), state, point)
+    slices = LogSlices(log, names.progress, schema_by_id)
+    backlog = backlog_up_to(slices, state, point, last.state.batch)
     # A table of which only parts are applied has no version in the commit row. The log has all.
     held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
     state = replace(state, held=held)
@@ -148,14 +149,18 @@ def plan_tail(
     )
 
 
-def backlog_up_to(slices: LogSlices, state: SinkState, point: Point) -> Backlog:
+def backlog_up_to(slices: LogSlices, state: SinkState, point: Point, newest: int) -> Backlog:
     """Read the progress records after a commit row up to a point, and none of later slices.
+
+    Args:
+        newest: batch of the log's newest cut as the read began. Without it, a log that grows
+            faster than it is read would be read for ever.
 
     Raises:
         SinkError: the records do not continue the state.
     """
     backlog, through = Backlog(state), slices.start(state)
-    while (found := slices.after(through)) is not None:
+    while through < newest and (found := slices.after(through)) is not None:
         # Only a batch reads the events of a bulk cut, so the tail ends before it.
         bulk = (r.batch for r in found.records if r.in_kafka and _is_after(r, state))
         ends = min(bulk, default=None)

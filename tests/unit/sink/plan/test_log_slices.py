@@ -25,6 +25,7 @@ from tests.unit.sink.plan.progress_records import NAMES, OTHER, TOPIC, lsn, reco
 SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
 AHEAD = 7
 """Records by which the second shard is ahead in the log."""
+CUTS = 20
 
 
 def framed(found: ProgressRecord) -> bytes:
@@ -91,11 +92,35 @@ def filled(cuts: int, shards: int) -> tuple[MemoryLogTable, list[SinkState]]:
 
 def folds(log: MemoryLogTable, shards: int) -> list[SinkState]:
     slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
-    backlog = backlog_up_to(slices, SinkState(), Point())
+    backlog = backlog_up_to(slices, SinkState(), Point(), log.state.batch)
     states = [SinkState()]
     while found := plan_batch(states[-1], backlog, NAMES, Bound(2 * shards), shards=shards):
         states.append(found.following)
     return states
+
+
+def test_a_log_that_grows_while_it_is_read_is_read_to_where_it_ended():
+    class Growing(MemoryLogTable):
+        """A log that gets a cut at each read."""
+
+        def progress(self, topic: str, after: int, up_to: int) -> list[tuple[int, int, int, bytes]]:
+            found = super().progress(topic, after, up_to)
+            at = len(self.states_of)
+            assert at < 2 * CUTS, "it is read for ever"
+            incoming.add([record(at, at, at + 1, (TOPIC, at, at + 1))])
+            self.append(incoming)
+            return found
+
+    log, incoming = Growing(), Backlog(SinkState())
+    for at in range(CUTS):
+        incoming.add([record(at, at, at + 1, (TOPIC, at, at + 1))])
+        log.append(incoming)
+    newest = log.state
+    slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
+    backlog = backlog_up_to(slices, SinkState(), Point(), newest.batch)
+    found = plan_batch(SinkState(), backlog, NAMES, Bound(1 << 62), shards=1)
+    assert found is not None
+    assert found.following.closed_lsn >= newest.closed_lsn
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -109,12 +134,12 @@ def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log(shards: int):
             fresh = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
             log.looks = 0
             at = int(state.closed_lsn.split(":")[1], 16) + 1
-            backlog = backlog_up_to(fresh, state, Point(lsn(at)))
+            backlog = backlog_up_to(fresh, state, Point(lsn(at)), log.state.batch)
             found = plan_batch(state, backlog, NAMES, Bound(1 << 62), shards=shards)
             assert found is not None
             assert found.following.closed_lsn == lsn(at)
             looks[cuts, states.index(state) > 5, state is states[-2]] = log.looks
-        by_time = backlog_up_to(slices, states[5], Point(commit_ms=1000 + 14))
+        by_time = backlog_up_to(slices, states[5], Point(commit_ms=1000 + 14), log.state.batch)
         found = plan_batch(states[5], by_time, NAMES, Bound(1 << 62), shards=shards)
         assert found is not None
         assert found.following.closed_lsn == lsn(14)

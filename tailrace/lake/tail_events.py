@@ -29,7 +29,7 @@ from tailrace_sink.reading.tail_plan import TailPlan
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import LakeTable
-from tailrace_sink.tables.origins import in_shared_table, origin_values
+from tailrace_sink.tables.origins import ORIGIN, in_shared_table, origin_values
 
 
 class TailEvents:
@@ -95,7 +95,10 @@ def decoded(values: pa.Table, table: LakeTable, batch: TableBatch) -> tuple[pa.T
     found = batch.topic_range
     writers = [in_terms_of(table, writer) for writer in batch.writers]
     target = target_of(table, writers, "", {}, 0)
-    target = replace(target, key=() if table.kind.appends else table.key, keeps_deletes=True)
+    # No event has a field with the origin of its row: it is the batch's (``_with_origin``).
+    columns = tuple(replace(c, fields={}) if c.name in ORIGIN else c for c in target.columns)
+    key = () if table.kind.appends else table.key
+    target = replace(target, columns=columns, key=key, keeps_deletes=True)
     work = Work(
         tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
         (target,),

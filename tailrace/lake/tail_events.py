@@ -90,7 +90,7 @@ def decoded(values: pa.Table, table: LakeTable, batch: TableBatch) -> tuple[pa.T
         large value that a change has (``AVAILABLE``). And the target, which describes them.
 
     Raises:
-        NeedsSpark: a value of an earlier type has a cast that only Spark does.
+        NeedsSpark: a value of an earlier type has a cast that only Spark does, or does not fit.
     """
     found = batch.topic_range
     writers = [in_terms_of(table, writer) for writer in batch.writers]
@@ -105,7 +105,11 @@ def decoded(values: pa.Table, table: LakeTable, batch: TableBatch) -> tuple[pa.T
         found.after_lsn,
         found.up_to_lsn,
     )
-    rows = decode(values, work, table.source)
+    try:
+        rows = decode(values, work, table.source)
+    except Undecodable as error:
+        # Spark puts such a record aside as a dead letter, or refuses it by name.
+        raise NeedsSpark(f"the events of table {table.source} in the log", str(error)) from error
     return _with_origin(rows, table, batch.table), target
 
 

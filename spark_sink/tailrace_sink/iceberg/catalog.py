@@ -82,7 +82,10 @@ class IcebergCatalog:
             CatalogUnusable, ApplyFailed: it cannot be opened.
         """
         with_session: Any = self._spark._jsparkSession  # noqa: SLF001 - no other way in
+        jvm: Any = self._spark._jvm  # noqa: SLF001
         try:
+            # The manager reads the settings of the thread's active session, not of its own.
+            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(with_session)
             manager = with_session.sessionState().catalogManager()
             return manager.catalog(self.name).icebergCatalog()
         except (PySparkException, Py4JError) as error:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tailrace import lake as without_spark
+from tailrace.lake.errors import NeedsSpark
 from tailrace.reading.lake import dead_letters
 from tailrace_service.registry.client import RegistryRejected
 from tailrace_sink.daemon.sink import Sink
@@ -27,7 +29,7 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Interrupted, Lake
 from tests.sink.intake.test_log import GO_ON, stream_of
-from tests.sink.reading.test_as_of import rows
+from tests.sink.reading.test_as_of import rows, rows_by_spark
 from tests.sink.tables.test_lake_layout import properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -113,7 +115,9 @@ def test_bad_records_are_put_aside_once_and_the_rest_goes_on(
     source.publish()
     lake.log_only(**options)
     cut = read(lake.spark, f"{lake.path}/lake").as_of("latest")
-    assert rows(cut, bad) == expected
+    assert rows_by_spark(cut, bad) == expected
+    with pytest.raises(NeedsSpark, match=r"table shop\.dbo\.bad .* does not fit int16"):
+        without_spark.open(lake.address).as_of().read(bad.name)
     assert rows(cut, good) == source.cut()["good"]
 
     def crash(step: str, path: str) -> None:

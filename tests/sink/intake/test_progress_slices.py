@@ -14,6 +14,7 @@ from tailrace_sink.kafka.progress_topic import ProgressTopic
 from tailrace_sink.log import progress_feed as feed
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
+from tailrace_sink.plan import slice_size
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
@@ -30,7 +31,7 @@ def test_a_backlog_is_logged_slice_by_slice(
     source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ):
     """However many offsets the next slice may have: the lengths of the records end it."""
-    monkeypatch.setattr(progress_topic, "_FIRST", 3)
+    monkeypatch.setattr(slice_size, "_FIRST", 3)
     for module in (progress_topic, feed):
         monkeypatch.setattr(module, "SLICE_BYTES", 600)
     table = source.table("t", KEY)

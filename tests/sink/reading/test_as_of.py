@@ -36,6 +36,10 @@ def reader(lake: Lake) -> LakeReader:
 def rows(cut: Cut, table: SourceTable) -> dict[tuple[object, ...], dict[str, object]]:
     """The mirrored columns by key, deleted rows left out; the same with both readers."""
     assert_same_cut(cut, table.name)
+    return rows_by_spark(cut, table)
+
+
+def rows_by_spark(cut: Cut, table: SourceTable) -> dict[tuple[object, ...], dict[str, object]]:
     frame = cut.read(table.name).where("_cdc_op <> 'd'")
     names = [name for name in frame.columns if name not in CHANGES_COLUMNS]
     found = [row.asDict() for row in frame.select(*map(quote, names)).collect()]

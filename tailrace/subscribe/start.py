@@ -84,10 +84,6 @@ class ShardLog:
     high: int
     read: Callable[[int], Iterator[Record]]
 
-    def first_from(self, offset: int) -> Record | None:
-        """The first record at or after an offset."""
-        return next(self.read(offset), None)
-
     def closing_before(self, offset: int) -> Record | None:
         """The last record before an offset that closes an LSN; None if none is held."""
         step = _STEP

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import ClassVar, Final, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from tailrace_service.options.sections import SecretUnreadable, Section, problems, read_secret
-from tailrace_sink.errors import ConfigError
+from tailrace_sink.options.login_section import LoginSection
 
 _CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 _FILES: Final = "org.apache.iceberg.hadoop.HadoopFileIO"
@@ -30,8 +28,10 @@ class Commits(StrEnum):
     EACH_TABLE = "each_table"
 
 
-class IcebergOptions(Section):
+class IcebergOptions(LoginSection):
     """The Iceberg catalog that holds the lake's tables."""
+
+    at: ClassVar[str] = "iceberg"
 
     uri: str | None = Field(
         default=None,
@@ -103,18 +103,6 @@ class IcebergOptions(Section):
             raise ValueError("uri has a login in it: put it into credential")
         return self
 
-    @classmethod
-    def load(cls, options: Mapping[str, Any]) -> Self:
-        """Validate a mapping of options.
-
-        Raises:
-            ConfigError: names every wrong option.
-        """
-        try:
-            return cls.model_validate(dict(options))
-        except ValidationError as error:
-            raise ConfigError([f"iceberg.{problem}" for problem in problems(error, cls)]) from None
-
     def catalog_settings(self) -> dict[str, str]:
         """Return the settings of the catalog, with secrets: never for a command line.
 
@@ -137,15 +125,3 @@ class IcebergOptions(Section):
         }
         begin = f"spark.sql.catalog.{self.name}"
         return {begin: _CATALOG, **{f"{begin}.{n}": text for n, text in found.items() if text}}
-
-    def _read(self, name: str) -> str | None:
-        secret: SecretStr | None = getattr(self, name)
-        file: Path | None = getattr(self, f"{name}_file")
-        if secret is not None:
-            return secret.get_secret_value()
-        if file is None:
-            return None
-        try:
-            return read_secret(f"iceberg.{name}_file", file)
-        except SecretUnreadable as error:
-            raise ConfigError([str(error)]) from error

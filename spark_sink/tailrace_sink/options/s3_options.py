@@ -6,14 +6,12 @@ from here, so a lake that one of them opens is not closed to another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-from tailrace_service.options.sections import SecretUnreadable, Section, problems, read_secret
-from tailrace_sink.errors import ConfigError
+from tailrace_sink.options.login_section import LoginSection
 
 HADOOP_SCHEME: Final = "s3a://"
 _SCHEME: Final = "s3://"
@@ -59,8 +57,10 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-class S3Options(Section):
+class S3Options(LoginSection):
     """Access to S3, or to a store with its interface, for a lake at s3:// or s3a://."""
+
+    at: ClassVar[str] = "s3"
 
     endpoint: str | None = Field(
         default=None,
@@ -122,18 +122,6 @@ class S3Options(Section):
         if "@" in (self.endpoint or ""):  # Messages and logs show the endpoint.
             raise ValueError("endpoint has keys in it: put them into access_key and secret_key")
         return self
-
-    @classmethod
-    def load(cls, options: Mapping[str, Any]) -> Self:
-        """Validate a mapping of options.
-
-        Raises:
-            ConfigError: names every wrong option.
-        """
-        try:
-            return cls.model_validate(dict(options))
-        except ValidationError as error:
-            raise ConfigError([f"s3.{problem}" for problem in problems(error, cls)]) from None
 
     def hadoop(self) -> dict[str, str]:
         """Return Hadoop's settings, as Spark takes them (``spark.hadoop.*``).
@@ -228,15 +216,3 @@ class S3Options(Section):
 
     def _is_given(self, name: str) -> bool:
         return bool(getattr(self, name) or getattr(self, f"{name}_file"))
-
-    def _read(self, name: str) -> str | None:
-        secret: SecretStr | None = getattr(self, name)
-        file: Path | None = getattr(self, f"{name}_file")
-        if secret is not None:
-            return secret.get_secret_value()
-        if file is None:
-            return None
-        try:
-            return read_secret(f"s3.{name}_file", file)
-        except SecretUnreadable as error:
-            raise ConfigError([str(error)]) from error

@@ -18,8 +18,6 @@ from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import TableError
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.options.retention import retention_path
-from tailrace_sink.plan.oldest_cut import OldestCut
 from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.tables.lake_table import Kind, table_path
@@ -145,8 +143,7 @@ class Cut:
         return (duck or duckdb).from_arrow(self.dataset(table, **companion))
 
     def _require_kept(self) -> None:
-        text = self.store.text(retention_path("").lstrip("/"))
-        oldest = OldestCut() if text is None else OldestCut.of_json(text)
+        oldest = self.store.oldest_cut()
         if self.at.batch < oldest.batch:
             raise CutForgotten(self.store.lake, f" of batch {self.at.batch}", oldest)
 

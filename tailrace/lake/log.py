@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from tailrace.lake.store import LakeStore
 from tailrace_sink.errors import SchemaNotStored
 from tailrace_sink.plan.log_state import LogState, Mark
+from tailrace_sink.plan.scopes import log_scope
 from tailrace_sink.plan.topic_ranges import TopicRange
 
 LOG = "_tailrace/log"
@@ -42,7 +43,7 @@ class DeltaLog:
 
     def mark(self) -> Mark | None:
         """Return the mark of the last append; None before the first one."""
-        version = self._table.transaction_version(f"tailrace-log-{self._prefix}")
+        version = self._table.transaction_version(log_scope(self._prefix))
         return None if version is None else Mark.of_version(version)
 
     def last(self) -> LogState | None:

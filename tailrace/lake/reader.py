@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,8 +14,7 @@ from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.options.retention import retention_path
-from tailrace_sink.plan.oldest_cut import OldestCut
+from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_of_row
 from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
@@ -23,7 +22,6 @@ from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.tail_plan import Point, milliseconds, plan_tail
 
 _COMMITS: Final = "_tailrace/commits"
-_APPLICATION: Final = "tailrace-commits"
 
 
 class Lake:
@@ -58,7 +56,7 @@ class Lake:
         state = SinkState() if row is None else state_of_row(row)
         events = self._tail(state, point)
         if events is None and row is None:
-            raise CutUnknown(f"lake {self._store.lake} has no cut{_told(point)}")
+            raise CutUnknown(f"lake {self._store.lake} has no cut{point.phrase}")
         at = CutTables.of(state, None if events is None else events.plan)
         return Cut(self._store, at, events)
 
@@ -113,7 +111,7 @@ class Lake:
             condition = f"through_lsn <= {text(point.lsn)}"
         elif point.commit_ms is not None:
             condition = f"through_commit_time <= to_timestamp_millis({point.commit_ms})"
-        elif (batch := table.transaction_version(_APPLICATION)) is not None:
+        elif (batch := table.transaction_version(COMMITS)) is not None:
             condition = f"batch >= {batch}"
         newest = "SELECT * FROM t WHERE {} ORDER BY batch DESC LIMIT 1"
         rows: list[dict[str, Any]] = self._store.query(table, newest.format(condition)).to_pylist()
@@ -123,16 +121,7 @@ class Lake:
             return every[0] if every else None
         if not every:
             return None
-        found = self._store.text(retention_path("").lstrip("/"))
-        oldest = OldestCut() if found is None else OldestCut.of_json(found)
+        oldest = self._store.oldest_cut()
         if oldest.has_forgotten:
-            raise CutForgotten(lake, _told(point), oldest)
-        raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
-
-
-def _told(point: Point) -> str:
-    if point.lsn is not None:
-        return f" at or before LSN {point.lsn}"
-    if point.commit_ms is not None:
-        return f" at or before {datetime.fromtimestamp(point.commit_ms / 1000, UTC)}"
-    return ""
+            raise CutForgotten(lake, point.phrase, oldest)
+        raise CutUnknown(f"lake {lake} has no cut{point.phrase}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
@@ -16,7 +16,10 @@ from tailrace.lake.errors import LakeUnreadable
 from tailrace.reading.lake import delta_problem
 from tailrace.reading.store_failure import PATIENCE, store_failure
 from tailrace_sink.errors import ConfigError
+from tailrace_sink.log.delta_query import query_table
+from tailrace_sink.options.retention import retention_path
 from tailrace_sink.options.s3_options import S3Options, is_s3, s3_address
+from tailrace_sink.plan.oldest_cut import OldestCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,7 @@ class LakeStore:
             LakeUnreadable, StoreUnusable: a file cannot be read.
         """
         with self.reading(table.table_uri):
-            answer = QueryBuilder().register("t", table).execute(sql)
-            return pa.RecordBatchReader.from_stream(answer).read_all()
+            return query_table(table, sql)
 
     def text(self, path: str) -> str | None:
         """Read a small text file below the lake; None if there is none.
@@ -105,6 +107,15 @@ class LakeStore:
                     return str(file.read().decode("utf-8"))
             except FileNotFoundError:
                 return None
+
+    def oldest_cut(self) -> OldestCut:
+        """Read the oldest kept cut.
+
+        Raises:
+            LakeUnreadable, StoreUnusable: it cannot be read.
+        """
+        found = self.text(retention_path("").lstrip("/"))
+        return OldestCut() if found is None else OldestCut.of_json(found)
 
     @contextmanager
     def reading(self, address: str) -> Iterator[None]:

@@ -25,9 +25,6 @@ _COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_t
 Options = Mapping[str, str] | None
 """What deltalake opens a store with; nothing for a local folder."""
 
-_APPLICATION = "tailrace-commits"
-"""Delta's application id of the rows of the commit table; its version is the newest batch id."""
-
 _NEWEST = 32
 """Commits of the log among which one is a cut: others are of its upkeep."""
 
@@ -159,10 +156,12 @@ class CommitRows:
 
     def newest(self) -> CommitRow | None:
         """Return the row of the newest cut, read from its own file; None without one."""
+        from tailrace_sink.plan.scopes import COMMITS
+
         table = _open(self._path, self._options)
         if table is None:
             return None
-        batch = table.transaction_version(_APPLICATION)
+        batch = table.transaction_version(COMMITS)
         found = [] if batch is None else _rows_of(table, f"batch = {batch}")
         # An earlier release wrote it, or it was restored to an older version.
         rows = found or self.read()

@@ -25,6 +25,7 @@ from tailrace_sink.delta.file_log import (
     transaction_version,
 )
 from tailrace_sink.log.batch_rows import rows_of_batch
+from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import held_json, shards_json, state_of_row
 from tailrace_sink.tables.lake_table import literal, properties_ddl, quote
@@ -33,7 +34,6 @@ from tailrace_sink.tables.schema_record import Change
 COMPACT_EVERY: Final = 100
 """Commit rows between compactions: each row is a file, and listing thousands takes seconds."""
 
-_APPLICATION: Final = "tailrace-commits"
 _LARGE_FILE: Final = 4 * 1024 * 1024
 """Size from which a compaction leaves a file as it is: else each would write the whole history."""
 _PROPERTIES: Final[Mapping[str, str]] = {
@@ -138,7 +138,7 @@ class CommitTable:
         listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
         row = self._spark.sql(f"SELECT {listed}")  # written by name, in any order of columns
         # A sink that was replaced and does not know it may finish the same batch as its successor.
-        append_version(row, self._path, _APPLICATION, state.batch)
+        append_version(row, self._path, COMMITS, state.batch)
 
     def times(self) -> list[tuple[int, int]]:
         """Read the batch of each row, and when it was committed, in milliseconds."""
@@ -164,7 +164,7 @@ class CommitTable:
 def newest_commit(spark: SparkSession, path: str) -> Row | None:
     """Read the newest row of a commit table, from its own file; None without a row."""
     if has_delta_log(spark):
-        batch = transaction_version(spark, path, _APPLICATION)
+        batch = transaction_version(spark, path, COMMITS)
         if batch is None and not table_bytes(spark, path):
             return None  # a new lake: reading its empty table would take a job
         found = None if batch is None else rows_of_batch(spark, path, batch).first()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
-from pyarrow import ArrowException, RecordBatchReader
+from pyarrow import ArrowException, RecordBatchReader, Table
 
 
-def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+def query_table(table: DeltaTable, query: str) -> Table:
     """Run a query over a Delta table, which it calls ``t``.
 
     Raises:
@@ -22,7 +22,12 @@ def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
     """
     answer = QueryBuilder().register("t", table).execute(query)
     try:
-        rows: list[dict[str, Any]] = RecordBatchReader.from_stream(answer).read_all().to_pylist()
+        return RecordBatchReader.from_stream(answer).read_all()
     except ArrowException as error:  # The engine's own errors arrive as an ArrowInvalid.
         raise OSError(str(error)) from error
+
+
+def query_rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+    """Return the answer of :func:`query_table` as Python's values, row by row."""
+    rows: list[dict[str, Any]] = query_table(table, query).to_pylist()
     return rows

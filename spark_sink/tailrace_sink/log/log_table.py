@@ -45,6 +45,7 @@ from tailrace_sink.log.log_sql import (
 from tailrace_sink.log.recent_cuts import RecentCuts
 from tailrace_sink.plan.log_state import LogState, Mark
 from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.scopes import log_scope
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.tables.lake_table import literal, quote
 
@@ -90,7 +91,7 @@ class LogTable:
         self.recent = RecentCuts(_RECENT_BYTES_MAX)
         self.path = path
         self._name = f"delta.{quote(path)}"
-        self._app_id = f"tailrace-log-{prefix}"
+        self._app_id = log_scope(prefix)
         self.prefix = prefix
 
     @classmethod

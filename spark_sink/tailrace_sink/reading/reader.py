@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -80,7 +80,7 @@ class LakeReader:
         state = SinkState() if row is None else state_of_row(row.asDict())
         tail = self._tails.tail(state, point)
         if tail is None and row is None:
-            raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
+            raise CutUnknown(f"lake {self._lake} has no cut{point.phrase}")
         at = CutTables.of(state, None if tail is None else tail.plan)
         return Cut(self._spark, self._lake, self._tables, at, tail)
 
@@ -106,8 +106,8 @@ def commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
     if row is None and newest_commit(spark, path) is not None:
         oldest = oldest_cut(spark, lake)
         if oldest.has_forgotten:
-            raise CutForgotten(lake, _told(point), oldest)
-        raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
+            raise CutForgotten(lake, point.phrase, oldest)
+        raise CutUnknown(f"lake {lake} has no cut{point.phrase}")
     return row
 
 
@@ -115,11 +115,3 @@ def _condition(point: Point) -> str:
     if point.lsn is not None:
         return f"through_lsn <= {literal(point.lsn)}"
     return f"through_commit_time <= timestamp_millis({point.commit_ms})"
-
-
-def _told(point: Point) -> str:
-    if point.lsn is not None:
-        return f" at or before LSN {point.lsn}"
-    if point.commit_ms is not None:
-        return f" at or before {datetime.fromtimestamp(point.commit_ms / 1000, UTC)}"
-    return ""

@@ -91,6 +91,15 @@ class Point:
     lsn: str | None = None
     commit_ms: int | None = None
 
+    @property
+    def phrase(self) -> str:
+        """What an error says of the point, after its noun; empty for the newest one."""
+        if self.lsn is not None:
+            return f" at or before LSN {self.lsn}"
+        if self.commit_ms is not None:
+            return f" at or before {datetime.fromtimestamp(self.commit_ms / 1000, UTC)}"
+        return ""
+
     def has(self, closed_lsn: str, commit_ms: int | None) -> bool:
         """Whether a closed LSN is at or before the point."""
         if self.lsn is not None and closed_lsn > self.lsn:

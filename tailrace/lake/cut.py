@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,14 @@ from tailrace.lake.folded import FoldedTable
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
 from tailrace.lake.tail_history import history_with_tail
-from tailrace.lake.tail_rows import Rows, from_source, with_tail
-from tailrace_schemas.events.column_types import UnsupportedType
+from tailrace.lake.tail_rows import from_source, with_tail
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import TableError
 from tailrace_sink.fold.table_batch import TableBatch
-from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.reading.cut_errors import CutForgotten
+from tailrace_sink.reading.cut_reading import CutReading
 from tailrace_sink.reading.cut_tables import CutTables
+from tailrace_sink.reading.tail_table import TableRows
 from tailrace_sink.tables.lake_table import Kind, table_path
 from tailrace_sink.tables.origins import ORIGIN, origin_values
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(CutReading[pa.Table]):
     """The lake at one LSN of the source. It does not change while the sink runs.
 
     Attributes:
@@ -77,20 +79,7 @@ class Cut:
             LakeUnreadable, StoreUnusable: a file cannot be read.
         """
         self._require_kept()
-        table = self.at.named(table)
-        kind = Kind.HISTORY if is_history else Kind.CHANGES if is_changes else None
-        try:
-            shared = self.at.shared_by(table)
-            if shared is None:
-                return self._read(table, kind)
-            rows = self._read(shared, kind)
-        except (TableError, UnsupportedType) as error:
-            raise CutUnknown(
-                f"table {table} is not in the cut at LSN {self.closed_lsn}, as it stops before it:"
-                f" {error}"
-            ) from error
-        own = rows.filter(pa.array(from_source(rows, origin_values(table))))
-        return own.drop_columns(list(ORIGIN))
+        return self._selected(table, is_changes=is_changes, is_history=is_history)
 
     def dataset(
         self, table: TableName | str, *, is_changes: bool = False, is_history: bool = False
@@ -149,49 +138,43 @@ class Cut:
 
     def _files(self, name: TableName | str, *, is_changes: bool) -> ds.Dataset | None:
         table = self.at.named(name)
-        path = table_path(table, Kind.CHANGES if is_changes else Kind.MIRROR)
+        kind = Kind.CHANGES if is_changes else Kind.MIRROR
+        path = table_path(table, kind)
         version = self.at.versions.get(path)
         changed = self.at.tail is not None and self.at.tail.of(table)
         if version is None or changed or path in self.at.left_out or table.path in self.at.homes:
             return None
         self._require_kept()
-        kind = Kind.CHANGES if is_changes else Kind.MIRROR
         return FoldedTable(self.store, table, kind, version).dataset()
 
-    def _read(self, table: TableName, kind: Kind | None) -> pa.Table:
-        """Read one table; without a kind, the source table itself."""
-        path = table_path(table, kind or Kind.MIRROR)
-        version = self.at.versions.get(path)
-        changed = [] if self.at.tail is None else self.at.tail.of(table)
-        is_new = kind is None and table in self.tables
-        if version is None and not is_new:
-            raise CutUnknown(self.at.lacks(table))
-        base = None
-        if version is not None:
-            folded = FoldedTable(self.store, table, kind or Kind.MIRROR, version)
-            rows = folded.batches().read_all()
-            for source in sorted(self.at.left_out.get(table_path(table), ())):
-                rows = rows.filter(pa.array(~from_source(rows, origin_values(source))))
-            if not changed:
-                return rows
-            if kind is None:
-                kind = Kind.EVENTS if folded.has_changed_columns else Kind.MIRROR
-            base = Rows(folded.described(kind), rows)
-        for batch in changed:
-            base = self._with_tail(base, batch, kind)
-        if base is None:
-            raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
-        return base.rows
+    def _folded(self, table: TableName, kind: Kind, version: int) -> FoldedTable:
+        return FoldedTable(self.store, table, kind, version)
 
-    def _with_tail(self, base: Rows | None, batch: TableBatch, kind: Kind | None) -> Rows:
-        """Apply one source's part of the tail."""
-        if self.tail is None:
-            raise ValueError("there is no tail")
-        values = self.tail.values(batch.table)
-        if kind is Kind.HISTORY and base is not None:
-            has_all = batch.topic_range.is_whole or not batch.writers
-            rows_after = self._read(batch.lake_table, None) if has_all else None
-            point = self.tail.plan.batch.following.point
-            return history_with_tail(base, batch, values, rows_after, point)
-        kind = kind or Kind.of(batch.versions[0])
-        return with_tail(base, batch, values, self.tail.plan.deletes, self.closed_lsn, kind)
+    def _only(self, rows: pa.Table, source: TableName) -> pa.Table:
+        own = rows.filter(pa.array(from_source(rows, origin_values(source))))
+        return own.drop_columns(list(ORIGIN))
+
+    def _without(self, rows: pa.Table, sources: Sequence[TableName]) -> pa.Table:
+        for source in sources:
+            rows = rows.filter(pa.array(~from_source(rows, origin_values(source))))
+        return rows
+
+    def _with_changes(
+        self,
+        base: TableRows[pa.Table] | None,
+        batch: TableBatch,
+        values: pa.Table,
+        deletes: str,
+        kind: Kind,
+    ) -> TableRows[pa.Table]:
+        return with_tail(base, batch, values, deletes, self.closed_lsn, kind)
+
+    def _with_intervals(
+        self,
+        base: TableRows[pa.Table],
+        batch: TableBatch,
+        values: pa.Table,
+        rows: pa.Table | None,
+        cut: CutPoint,
+    ) -> TableRows[pa.Table]:
+        return history_with_tail(base, batch, values, rows, cut)

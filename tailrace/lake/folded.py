@@ -54,6 +54,11 @@ class FoldedTable:
         """Whether every row is a change."""
         return "_cdc_changed" in self.schema.names
 
+    @property
+    def rows(self) -> pa.Table:
+        """All rows, in memory; raises as :meth:`batches`."""
+        return self.batches().read_all()
+
     def described(self, kind: Kind) -> LakeTable:
         """Describe the table.
 

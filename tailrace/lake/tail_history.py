@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from tailrace.lake.keys import KeyIndex, columns_of
 from tailrace.lake.tail_events import decoded
-from tailrace.lake.tail_rows import Rows, aligned, mask_of, own_rows
+from tailrace.lake.tail_rows import aligned, mask_of, own_rows
 from tailrace_sink.columns.change_columns import AVAILABLE
 from tailrace_sink.columns.spec import Target
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.reading.tail_table import following, of_source
+from tailrace_sink.reading.tail_table import TableRows, following, of_source
 from tailrace_sink.tables.lake_table import (
     COMMIT_TIME,
     CURRENT,
@@ -71,8 +71,12 @@ class _Change:
 
 
 def history_with_tail(
-    base: Rows, tail: TableBatch, values: pa.Table, rows: pa.Table | None, cut: CutPoint
-) -> Rows:
+    base: TableRows[pa.Table],
+    tail: TableBatch,
+    values: pa.Table,
+    rows: pa.Table | None,
+    cut: CutPoint,
+) -> TableRows[pa.Table]:
     """Compute the validity intervals of one table after the changes of one source.
 
     Args:
@@ -96,7 +100,7 @@ def history_with_tail(
         )
     if rows is not None:
         every = _without_gone(every, rows, table, cut)
-    return Rows(table, every)
+    return TableRows(table, every)
 
 
 def _with_changes(every: pa.Table, table: LakeTable, changes: pa.Table, target: Target) -> pa.Table:

@@ -6,7 +6,6 @@ The outcome is that of ``tailrace_sink.reading.tail_rows`` with Spark, and so th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from tailrace_sink.columns.last_changes import LastChanges
 from tailrace_sink.columns.spec import Target
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.reading.tail_table import following, of_source, versions
+from tailrace_sink.reading.tail_table import TableRows, following, of_source, versions
 from tailrace_sink.tables.lake_table import LSN, OPERATION, POSITION, Kind, LakeTable
 from tailrace_sink.tables.new_table import new_table
 from tailrace_sink.tables.origins import ORIGIN, origin_values
@@ -32,22 +31,14 @@ _DELETE = "d"
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A lake table with all its rows."""
-
-    table: LakeTable
-    rows: pa.Table
-
-
 def with_tail(
-    base: Rows | None,
+    base: TableRows[pa.Table] | None,
     tail: TableBatch,
     values: pa.Table,
     deletes: str,
     cut_lsn: str,
     kind: Kind,
-) -> Rows:
+) -> TableRows[pa.Table]:
     """Compute the rows of one lake table after the changes of one source.
 
     Args:
@@ -65,7 +56,7 @@ def with_tail(
         if base is None:
             raise ValueError("neither a table nor an event of it")
         table = of_source(base.table, tail)
-        return Rows(table, _all_deleted(base.rows, table, cut_lsn, is_hard=is_hard))
+        return TableRows(table, _all_deleted(base.rows, table, cut_lsn, is_hard=is_hard))
     known = new_table(versions(tail)[0], kind) if base is None else base.table
     table = following(known, tail)
     whole_from = None if kind.appends else tail.topic_range.whole_from
@@ -74,14 +65,14 @@ def with_tail(
     rows = None if base is None else aligned(base.table, base.rows, table)
     if kind.appends:
         added = columns_of(changes, names)
-        return Rows(table, added if rows is None else _union(rows, added))
+        return TableRows(table, added if rows is None else _union(rows, added))
     latest = LastChanges(target, changes.schema).reduced(changes)
     if rows is None:
-        return Rows(table, columns_of(_there(latest, is_hard=is_hard), names))
+        return TableRows(table, columns_of(_there(latest, is_hard=is_hard), names))
     kept, changed = _merged(rows, latest, target, names)
     if whole_from is not None:
         kept = _all_deleted(kept, table, cut_lsn, is_hard=is_hard)
-    return Rows(table, _union(kept, _there(changed, is_hard=is_hard)))
+    return TableRows(table, _union(kept, _there(changed, is_hard=is_hard)))
 
 
 def aligned(known: LakeTable, rows: pa.Table, table: LakeTable) -> pa.Table:
@@ -90,12 +81,7 @@ def aligned(known: LakeTable, rows: pa.Table, table: LakeTable) -> pa.Table:
     Args:
         known: the description of the table that the rows follow.
     """
-    names = {}
-    for column in known.columns:
-        is_retired = column.column_id < 0
-        holder = column if is_retired else table.holder(column.column_id, column.type)
-        if holder is not None:
-            names[holder.column_id] = column.name
+    names = table.names_in(known)
     found: dict[str, pa.ChunkedArray] = {}
     for column in table.columns:
         wanted = lake_type(column.type)

@@ -17,19 +17,21 @@ from typing import Final
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import TableError
 from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.ports.table_format import TableReader
 from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_sink.reading.cut_reading import CutReading
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.kept_cuts import require_kept
 from tailrace_sink.reading.log_tail import Tail
-from tailrace_sink.reading.tail_rows import BaseTable, history_with_tail, with_tail
+from tailrace_sink.reading.tail_rows import history_with_tail, with_tail
+from tailrace_sink.reading.tail_table import TableRows
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     Kind,
+    LakeTable,
     quote,
     table_path,
 )
@@ -42,7 +44,7 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(CutReading[DataFrame]):
     """The lake at one LSN of the source.
 
     Attributes:
@@ -98,59 +100,38 @@ class Cut:
                 change in the tail will stop it.
         """
         require_kept(self.spark, self.lake, self.at.batch)
-        table = self.at.named(table)
-        kind = Kind.HISTORY if is_history else Kind.CHANGES if is_changes else None
-        try:
-            shared = self.at.shared_by(table)
-            if shared is None:
-                return self._read(table, kind)
-            return self._read(shared, kind).where(from_source(table)).drop(*ORIGIN)
-        except (TableError, UnsupportedType) as error:
-            raise CutUnknown(
-                f"table {table} is not in the cut at LSN {self.closed_lsn}, as it stops before it:"
-                f" {error}"
-            ) from error
+        return self._selected(table, is_changes=is_changes, is_history=is_history)
 
-    def _read(self, table: TableName, kind: Kind | None) -> DataFrame:
-        """Read one table; without a kind, the source table itself."""
-        path = table_path(table, kind or Kind.MIRROR)
-        version = self.at.versions.get(path)
-        changed = [] if self.at.tail is None else self.at.tail.of(table)
-        is_new = kind is None and table in self.tables
-        if version is None and not is_new:
-            raise CutUnknown(self.at.lacks(table))
-        base = None
-        if version is not None:
-            rows = self.reader.rows(self.spark, path, version)
-            others = not_from(self.at.left_out.get(table_path(table), ()))
-            if others is not None:
-                rows = rows.where(others)
-            if not changed:
-                return rows
-            if kind is None:
-                kind = Kind.EVENTS if CHANGED in rows.columns else Kind.MIRROR
-            known = self.reader.described(self.spark, table, kind, version)
-            if known is None:
-                raise CutUnknown(f"table {table} is gone from {self.lake}/{path}")
-            base = BaseTable(known, rows)
-        for batch in changed:
-            base = self._with_tail(base, batch, kind)
-        if base is None:
-            raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
-        return base.rows
+    def _folded(self, table: TableName, kind: Kind, version: int) -> _Folded:
+        path = table_path(table, kind)
+        return _Folded(self, table, path, version, self.reader.rows(self.spark, path, version))
 
-    def _with_tail(self, base: BaseTable | None, batch: TableBatch, kind: Kind | None) -> BaseTable:
-        """Apply one source's part of the tail."""
-        if self.tail is None:
-            raise ValueError("there is no tail")
-        values = self.tail.values(batch.table)
-        if kind is Kind.HISTORY and base is not None:
-            has_all = batch.topic_range.is_whole or not batch.writers
-            rows_after = self._read(batch.lake_table, None) if has_all else None
-            point = self.tail.plan.batch.following.point
-            return history_with_tail(base, batch, values, rows_after, point)
-        deletes, kind = self.tail.plan.deletes, kind or Kind.of(batch.versions[0])
+    def _only(self, rows: DataFrame, source: TableName) -> DataFrame:
+        return rows.where(from_source(source)).drop(*ORIGIN)
+
+    def _without(self, rows: DataFrame, sources: Sequence[TableName]) -> DataFrame:
+        others = not_from(sources)
+        return rows if others is None else rows.where(others)
+
+    def _with_changes(
+        self,
+        base: TableRows[DataFrame] | None,
+        batch: TableBatch,
+        values: DataFrame,
+        deletes: str,
+        kind: Kind,
+    ) -> TableRows[DataFrame]:
         return with_tail(base, batch, values, deletes, self.closed_lsn, kind)
+
+    def _with_intervals(
+        self,
+        base: TableRows[DataFrame],
+        batch: TableBatch,
+        values: DataFrame,
+        rows: DataFrame | None,
+        cut: CutPoint,
+    ) -> TableRows[DataFrame]:
+        return history_with_tail(base, batch, values, rows, cut)
 
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
         """Create temporary views of all tables of this cut, for SQL.
@@ -184,6 +165,27 @@ class Cut:
             known[name] = [self.lake, prefix]
         self.spark.conf.set(_VIEWS, json.dumps(known))
         return views
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """A lake table at the version of a commit row."""
+
+    cut: Cut
+    table: TableName
+    path: str
+    version: int
+    rows: DataFrame
+
+    @property
+    def has_changed_columns(self) -> bool:
+        return CHANGED in self.rows.columns
+
+    def described(self, kind: Kind) -> LakeTable:
+        known = self.cut.reader.described(self.cut.spark, self.table, kind, self.version)
+        if known is None:
+            raise CutUnknown(f"table {self.table} is gone from {self.cut.lake}/{self.path}")
+        return known
 
 
 def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:

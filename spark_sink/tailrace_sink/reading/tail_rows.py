@@ -7,7 +7,6 @@ change are combined with the tail's own. Nothing is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.reading.tail_table import following, of_source, versions
+from tailrace_sink.reading.tail_table import TableRows, following, of_source, versions
 from tailrace_sink.rows.aligned_rows import aligned
 from tailrace_sink.rows.decode import change_rows, within_cut
 from tailrace_sink.rows.intervals import (
@@ -46,22 +45,14 @@ _BASE: Final = "_tailrace_base"
 _TAIL: Final = "_tailrace_tail"
 
 
-@dataclass(frozen=True, slots=True)
-class BaseTable:
-    """A lake table at the version of a commit row, with all its rows."""
-
-    table: LakeTable
-    rows: DataFrame
-
-
 def with_tail(
-    base: BaseTable | None,
+    base: TableRows[DataFrame] | None,
     tail: TableBatch,
     values: DataFrame,
     deletes: str,
     cut_lsn: str,
     kind: Kind,
-) -> BaseTable:
+) -> TableRows[DataFrame]:
     """Compute the rows of one lake table after the changes of one source.
 
     Args:
@@ -77,7 +68,7 @@ def with_tail(
         if base is None:
             raise ValueError("neither a table nor an event of it")
         table = of_source(base.table, tail)
-        return BaseTable(table, _all_deleted(base.rows, table, deletes, cut_lsn))
+        return TableRows(table, _all_deleted(base.rows, table, deletes, cut_lsn))
     appends = kind.appends
     known = new_table(versions(tail)[0], kind) if base is None else base.table
     table = following(known, tail)
@@ -89,18 +80,18 @@ def with_tail(
     if appends:
         added = changes.select(*map(quote, names))
         every = added if rows is None else rows.unionByName(added, allowMissingColumns=True)
-        return BaseTable(table, every)
+        return TableRows(table, every)
     whole_at = cut_lsn if whole_from is not None else None
-    return BaseTable(table, _keyed(rows, changes, table, names, deletes, whole_at))
+    return TableRows(table, _keyed(rows, changes, table, names, deletes, whole_at))
 
 
 def history_with_tail(
-    base: BaseTable,
+    base: TableRows[DataFrame],
     tail: TableBatch,
     values: DataFrame,
     rows: DataFrame | None,
     cut: CutPoint,
-) -> BaseTable:
+) -> TableRows[DataFrame]:
     """Compute the validity intervals of one table after the changes of one source.
 
     Args:
@@ -129,7 +120,7 @@ def history_with_tail(
     columns = [*names, *table.cdc_columns]
     stays = every_there.where(f"NOT ({CURRENT} AND {own_rows(table)})")
     changed = after.select(*map(quote, columns))
-    return BaseTable(table, stays.select(*map(quote, columns)).unionByName(changed))
+    return TableRows(table, stays.select(*map(quote, columns)).unionByName(changed))
 
 
 def _keyed(

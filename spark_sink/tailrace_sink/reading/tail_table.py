@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_sink.fold.table_batch import TableBatch
@@ -10,6 +11,17 @@ from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.tables.lake_table import LakeTable
 from tailrace_sink.tables.origins import in_shared_table
 from tailrace_sink.tables.schema_changes import evolve
+
+RowsT = TypeVar("RowsT")
+"""Rows in the form of one reader: a DataFrame of Spark, or an Arrow table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows(Generic[RowsT]):
+    """A lake table with all its rows."""
+
+    table: LakeTable
+    rows: RowsT
 
 
 def following(known: LakeTable, tail: TableBatch) -> LakeTable:

@@ -13,12 +13,7 @@ def aligned(known: LakeTable, rows: DataFrame, table: LakeTable) -> DataFrame:
     Args:
         known: the description of the table that the rows follow.
     """
-    names = {}
-    for column in known.columns:
-        is_retired = column.column_id < 0
-        holder = column if is_retired else table.holder(column.column_id, column.type)
-        if holder is not None:
-            names[holder.column_id] = column.name
+    names = table.names_in(known)
     columns = [
         f"CAST({quote(names[column.column_id]) if column.column_id in names else 'NULL'}"
         f" AS {column.type}) AS {quote(column.name)}"

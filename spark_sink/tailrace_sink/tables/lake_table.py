@@ -235,6 +235,16 @@ class LakeTable:
         own.sort(key=lambda c: c.column_id if c.column_id < 0 else -math.inf)
         return next((c for c in own if widening(c.type, type_) is Widening.HOLDS), None)
 
+    def names_in(self, known: LakeTable) -> dict[int, str]:
+        """Return by column id how columns of this table are named in an earlier description."""
+        names: dict[int, str] = {}
+        for column in known.columns:
+            is_retired = column.column_id < 0
+            holder = column if is_retired else self.holder(column.column_id, column.type)
+            if holder is not None:
+                names[holder.column_id] = column.name
+        return names
+
     @property
     def needs_mapping(self) -> bool:
         """Whether Parquet does not allow a column's name."""

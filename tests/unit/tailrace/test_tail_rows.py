@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.lake.tail_history import history_with_tail
-from tailrace.lake.tail_rows import Rows, with_tail
+from tailrace.lake.tail_rows import with_tail
 from tailrace_schemas.events.envelope import TableSchema, envelope_schema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TopicNames
@@ -20,6 +20,7 @@ from tailrace_sink.columns.arrow_values import lake_type
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.reading.tail_table import TableRows
 from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
 from tailrace_sink.tables.lake_table import Kind
 from tailrace_sink.tables.new_table import new_table
@@ -109,8 +110,8 @@ def test_rows_after_each_tail_are_those_of_the_source(make: Any, deletes: str, s
     """Whatever it has: large values that changes lack, moved keys, columns that change."""
     chance, source = random.Random(seed), OfflineSource()
     table = make(source)
-    mirror: Rows | None = None
-    history = Rows(_history_table(table), _no_intervals(table))
+    mirror: TableRows[pa.Table] | None = None
+    history = TableRows(_history_table(table), _no_intervals(table))
     for step in range(4):
         if step == 2 and make is with_a_wide_key:
             kept = [of for of in table.schema.columns if of.name not in ("v", "text")]

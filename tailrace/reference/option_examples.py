@@ -53,6 +53,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "start.debezium_file": "/var/lib/debezium/offsets.dat",
     "start.debezium_topic": "connect-offsets",
     "start.time": "2026-01-31T06:00:00Z",
+    "publisher.outbox": {r"dbo\.outbox": {"headers": {"id": "id"}}},
     "shards.pinned": {"dbo.orders": 0},
     "tracing.endpoint": "http://collector.example.net:4318/v1/traces",
     "tracing.headers": {"x-tenant": "shop"},

@@ -24,6 +24,7 @@ from tailrace_publisher.deliver.fixed_records import Checkpoints, FixedRecords, 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import LARGE_BYTES, PartitionLedger
 from tailrace_publisher.deliver.options import DeliveryOptions
+from tailrace_publisher.deliver.outbox_messages import OutboxMessages
 from tailrace_publisher.deliver.partitioning import as_written
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.producer_options import queue_settings
@@ -57,6 +58,7 @@ class KafkaDelivery:
         self._records: FixedRecords | None = None
         self._producer: TransactionalProducer | None = None
         self._sent = Sent(self._names.dead_letters)
+        self._outboxes = OutboxMessages(self._topics.ensure, options.partitioner)
         self._signed = [(PUBLISHER_HEADER, f"{socket.gethostname()}:{os.getpid()}".encode())]
 
     @property
@@ -122,6 +124,7 @@ class KafkaDelivery:
             RecordTooLarge: a record is larger than the producer may send.
             DeliveryRejected: the topic was never ensured.
             OutcomeUnknown, PublisherReplaced: the producer is unusable.
+            SendingFailed: the table is an outbox, and a message cannot be sent.
         """
         if encoded.letters:
             self._send_letters(list(encoded.letters.values()))
@@ -131,6 +134,7 @@ class KafkaDelivery:
         count = self._topics.partitions(encoded.topic)
         producer = self._started()
         producer.begin()
+        self._outboxes.send(producer, encoded, self._sent.messages)
         encoded, partitions = as_written(encoded, count, self._options.partitioner)
         self._sent.send(producer, encoded, partitions, tombstones=self._options.tombstones)
 

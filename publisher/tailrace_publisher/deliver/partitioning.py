@@ -78,6 +78,14 @@ def choose_partitions(
     return [0 if key is None else next(coming) % count for key in keys]
 
 
+def partition_of(key: bytes | None, count: int, partitioner: Partitioner) -> int:
+    """Return the partition of a key that has no frame; without a key the first one."""
+    if key is None:
+        return 0
+    found = zlib.crc32(key) if partitioner is Partitioner.CRC32 else murmur2(key) & _POSITIVE
+    return found % count
+
+
 def as_written(
     encoded: EncodedRows, count: int, partitioner: Partitioner
 ) -> tuple[EncodedRows, Sequence[int]]:

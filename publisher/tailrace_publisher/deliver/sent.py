@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.deliver.outbox_messages import MessageReports
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.encoded_events import EncodedRows
@@ -20,6 +21,7 @@ class Sent:
 
     Attributes:
         letters: the ledger of the dead letters, which no progress record names.
+        messages: the delivery reports of messages of outboxes.
         rows: events and dead letters.
         bytes: of the events' values.
     """
@@ -27,6 +29,7 @@ class Sent:
     def __init__(self, dead_letters: str) -> None:
         self.ledger = Ledger()
         self.letters = PartitionLedger(dead_letters, 0)
+        self.messages = MessageReports()
         self.rows = 0
         self.bytes = 0
 
@@ -64,5 +67,5 @@ class Sent:
         """Return why something cannot be delivered, as a report says; None if nothing failed."""
         entry = self.letters if self.letters.failure else self.ledger.failed()
         if entry is None:
-            return None
+            return self.messages.failure()
         return undelivered(entry.topic, entry.partition, entry.failure)

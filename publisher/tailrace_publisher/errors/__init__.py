@@ -75,7 +75,9 @@ from tailrace_publisher.errors.source import (
 from tailrace_publisher.errors.table import (
     ColumnsRefused,
     EncodeError,
+    OutboxRefused,
     SchemaRefused,
+    SendingFailed,
     TableFailed,
     UnexpectedTableError,
 )
@@ -105,6 +107,7 @@ __all__ = [
     "LoginRefused",
     "LsnWentBackwards",
     "OrderUnknown",
+    "OutboxRefused",
     "OutcomeUnknown",
     "PermissionMissing",
     "PositionExpired",
@@ -118,6 +121,7 @@ __all__ = [
     "RowsSwitched",
     "SchemaChanged",
     "SchemaRefused",
+    "SendingFailed",
     "ShardsDiffer",
     "SnapshotTooLarge",
     "SnapshotsIncomplete",

@@ -23,6 +23,14 @@ class TableFailed(PublisherError):
         super().__init__(f"table {table}: {cause}")
 
 
+class SendingFailed(TableFailed):
+    """One table cannot continue, found between rows that are sent.
+
+    The session ends without a commit. Rows of other tables in its Kafka transaction are after the
+    position, so the next session sends them.
+    """
+
+
 class UnexpectedTableError(PublisherError):
     """An unforeseen error occurred while one table was read or encoded.
 
@@ -50,6 +58,35 @@ class ColumnsRefused(PublisherError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
+
+
+class OutboxRefused(PublisherError):
+    """A table that publisher.outbox matches cannot be one, or a row of it is no message.
+
+    Attributes:
+        option: the one of publisher.outbox that is concerned.
+        position: text form of the change's position; empty if no row is concerned.
+    """
+
+    of_events = True
+
+    def __init__(
+        self, table: str, column: str, option: str, reason: str, position: str = ""
+    ) -> None:
+        self.table = table
+        self.column = column
+        self.option = option
+        self.position = position
+        where = f"table {table}" + (f", column {column}" if column else "")
+        at = f", position {position}" if position else ""
+        fix = (
+            f"correct publisher.outbox ({option}), or what writes the table. Then take a new"
+            " snapshot (tailrace snapshot); rows in between send no message. With on_bad_event:"
+            " fail the publisher ends here instead, and loses none"
+            if position
+            else f"name a captured column of a suitable type in publisher.outbox ({option})"
+        )
+        super().__init__(f"{where}{at}: {reason}. Fix: {fix}")
 
 
 class SchemaRefused(PublisherError):

@@ -16,6 +16,7 @@ from tailrace_publisher.options.cleanup import CleanupConfig, CleanupWait
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.options.events import EventOptions
 from tailrace_publisher.options.kafka import KafkaConfig
+from tailrace_publisher.options.outbox import OutboxConfig
 from tailrace_publisher.options.pace import PaceOptions
 from tailrace_publisher.options.shards import ShardsConfig
 from tailrace_publisher.options.skipped_changes import SkipConfig
@@ -26,7 +27,7 @@ from tailrace_publisher.options.tables import CapturedTables, DropAfter, templat
 from tailrace_schemas.records.shards import ShardMap
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.options.endpoint import EndpointOptions
-from tailrace_service.options.sections import problems
+from tailrace_service.options.sections import check_patterns, matches, problems
 from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 
@@ -80,6 +81,15 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         " sink's option kafka.consumer_group. Used by cleanup.wait_for: lake and"
         " tables.drop_after: lake. Requires Describe on these groups.",
     )
+    outbox: dict[str, OutboxConfig] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " the options of an outbox; the first pattern that matches counts. Each insert into such a"
+        " table is also published as a message: one record of the topic that a column names, with a"
+        " key, a value and headers from columns, in the Kafka transaction of its event. Deletes and"
+        " rows of snapshots send none (docs/outbox.md). The table itself is published as any other;"
+        " to leave it out of the lake, use sink.tables.exclude.",
+    )
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 
@@ -87,6 +97,12 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
     @classmethod
     def _usable_prefix(cls, prefix: str) -> str:
         return TopicNames(prefix).prefix
+
+    @field_validator("outbox")
+    @classmethod
+    def _outboxes(cls, outboxes: dict[str, OutboxConfig]) -> dict[str, OutboxConfig]:
+        check_patterns(outboxes)
+        return outboxes
 
     @field_validator("topic_names")
     @classmethod
@@ -133,6 +149,11 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         """Return the columns of a table that are published with all seven digits."""
         columns = {name.casefold(): columns for name, columns in self.lossless_columns.items()}
         return columns.get(f"{table.schema}.{table.table}".casefold(), ())
+
+    def outbox_of(self, table: TableName) -> OutboxConfig | None:
+        """Return the options of a table's messages; None if it is no outbox."""
+        found = (o for p, o in self.outbox.items() if matches([p], table.in_database))
+        return next(found, None)
 
     @property
     def waits_for_lakes(self) -> list[str]:

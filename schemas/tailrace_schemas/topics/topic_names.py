@@ -4,6 +4,7 @@
 - schema changes: ``<prefix>.<database>.ddl``
 - checkpoint: ``<prefix>.offsets``; progress: ``<prefix>.progress``; signals: ``<prefix>.signals``
 - begin and end of transactions: ``<prefix>.transaction``
+- messages of outboxes: ``<prefix>.outbox.<route>``, or as the option says
 - events that could not be published: ``<prefix>.dead_letters``
 - the map of shards: ``<prefix>.control``
 
@@ -151,6 +152,18 @@ class TopicNames:
         table = self._default_table(topic)
         is_named = table is not None and (not self.templates or self._named(table) == topic)
         return table if is_named else None
+
+    def outbox(self, template: str, route: str) -> str:
+        """Messages of an outbox with one route, whatever the length.
+
+        Args:
+            template: has ``{prefix}`` and ``{route}``.
+        """
+        return template.replace("{prefix}", self.prefix).replace("{route}", topic_part(route))
+
+    def is_taken(self, topic: str) -> bool:
+        """Whether a topic is a table's, or one alongside the data."""
+        return topic in self._beside(self.database) or self.table_of(topic) is not None
 
     def _named(self, table: TableName) -> str:
         """The name, whether or not it can be."""

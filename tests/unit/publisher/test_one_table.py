@@ -95,6 +95,7 @@ OF_ONE_TABLE = {
     "DeliveryRejected",
     "EncodeError",
     "OrderUnknown",
+    "OutboxRefused",
     "PermissionMissing",
     "PositionExpired",
     "PublisherError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tailrace_publisher.change.column_rules import ColumnRules
@@ -140,13 +140,35 @@ def option_problems(config: PublisherConfig, selected: list[CaptureInstance]) ->
     for option, patterns in (
         ("skip.operations", config.skip.operations),
         ("snapshot.where", config.snapshot.where),
+        ("outbox", config.outbox),
     ):
         for pattern in patterns:
             name = pattern.replace("\\", "")
             if is_plain_name(pattern) and name.casefold() not in published:
                 text = f"{option}: table {name} is not published: check its spelling"
                 problems.append(TableProblem(_named(config, name), text, is_missing=True))
-    return problems
+    return problems + [
+        TableProblem(instance.table, f"outbox: table {instance.table.in_database}{text}")
+        for instance in selected
+        for text in _outbox_problems(config, instance)
+    ]
+
+
+def _outbox_problems(config: PublisherConfig, instance: CaptureInstance) -> Iterator[str]:
+    outbox = config.outbox_of(instance.table)
+    if outbox is None:
+        return
+    names = [column.name for column in instance.columns]
+    for option, column in outbox.unknown_columns(names).items():
+        yield (
+            f", option {option}: column {column} is not captured. Fix: name the column in"
+            " publisher.outbox, or check @captured_column_list"
+        )
+    if "c" in config.skip.operations_of(instance.table):
+        yield (
+            ": skip.operations leaves out its inserts, which are the messages. Fix: remove c from"
+            " the operations of this table"
+        )
 
 
 def column_problems(

@@ -32,7 +32,13 @@ from tailrace_publisher.daemon.status.table_sizes import TableSizes
 from tailrace_publisher.daemon.tables.switches import Switches
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.upkeep import Upkeep
-from tailrace_publisher.errors import PublisherError, SourceBusy, TableFailed, TopicRefused
+from tailrace_publisher.errors import (
+    PublisherError,
+    SendingFailed,
+    SourceBusy,
+    TableFailed,
+    TopicRefused,
+)
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_service.backoff import Backoff
@@ -139,6 +145,8 @@ class Session:
             more = has_read and self._publish()
             parts.upkeep.watch(is_caught_up=has_read and not more)
             parts.upkeep.look()
+        except SendingFailed:
+            raise
         except TableFailed as error:
             return self._continue_without(error)
         except SourceBusy as error:

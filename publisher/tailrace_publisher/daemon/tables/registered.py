@@ -14,6 +14,7 @@ from tailrace_publisher.encode.columns.value_hash import ValueHash
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.envelopes.version_schemas import VersionSchemas
 from tailrace_publisher.encode.event_settings import Treatment
+from tailrace_publisher.encode.outbox import Outbox, OutboxSerializer
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.options.publisher_config import PublisherConfig
@@ -256,6 +257,10 @@ class RegisteredVersions:
             Treatment.of(self._config, self._hashes, schema.table),
             serializer=schemas.serializer(value_id, key_id),
         )
+        if self._config.outbox_of(schema.table) is not None:
+            outbox = Outbox.of(self._config, schema, schemas.avro_value)
+            written = OutboxSerializer(outbox, treatment.serializer)
+            treatment = replace(treatment, serializer=written)
         encoder = EnvelopeEncoder(
             self._config.server_name, schema, topic, value_id, key_id, treatment
         )

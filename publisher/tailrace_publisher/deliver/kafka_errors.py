@@ -52,11 +52,25 @@ _UNAVAILABLE: Final = frozenset(
         KafkaError.NETWORK_EXCEPTION,
     }
 )
+_INVALID_RECORD: Final = (
+    "remove what the topic or its brokers demand of records: a compacted topic (cleanup.policy)"
+    " demands a key, and brokers that check schemas (*.schema.validation) demand registered ones"
+)
 _FIXES: Final = {
     KafkaError.MSG_SIZE_TOO_LARGE: (
         "raise max.message.bytes of the topic (above 16 MiB kafka.extra message.max.bytes, too),"
         " or capture the table without its large column"
     ),
+    KafkaError.RECORD_LIST_TOO_LARGE: (
+        "raise segment.bytes of the topic, or capture the table without its large column"
+    ),
+    KafkaError.INVALID_RECORD: _INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD: _INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP: (
+        "set the clocks of publisher and brokers, or widen message.timestamp.before.max.ms and"
+        " message.timestamp.after.max.ms of the topic"
+    ),
+    KafkaError.INVALID_CONFIG: "correct kafka.topic_settings or kafka.topic_rules",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant Write, Describe and Create on the topic",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant Write on the transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IdempotentWrite on the cluster",
@@ -80,6 +94,10 @@ _FIXES: Final = {
 
 _OF_ONE_TOPIC: Final[Mapping[int, type[TopicRefused]]] = {
     KafkaError.MSG_SIZE_TOO_LARGE: RecordTooLarge,
+    KafkaError.RECORD_LIST_TOO_LARGE: RecordTooLarge,
+    KafkaError.INVALID_RECORD: TopicRefused,
+    KafkaError._INVALID_DIFFERENT_RECORD: TopicRefused,
+    KafkaError.INVALID_TIMESTAMP: TopicRefused,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: TopicRefused,
     KafkaError.UNKNOWN_TOPIC_OR_PART: TopicRefused,
 }

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from emulator.tests.fix_emulator import EmulatorProcess
+from tailrace.subscribe import Feed, RegistryError, Start, subscribe
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_publisher.errors import PublisherReplaced
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running, wait_until
 from tests.pipeline.source_database import SourceDatabase
+from tests.pipeline.subscribe.subscribers import UNTIL_NOW, changes, following
 
 pytestmark = pytest.mark.kafka
 
@@ -50,13 +52,16 @@ def test_kafka_is_down_at_the_start_and_in_mid_stream(
         kafka_broker.start()
         publisher.until(pipe.is_caught_up, "it has begun")
 
-        kafka_broker.kill()
-        source.execute("INSERT dbo.t VALUES (1), (2)", "DELETE dbo.t WHERE id = 1")
-        source.scan()
-        told = len(publisher.told("retrying"))
-        publisher.until(lambda: len(publisher.told("retrying")) > told, "it says so again")
-        kafka_broker.start()
-        publisher.until(pipe.is_caught_up, "it goes on")
+        with following(pipe) as subscribed:
+            kafka_broker.kill()
+            source.execute("INSERT dbo.t VALUES (1), (2)", "DELETE dbo.t WHERE id = 1")
+            source.scan()
+            told = len(publisher.told("retrying"))
+            publisher.until(lambda: len(publisher.told("retrying")) > told, "it says so again")
+            kafka_broker.start()
+            publisher.until(pipe.is_caught_up, "it goes on")
+            publisher.until(lambda: len(changes(subscribed)) == 3, "so does a subscriber")
+        assert [change.op for change in changes(subscribed)] == ["c", "c", "d"]
         lines = [entry["text"] for entry in publisher.told("kafka_client")]
         assert sum("tailrace-kafkadown-outage" in line for line in lines) >= 1
         assert len(lines) < 20, "each thing is told once"
@@ -85,6 +90,14 @@ def test_the_registry_is_down_at_the_start_and_when_a_version_is_new(pipe: Pipe)
             publisher.until(lambda: len(publisher.told("retrying")) > told, "it says so again")
             proxy.open()
             publisher.until(pipe.is_caught_up, "it goes on again")
+        feed = Feed(pipe.topics.bootstrap, url, pipe.topics.prefix)
+        with subscribe(feed, [], Start.beginning(), options=UNTIL_NOW) as subscription:
+            proxy.close()
+            with pytest.raises(RegistryError, match="is not available"):
+                list(subscription)
+            proxy.open()
+            values = [change.after["n"] for change in changes(list(subscription))]
+            assert values == [1, 10_000_000_000], "a subscriber misses nothing"
     finally:
         proxy.close()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tailrace.reading import topics
-from tailrace.subscribe import Change, Feed, Options, Start, Subscription, subscribe
+from tailrace.subscribe import Change, Feed, Options, Start, SubscribeError, Subscription, subscribe
 from tailrace.subscribe.events import Event
 from tests.pipeline.conftest import Pipe
 
@@ -36,6 +38,32 @@ def subscribed(pipe: Pipe, published: Iterable[topics.Event]) -> list[Event]:
     positions = [change.position for change in changes(found) if not change.is_read]
     assert positions == sorted(set(positions))
     return found
+
+
+@contextmanager
+def following(pipe: Pipe) -> Iterator[list[Event]]:
+    """What a subscriber has got so far; it tries again after errors that may pass."""
+    got: list[Event] = []
+    failures: list[Exception] = []
+    subscription = subscribe(feed_of(pipe), [], Start.beginning())
+
+    def follow() -> None:
+        while not failures:
+            try:
+                got.extend(subscription)
+            except SubscribeError as error:
+                failures.extend([] if error.retryable else [error])
+            else:
+                return
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield got
+    finally:
+        subscription.close()
+        thread.join(60)
+    assert failures == []
 
 
 def changes(found: Sequence[Event]) -> list[Change]:

@@ -15,7 +15,7 @@ from tailrace_publisher.errors import DeliveryRejected, RecordTooLarge, TopicRef
         (KafkaError.MSG_SIZE_TOO_LARGE, RecordTooLarge, "max.message.bytes"),
         (KafkaError.RECORD_LIST_TOO_LARGE, RecordTooLarge, "segment.bytes"),
         (KafkaError.INVALID_RECORD, TopicRefused, "demands a key"),
-        (KafkaError._INVALID_DIFFERENT_RECORD, TopicRefused, "demands a key"),  # noqa: SLF001
+        (KafkaError._INVALID_DIFFERENT_RECORD, TopicRefused, "demands a key"),
         (KafkaError.INVALID_TIMESTAMP, TopicRefused, "clocks"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, TopicRefused, "grant Write"),
     ],

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from tailrace_compose.local.cache import cache_dir, exclusive
 from tailrace_compose.local.java import java_executable
 from tests.consumers.conformance import Subscriber, records_of
 from tests.consumers.kit import FOLDER, PROGRESS, files
@@ -49,9 +52,8 @@ def test_the_kit_has_what_the_contract_speaks_of():
     assert len({s["schemaLsn"] for s in versions}) == 2
 
 
-@pytest.fixture(scope="module")
 def java() -> list[str]:
-    """The command that compiles and runs a file of Java with Avro."""
+    """The command that compiles and runs the client in Java."""
     command = java_executable()
     asked = [command, "--list-modules"]
     modules = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=120)
@@ -61,11 +63,36 @@ def java() -> list[str]:
     return [command, "-cp", ":".join(found), str(FOLDER / "Conformance.java")]
 
 
-@pytest.mark.slow("Java compiles and runs a client, twice")
-def test_a_client_in_java_agrees(java: list[str], tmp_path: Path):
-    agreed = subprocess.run(
-        [*java, str(FOLDER)], capture_output=True, text=True, check=False, timeout=300
-    )
+def node() -> list[str]:
+    """The command that runs the client in JavaScript, with its packages in the cache folder."""
+    found = {name: shutil.which(name) for name in ("node", "npm")}
+    for name, command in found.items():
+        if command is None:
+            pytest.skip(f"there is no {name}, for the client in JavaScript (Debian: nodejs, npm)")
+    files = sorted((FOLDER / "node").glob("*.*"))
+    known = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    home = cache_dir() / "node" / known
+    with exclusive("node"):
+        if not home.is_dir():
+            partial = home.with_name(f"{known}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(FOLDER / "node", partial, ignore=shutil.ignore_patterns("node_modules"))
+            command = [str(found["npm"]), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            subprocess.run(command, cwd=partial, check=True, timeout=300)
+            partial.rename(home)
+    return [str(found["node"]), str(home / "conformance.mjs")]
+
+
+@pytest.mark.parametrize(
+    "client", [pytest.param(java, marks=pytest.mark.slow("Java compiles a client, twice")), node]
+)
+def test_a_client_in_another_language_agrees(client: Callable[[], list[str]], tmp_path: Path):
+    def run(folder: Path) -> subprocess.CompletedProcess[str]:
+        asked = [*command, str(folder)]
+        return subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300)
+
+    command = client()
+    agreed = run(FOLDER)
     assert agreed.returncode == 0, agreed.stderr
     groups, values = (
         len((FOLDER / name).read_text("utf-8").splitlines())
@@ -76,8 +103,6 @@ def test_a_client_in_java_agrees(java: list[str], tmp_path: Path):
     shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
     state = (FOLDER / "expected_state.json").read_text("utf-8")
     (tmp_path / "expected_state.json").write_text(state.replace("left alone", "lost"))
-    differs = subprocess.run(
-        [*java, str(tmp_path)], capture_output=True, text=True, check=False, timeout=300
-    )
+    differs = run(tmp_path)
     assert differs.returncode == 1
     assert "state\n" in differs.stderr

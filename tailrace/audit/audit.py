@@ -11,10 +11,11 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from tailrace.audit.lake_log import LakeAudit, LogAudit, Place
 from tailrace.audit.ledger import (
     PartitionAudit,
     Problems,
@@ -33,6 +34,9 @@ from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.records.progress import LOST_HEADER, PartitionProgress, Progress
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
+
+if TYPE_CHECKING:
+    from tailrace.lake.log import DeltaLog
 
 _AT_ONCE: Final = 5000
 _POLL_S: Final = 0.1
@@ -71,6 +75,7 @@ class Audit:
         not_provable: compacted topics: what is not there may have been there.
         problems: what is wrong; none proves that nothing is missing, repeated or out of order, in
             the topics that can be proven.
+        lake: what was found in the lake's log, if it was checked; its problems are among these.
     """
 
     records: int = 0
@@ -81,6 +86,7 @@ class Audit:
     lost: list[dict[str, Any]] = field(default_factory=list)
     not_provable: list[str] = field(default_factory=list)
     problems: Problems = field(default_factory=Problems)
+    lake: LakeAudit | None = None
 
 
 def audit(
@@ -90,6 +96,7 @@ def audit(
     extra: Mapping[str, str] | None = None,
     *,
     timeout_s: float = 10,
+    log: DeltaLog | None = None,
 ) -> Audit:
     """Check every record of the data topics against the ledger.
 
@@ -98,9 +105,11 @@ def audit(
         registry: knows the writers' schemas.
         extra: further librdkafka options of the connection.
         timeout_s: how long to wait for the brokers' first answer.
+        log: that of a lake, to be compared as well.
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
+        OSError: the lake cannot be read.
         PublisherError: the topics' settings cannot be read.
         TimeoutError: a partition could not be read to its end.
         RegistryError: a schema is not available.
@@ -110,7 +119,8 @@ def audit(
     topics = existing_data_topics(bootstrap, names, extra, timeout_s=timeout_s)
     consumer = consumer_of(bootstrap, extra)
     try:
-        records = _progress(kafka, consumer, names, result.lost)
+        placed = _progress(kafka, consumer, names, result.lost)
+        records = list(placed.values())
         result.records = len(records)
         if records:
             result.from_lsn = min(of[0].after_lsn for of in by_shard(records).values())
@@ -129,6 +139,8 @@ def audit(
         positions = PositionDecoder(registry)
         for entries in ledger.values():
             _audit_partition(consumer, positions, entries, result)
+        if log is not None:
+            result.lake = LogAudit(log, placed, names, positions, result.problems).run()
     finally:
         consumer.close()
     return result
@@ -136,7 +148,7 @@ def audit(
 
 def _progress(
     kafka: KafkaAccess, consumer: Consumer, names: TopicNames, lost: list[dict[str, Any]]
-) -> list[Progress]:
+) -> dict[Place, Progress]:
     """The records of all shards: each one's in their order, all by when they were published.
 
     Args:
@@ -144,20 +156,21 @@ def _progress(
     """
     topic = consumer.list_topics(timeout=_TIMEOUT_S).topics.get(names.progress)
     if topic is None:
-        return []
+        return {}
     where = [TopicPartition(names.progress, number) for number in sorted(topic.partitions)]
     ends = high_watermarks(kafka, where, kafka.clock.monotonic() + _TIMEOUT_S)
-    shards: list[list[Progress]] = []
+    shards: list[list[tuple[Place, Progress]]] = []
     for partition in where:
         number = partition.partition
         begin, _ = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
         messages = _read(consumer, names.progress, number, begin, ends[names.progress, number])
         shards.append([])
         for message in messages:
-            shards[-1].append(decode(message.value()))
+            place = (number, int(message.offset() or 0))
+            shards[-1].append((place, decode(message.value())))
             told = dict(message.headers() or ()).get(LOST_HEADER)
             lost += [] if told is None else [json.loads(told)]
-    return list(heapq.merge(*shards, key=lambda record: record.published_ms))
+    return dict(heapq.merge(*shards, key=lambda placed: placed[1].published_ms))
 
 
 def _note_unproven(

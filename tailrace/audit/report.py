@@ -16,16 +16,25 @@ from tailrace.reading.stopped_tables import PublisherNotes, notes_if_readable
 from tailrace_service.registry.access import open_registry
 
 if TYPE_CHECKING:
+    from tailrace.audit.lake_log import LakeAudit
+    from tailrace.lake.log import DeltaLog
     from tailrace_publisher.options.publisher_config import PublisherConfig
+    from tailrace_sink.options.config import SinkConfig
 
 
-def run(config: PublisherConfig, *, as_json: bool) -> bool:
+def run(config: PublisherConfig, lake: SinkConfig | None = None, *, as_json: bool) -> bool:
     """Audit and print; returns whether nothing is wrong.
 
+    Args:
+        lake: whose log is checked as well.
+
     Raises:
+        ConfigError: the store of the lake is not one that is read without Spark.
+        LakeUnreadable: the lake has no log.
         KafkaException, TimeoutError, PublisherError, RegistryError: as :func:`audit`.
     """
     kafka = config.kafka
+    log = None if lake is None else _log_of(lake)
     with open_registry(config.registry) as registry:
         found = audit(
             kafka.bootstrap,
@@ -33,6 +42,7 @@ def run(config: PublisherConfig, *, as_json: bool) -> bool:
             registry,
             kafka.librdkafka_options(),
             timeout_s=kafka.start_timeout_s,
+            log=log,
         )
     notes = notes_if_readable(config) if found.records else PublisherNotes()
     if as_json:
@@ -40,6 +50,17 @@ def run(config: PublisherConfig, *, as_json: bool) -> bool:
     else:
         _print(found, notes)
     return not found.problems.count
+
+
+def _log_of(lake: SinkConfig) -> DeltaLog:
+    from tailrace.lake.errors import LakeUnreadable
+    from tailrace.lake.log import DeltaLog
+    from tailrace.lake.store import LakeStore
+
+    log = DeltaLog.of(LakeStore.of(lake.lake, lake.store or {}))
+    if log is None:
+        raise LakeUnreadable(f"the log of lake {lake.lake}", "no sink has written one")
+    return log
 
 
 def _print(found: Audit, notes: PublisherNotes) -> None:
@@ -72,6 +93,8 @@ def _print(found: Audit, notes: PublisherNotes) -> None:
             " An operator accepted the restored database.",
             markup=False,
         )
+    if found.lake is not None:
+        _print_lake(console, found.lake)
     for name in found.not_provable:
         console.print(f"- not provable: topic {name} is compacted", markup=False)
     for text in found.problems.texts:
@@ -86,3 +109,18 @@ def _print(found: Audit, notes: PublisherNotes) -> None:
         )
     for line in notes.lines():  # later changes of a stopped table were never published
         console.print(line, markup=False)
+
+
+def _print_lake(console: Console, lake: LakeAudit) -> None:
+    console.print(
+        f"The lake's log: {lake.events:,} events in {lake.cuts:,} cuts, up to LSN"
+        f" {lake.closed_lsn}.",
+        markup=False,
+    )
+    if lake.earlier:
+        console.print(
+            f"- not checked: {lake.earlier:,} progress records from before the first cut in it",
+            markup=False,
+        )
+    for reason, count in sorted(lake.left_out.items()):
+        console.print(f"- not in it: {count:,} events: {reason}", markup=False)

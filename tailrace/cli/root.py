@@ -18,7 +18,14 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Set up": (init.init, setup.enable, setup.grants, setup.plan, setup.doctor),
     "Run": (run.publish, run.sink),
     "Watch": (watch.status, watch.lag, watch.web),
-    "Inspect": (inspect.tail, inspect.schema, inspect.explain, inspect.audit, lake.query),
+    "Inspect": (
+        inspect.tail,
+        inspect.schema,
+        inspect.explain,
+        inspect.audit,
+        inspect.verify,
+        lake.query,
+    ),
     "Operate": (
         operate.snapshot,
         operate.pause,

@@ -63,6 +63,23 @@ class DeltaLog:
         )
         return [LogState.of_json(row["state"]) for row in rows]
 
+    def batches(self) -> list[int]:
+        """Return the batch ids of all cuts in order."""
+        rows = self._rows("SELECT DISTINCT batch FROM t WHERE topic = '' ORDER BY batch")
+        return [int(row["batch"]) for row in rows]
+
+    def events(self, after_batch: int, up_to_batch: int, progress: str) -> list[dict[str, Any]]:
+        """Return batch, topic, partition, offset and value of the events of some cuts.
+
+        Args:
+            progress: the topic of the progress records, which are no events.
+        """
+        return self._rows(
+            'SELECT batch, topic, "partition", "offset", value FROM t WHERE value IS NOT NULL'
+            f" AND batch > {after_batch} AND batch <= {up_to_batch}"
+            f" AND topic <> '' AND topic <> {text(progress)}"
+        )
+
     def progress(
         self, topic: str, after_batch: int, up_to_batch: int
     ) -> list[tuple[int, int, int, bytes]]:

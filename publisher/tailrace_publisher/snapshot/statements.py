@@ -30,25 +30,39 @@ class ChunkStatements:
         texts: how many key texts follow the version's columns in each row.
 
     Args:
-        schema: the version whose columns are selected.
+        selected: the version whose columns are selected; or expressions, after which the columns of
+            the identity follow.
         where: the condition of the rows; None for all rows.
+        option: how each statement ends, e.g. ``OPTION (MAXDOP 1)``.
     """
 
     def __init__(
-        self, instance: CaptureInstance, schema: TableSchema, where: str | None = None
+        self,
+        instance: CaptureInstance,
+        selected: TableSchema | Sequence[str],
+        where: str | None = None,
+        option: str = "",
     ) -> None:
         self._conditions = [] if where is None else [f"({where})"]
         self._keys = instance.identity_columns
-        self._width = len(schema.columns)
-        self._places = {column.name: place for place, column in enumerate(schema.columns)}
+        if isinstance(selected, TableSchema):
+            values = _expressions(instance, selected)
+            names = [column.name for column in selected.columns]
+            self._places = {name: place for place, name in enumerate(names)}
+        else:
+            values = [*selected, *(quote_name(column.name) for column in self._keys)]
+            names = [column.name for column in self._keys]
+            self._places = {name: place for place, name in enumerate(names, len(selected))}
+        self._width = len(values)
         table = _table(instance)
-        values = _expressions(instance, schema)
-        self.whole = f"SELECT {', '.join(values)} FROM {table}{self._where()}"
+        end = f" {option}" if option else ""
+        self.whole = f"SELECT {', '.join(values)} FROM {table}{self._where()}{end}"
         texts = [server_text(column) for column in self._keys if needs_server_text(column)]
         self.texts = len(texts)
         values += texts
         self._select = f"SELECT TOP (?) {', '.join(values)} FROM {table}"
-        self._order = " ORDER BY " + ", ".join(quote_name(column.name) for column in self._keys)
+        order = ", ".join(quote_name(column.name) for column in self._keys)
+        self._order = f" ORDER BY {order}{end}"
 
     @property
     def depth(self) -> int:

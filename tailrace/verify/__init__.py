@@ -1,0 +1,1 @@
+"""``tailrace verify``: compare the source with a cut of the lake, row by row."""

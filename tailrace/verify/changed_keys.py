@@ -1,0 +1,81 @@
+"""Which rows changed between two LSNs, by the change tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.verify.not_provable import NotProvable
+from tailrace.verify.table_shape import Key, TableShape
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log.queries import (
+    OUT_OF_INTERVAL,
+    all_changes,
+    change_table,
+    lsn_or_none,
+)
+from tailrace_schemas.position.lsn import Lsn
+
+
+def changed_keys(
+    connection: Connection, shape: TableShape, after: Lsn, up_to: Lsn
+) -> set[Key] | None:
+    """Return the keys with changes in (after, up_to]; of a keyless table None if it has any.
+
+    Args:
+        connection: to where changes are captured first.
+
+    Raises:
+        NotProvable: the change tables do not hold all of these changes.
+        SourceError: the server did not answer.
+    """
+    keys: set[Key] = set()
+    if up_to <= after:
+        return keys
+    wanted = {column.name for column in shape.key}
+    read = [i for i in shape.instances if wanted <= {column.name for column in i.columns}]
+    try:
+        for instance in read:
+            keys.update(_changed_in(connection, instance, shape, after, up_to))
+    except SourceError as error:
+        if error.number != OUT_OF_INTERVAL:
+            raise
+        raise _not_held(shape, after) from error
+    # Queried after the changes were read: the cleanup job may have removed some meanwhile.
+    if not any(_holds(connection, instance, after) for instance in read):
+        raise _not_held(shape, after)
+    return keys if shape.key or not keys else None
+
+
+def _changed_in(
+    connection: Connection, instance: CaptureInstance, shape: TableShape, after: Lsn, up_to: Lsn
+) -> Iterator[Key]:
+    """Yield the keys of the changes that one capture instance has, of both images of an update."""
+    # DISTINCT would unite what a collation calls equal: letters of another case, blanks.
+    texts = ", ".join(column.source for column in shape.key) or "1"
+    rows_of, parameters = change_table(instance.name), [after.to_bytes(), up_to.to_bytes()]
+    if instance.by_function:
+        rows_of = f"{all_changes(instance.name)}(?, ?, N'all update old')"
+        parameters = [after.increment().to_bytes(), up_to.to_bytes(), *parameters]
+    rows = connection.query(
+        f"SELECT {texts} FROM {rows_of}"
+        " WHERE [__$start_lsn] > ? AND [__$start_lsn] <= ? OPTION (MAXDOP 1)",
+        *parameters,
+    )
+    yield from map(tuple, rows)
+
+
+def _holds(connection: Connection, instance: CaptureInstance, after: Lsn) -> bool:
+    """Return whether an instance still holds all changes after an LSN."""
+    rows = connection.query("SELECT sys.fn_cdc_get_min_lsn(?)", instance.name)
+    low = lsn_or_none(rows[0][0]) if rows else None
+    return low is not None and low <= after
+
+
+def _not_held(shape: TableShape, after: Lsn) -> NotProvable:
+    return NotProvable(
+        f"table {shape.table}: no change table holds its changes since {after}, so rows that"
+        " changed meanwhile are not known. Fix: run tailrace verify again when the lake has"
+        " caught up"
+    )

@@ -1,0 +1,295 @@
+"""Compares one table of a busy source with the lake at one LSN.
+
+Theory of operation. The rows of the source are read while it changes, between two moments. What
+was committed up to the first is known as an LSN (started). What was committed before the second is
+in the change tables once they have reached a fence (reached). The lake is read at a cut. A row
+without a change in (min(started, cut), max(reached, cut)] was the same during the read and at the
+cut. So if it differs, the lake is wrong. The change tables have the keys of all other rows.
+
+The first read is of the checksums of key ranges, if both sides order the keys alike. The rows of
+the ranges that differ, else all rows, are then read as hashes. Each row that differs is read by its
+key, with its columns, and compared again at a later cut. It is reported as different if it did not
+change meanwhile, and compared again if it did. Rows that change each time are counted as unsettled.
+So a row that only moves is never reported.
+
+A row that is equal may have changed as well: it was read before a change that the lake lacks. So
+all rows that changed during these reads are compared again, too. Then one that is equal is settled.
+
+A keyless table has no rows to look at again. It is read again as a whole while it changes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tailrace.reading.lake import newest_logged, reading_options
+from tailrace.verify.changed_keys import changed_keys
+from tailrace.verify.lake_rows import Differences, checksums, differences, row_count, texts_of
+from tailrace.verify.not_provable import NotProvable
+from tailrace.verify.ranges import EVERYTHING, KeyRange, differing, has_ranges
+from tailrace.verify.row_differences import Kind, RowDifference, row_difference
+from tailrace.verify.source_rows import Reading, SourceRows, wait_for
+from tailrace.verify.table_shape import Key, TableShape
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_sink.reading.reader import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tailrace_sink.options.config import SinkConfig
+    from tailrace_sink.reading.cut import Cut
+
+_ROUNDS_MAX: Final = 6
+_KEYS_AT_ONCE: Final = 20_000
+"""Rows that are compared by key against one cut."""
+
+
+@dataclass(slots=True)
+class TableResult:
+    """What was found of a table.
+
+    Attributes:
+        lsn: of the newest cut that it was compared with.
+        ranges: key ranges whose checksums were compared; 0 if the rows' hashes were.
+        ranges_differing: of them, neighbours joined, those whose rows were then compared.
+        rows_read: rows of the source that were read, repeated ones included.
+        examples: the first differing rows.
+        unsettled: rows that differed and changed each time that they were compared.
+        not_examined: further rows whose hashes differ.
+        problem: why it was not compared; None if it was.
+        notes: what of it is not compared.
+    """
+
+    table: str
+    lsn: str | None = None
+    ranges: int = 0
+    ranges_differing: int = 0
+    source_rows: int = 0
+    lake_rows: int = 0
+    rows_read: int = 0
+    differing: Counter[str] = field(default_factory=Counter)
+    examples: list[RowDifference] = field(default_factory=list)
+    unsettled: int = 0
+    not_examined: int = 0
+    problem: str | None = None
+    notes: list[str] = field(default_factory=list)
+    source_s: float = 0.0
+    lake_s: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def differs(self) -> bool:
+        """Whether a row differs."""
+        return bool(self.differing.total())
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether every row was compared, and none differs."""
+        return not (self.differs or self.unsettled or self.not_examined or self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a comparison.
+
+    Attributes:
+        wait_s: for the capture process, and for a cut that has what was read.
+        examples: differing rows of a table that are shown.
+    """
+
+    wait_s: float = 120.0
+    examples: int = 20
+
+
+class Comparison:
+    """Compares tables, one after another."""
+
+    def __init__(
+        self, source: SourceRows, spark: SparkSession, lake: SinkConfig, limits: Limits
+    ) -> None:
+        self._source = source
+        self._spark = spark
+        self._lake = lake
+        self._cuts = read(spark, lake.lake)
+        self._limits = limits
+        self._late: str | None = None
+
+    def compare(self, shape: TableShape) -> TableResult:
+        """Compare a table.
+
+        Raises:
+            SourceError: the server did not answer.
+            SinkError: the lake cannot be read.
+        """
+        result = TableResult(f"{shape.table.schema}.{shape.table.table}", notes=_notes(shape))
+        begun = time.monotonic()
+        try:
+            if shape.key:
+                self._compare_keyed(shape, result)
+            else:
+                self._compare_counted(shape, result)
+        except (NotProvable, CutUnknown) as error:
+            result.problem = str(error)
+        result.seconds = time.monotonic() - begun
+        return result
+
+    def _compare_keyed(self, shape: TableShape, result: TableResult) -> None:
+        ranges, moved = [EVERYTHING], set[Key]()
+        if has_ranges(shape):
+            ranges, moved = self._differing_ranges(shape, result)
+        pending: list[Key] = []
+        if ranges:
+            reading = self._timed(lambda: self._source.rows(shape, ranges), result)
+            found, changed = self._differences(shape, reading, result)
+            result.not_examined = found.count - len(found.rows)
+            pending = [difference.key for difference in found.rows]
+            moved |= changed or set()
+        pending += moved.difference(pending)
+        for _ in range(_ROUNDS_MAX):
+            some = [
+                pending[at : at + _KEYS_AT_ONCE] for at in range(0, len(pending), _KEYS_AT_ONCE)
+            ]
+            pending = [key for keys in some for key in self._examine(shape, keys, result)]
+        result.unsettled = len(pending)
+
+    def _compare_counted(self, shape: TableShape, result: TableResult) -> None:
+        for number in range(_ROUNDS_MAX):
+            reading = self._timed(lambda: self._source.rows(shape), result)
+            found, changed = self._differences(shape, reading, result)
+            if changed is not None or (number and not found.count):
+                break
+        else:
+            raise NotProvable(
+                f"table {shape.table} has no key, and its rows changed during each comparison. Fix:"
+                " run tailrace verify when it is quiet"
+            )
+        result.not_examined = found.count - len(found.rows)
+        for row in found.rows:
+            kind = Kind.MISSING if row.source > row.lake else Kind.SURPLUS
+            count = abs(row.source - row.lake)
+            self._report(RowDifference(kind, {"hash": row.key[0]}, rows=count), result)
+
+    def _differing_ranges(
+        self, shape: TableShape, result: TableResult
+    ) -> tuple[list[KeyRange], set[Key]]:
+        """Return the ranges whose checksums differ, and the keys that changed during the read."""
+        reading = self._timed(lambda: self._source.checksums(shape), result)
+        reached, cut = self._settled(reading, result)
+        begun = time.monotonic()
+        lake = checksums(shape, cut.read(shape.table), reading.ranges)
+        result.lake_s += time.monotonic() - begun
+        result.source_rows = reading.count
+        result.lake_rows = sum(checksum[0] for checksum in lake.values())
+        result.ranges = len(reading.ranges)
+        found = differing(reading.ranges, reading.checksums, lake)
+        result.ranges_differing = len(found)
+        return found, self._changed(shape, reading, reached, cut) or set()
+
+    def _differences(
+        self, shape: TableShape, reading: Reading, result: TableResult
+    ) -> tuple[Differences, set[Key] | None]:
+        """Compare all rows; return also the keys that changed during the read.
+
+        They are None if rows of a keyless table changed.
+        """
+        reached, cut = self._settled(reading, result)
+        begun = time.monotonic()
+        table = cut.read(shape.table)
+        rows = reading.rows
+        if rows is None:
+            raise ValueError("all rows are compared by their hashes")
+        found = differences(self._spark, shape, rows, table, reading.ranges)
+        if not result.ranges:
+            result.source_rows, result.lake_rows = reading.count, row_count(shape, table)
+        result.lake_s += time.monotonic() - begun
+        return found, self._changed(shape, reading, reached, cut)
+
+    def _examine(self, shape: TableShape, keys: Sequence[Key], result: TableResult) -> list[Key]:
+        """Compare rows by key and column; return the keys of those that changed meanwhile."""
+        reading = self._timed(lambda: self._source.rows_of(shape, keys), result)
+        reached, cut = self._settled(reading, result)
+        begun = time.monotonic()
+        lake = texts_of(self._spark, shape, cut.read(shape.table), keys)
+        result.lake_s += time.monotonic() - begun
+        changed = self._changed(shape, reading, reached, cut) or set()
+        again: list[Key] = []
+        for key in keys:
+            found = row_difference(shape, key, reading.texts.get(key), lake.get(key, ()))
+            if found is None:
+                continue
+            if key in changed:
+                again.append(key)
+            else:
+                self._report(found, result)
+        return again
+
+    def _report(self, found: RowDifference, result: TableResult) -> None:
+        result.differing[found.kind.value] += found.rows
+        if len(result.examples) < self._limits.examples:
+            result.examples.append(found)
+
+    def _timed(self, read_source: Callable[[], Reading], result: TableResult) -> Reading:
+        begun = time.monotonic()
+        reading = read_source()
+        result.source_s += time.monotonic() - begun
+        result.rows_read += reading.count
+        return reading
+
+    def _settled(self, reading: Reading, result: TableResult) -> tuple[Lsn, Cut]:
+        """Wait until what was read is captured and in a cut; return its LSN, and the newest cut."""
+        limit_s = self._limits.wait_s
+        reached = wait_for(lambda: self._source.reached(reading.fence), limit_s)
+        if reached is None:
+            raise NotProvable(
+                f"the capture process has not read the log within {limit_s:g} s, so changes during"
+                " the comparison are not known. Fix: check the capture job (tailrace doctor), or"
+                " give --wait more seconds"
+            )
+        # A sink that did not move while it was waited for once is not waited for again.
+        is_still = self._late is not None and self._newest() == self._late
+        wait_for(lambda: self._logged(reached), 0 if is_still else limit_s)
+        # Without a bound a log that grows faster than it is read would be read for ever.
+        cut = self._cuts.as_of(lsn=self._newest())
+        self._late = cut.closed_lsn if Lsn.parse(cut.closed_lsn) < reached else None
+        result.lsn = cut.closed_lsn
+        return reached, cut
+
+    def _newest(self) -> str | None:
+        """Return the closed LSN of the lake's log."""
+        return newest_logged(self._lake.log_path, reading_options(self._lake))
+
+    def _logged(self, reached: Lsn) -> Lsn | None:
+        """Return the closed LSN of the lake's log if it has an LSN."""
+        logged = self._newest()
+        return Lsn.parse(logged) if logged is not None and Lsn.parse(logged) >= reached else None
+
+    def _changed(
+        self, shape: TableShape, reading: Reading, reached: Lsn, cut: Cut
+    ) -> set[Key] | None:
+        between = window(reading.started, reached, Lsn.parse(cut.closed_lsn))
+        return changed_keys(self._source.control, shape, *between)
+
+
+def window(started: Lsn, reached: Lsn, cut: Lsn) -> tuple[Lsn, Lsn]:
+    """Return (after, up_to] of the changes that a row must not have, to be the same on both sides.
+
+    Args:
+        started: everything up to it was committed before the read.
+        reached: everything that was committed before the end of the read is at or before it.
+    """
+    return min(started, cut), max(reached, cut)
+
+
+def _notes(shape: TableShape) -> list[str]:
+    notes = []
+    if shape.left_out:
+        notes.append(f"not in the lake: {', '.join(shape.left_out)}")
+    if shape.presence_only:
+        names = ", ".join(shape.presence_only)
+        notes.append(f"only NULL or not, as the source does not know the salt: {names}")
+    return notes

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
 from tailrace.demo import answers, database, flights, midday, patched, verify
 from tailrace.demo.answers import Answers
 from tailrace.demo.change_tables import ChangeTables, instances_of
-from tailrace.demo.compare import TableComparison, TopicComparison
+from tailrace.demo.compare import TopicComparison
 from tailrace.demo.configured import QUERY, query_path
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
 from tailrace.demo.patched import PatchComparison
@@ -20,6 +20,11 @@ from tailrace.reading.committed import read_all
 from tailrace.reading.lake import log_commits
 from tailrace.reading.lake_session import configured_session
 from tailrace.reading.topics import existing_data_topics
+from tailrace.settings.load import load
+from tailrace.verify.compare import Limits, TableResult
+from tailrace.verify.report import result_lines
+from tailrace.verify.verify import VerifyOptions
+from tailrace.verify.verify import verify as compare_tables
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 
@@ -32,13 +37,8 @@ if TYPE_CHECKING:
     from tailrace_schemas.records.progress import Progress
     from tailrace_sink.options.config import SinkConfig
 
-KEYS = {
-    "airlines": "carrier",
-    "airports": "faa",
-    "planes": "tailnum",
-    "flights": "flight_id",
-    "weather": "weather_id",
-}
+_WAIT_S: Final = 60.0
+"""For the capture job's answer; publisher and sink have stopped, and the lake has everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Report:
     to_log: Percentiles | None
     to_lake: Percentiles | None
     topics: list[TopicComparison]
-    tables: list[TableComparison]
+    tables: Sequence[TableResult]
     figures: list[tuple[str, object, object]]
     patch: PatchComparison
     filled: int
@@ -67,7 +67,8 @@ class Report:
         """Whether everything that must be equal is."""
         return (
             all(comparison.equal for comparison in self.topics)
-            and all(comparison.equal for comparison in self.tables)
+            and all(table.is_proven and not table.notes for table in self.tables)
+            and len(self.tables) == len(self.topics)
             and all(expected == found for _, expected, found in self.figures)
             and self.patch.equal
             and not self.answers.audited.problems.count
@@ -91,19 +92,26 @@ def make_report(
     say: Callable[[str], None],
 ) -> Report:
     """Read everything back, independently of publisher and sink, and compare."""
-    topics = {names.data(TableName(database.DATABASE, "dbo", table)): table for table in KEYS}
+    topics = {
+        names.data(TableName(database.DATABASE, "dbo", table)): table for table in database.TABLES
+    }
     say("reading the topics back, read_committed")
     existing = existing_data_topics(bootstrap_servers, names)
     chosen = {topic: existing[topic] for topic in topics if topic in existing}
     facts = verify.gather(read_all(bootstrap_servers, SchemaRegistry(registry_url), chosen))
     say(f"{facts.events_total:,} events read; comparing with the change tables")
     topic_comparisons = verify.check_topics(source, change_tables, facts)
-    say("comparing the lake with the source, row by row")
+    say("comparing the lake with the source, row by row (tailrace verify)")
     spark = configured_session(lake, {"spark.app.name": "tailrace-demo"})
     try:
         last = commits[-1].tables
         tables = {path.rsplit("/", 1)[1]: (f"{lake.lake}/{path}", v) for path, v in last.items()}
-        table_comparisons = verify.check_lake(source, spark, KEYS, tables)
+        names_of_tables = [f"dbo.{table}" for table in database.TABLES]
+        options = VerifyOptions(names_of_tables, limits=Limits(wait_s=_WAIT_S))
+        compared = {
+            found.table.removeprefix("dbo."): found
+            for found in compare_tables(load(config, {}).publisher(), lake, spark, options).tables
+        }
         figures = verify.check_figures(
             spark, tables["flights"], facts, flights.figures(days), day.gates
         )
@@ -136,7 +144,7 @@ def make_report(
         to_log=percentiles(by_closing(facts.commits, logged)),
         to_lake=percentiles(by_closing(facts.commits, cuts)),
         topics=topic_comparisons,
-        tables=table_comparisons,
+        tables=[compared[table.table] for table in topic_comparisons],
         figures=figures,
         patch=patch,
         filled=len(day.left),
@@ -176,19 +184,15 @@ def tell(console: Console, report: Report) -> None:
             _mark(in_topic.equal),
             f"{in_lake.source_rows:,}",
             f"{in_lake.lake_rows:,}",
-            _mark(in_lake.equal),
+            _mark(in_lake.is_proven),
         )
     console.print(table)
-    comparisons: list[TopicComparison | TableComparison] = [*report.topics, *report.tables]
-    for comparison in comparisons:
+    for comparison in report.topics:
         if not comparison.equal:
             console.print(f"[red]differs:[/] {comparison}", highlight=False, soft_wrap=True)
-    figures = Table(title="The data set's own figures", title_justify="left")
-    for name in ("figure", "data set", "lake", "equal"):
-        figures.add_column(name, justify="left" if name in ("figure", "equal") else "right")
-    for name, expected, found in report.figures:
-        figures.add_row(name, str(expected), str(found), _mark(expected == found))
-    console.print(figures)
+    for line in result_lines(report.tables):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(_figures(report))
     console.print(
         f"{report.events:,} events; source {report.statements_per_s:,.0f} statements/s, topics"
         f" {report.events_per_s:,.0f} events/s; {report.cuts} cuts in the lake"
@@ -225,6 +229,15 @@ def tell(console: Console, report: Report) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _figures(report: Report) -> Table:
+    figures = Table(title="The data set's own figures", title_justify="left")
+    for name in ("figure", "data set", "lake", "equal"):
+        figures.add_column(name, justify="left" if name in ("figure", "equal") else "right")
+    for name, expected, found in report.figures:
+        figures.add_row(name, str(expected), str(found), _mark(expected == found))
+    return figures
 
 
 def _mark(equal: bool) -> str:

@@ -1,4 +1,4 @@
-"""At the end of the demo: do source, topics, lake and the data set's own figures agree?"""
+"""At the end of the demo: do change tables, topics and the data set's own figures agree?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.demo.compare import TopicComparison, compare_positions
 from tailrace.demo.flights import Figures
 from tailrace_schemas.position.change_position import ChangePosition
 
@@ -69,39 +69,6 @@ def check_topics(
         compare_positions(table, change_tables.positions(connection, table), facts.positions[table])
         for table in change_tables.tables
     ]
-
-
-def check_lake(
-    connection: pyodbc.Connection, spark: SparkSession, tables: dict[str, str], lake_tables: Any
-) -> list[TableComparison]:
-    """Every lake table equals its source table, row by row.
-
-    Args:
-        connection: to the source, which nothing changes any more.
-        spark: a session that reads Delta.
-        tables: name to key column.
-        lake_tables: (path, version) of each table at the last cut.
-    """
-    cursor = connection.cursor()
-    found = []
-    for table, key in tables.items():
-        columns = _columns(cursor, table, key)
-        quoted = ", ".join(f"[{column}]" for column in columns)
-        source = cursor.execute(f"SELECT {quoted} FROM dbo.[{table}]").fetchall()
-        path, version = lake_tables[table]
-        frame = spark.read.format("delta").option("versionAsOf", version).load(path)
-        lake = frame.select(*[f"`{column}`" for column in columns]).collect()
-        found.append(compare_rows(table, map(tuple, source), map(tuple, lake), 1))
-    return found
-
-
-def _columns(cursor: pyodbc.Cursor, table: str, key: str) -> list[str]:
-    cursor.execute(
-        "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(?) ORDER BY column_id",
-        f"dbo.{table}",
-    )
-    names = [row.name for row in cursor.fetchall()]
-    return [key, *[name for name in names if name != key]]
 
 
 def check_figures(

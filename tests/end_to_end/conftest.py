@@ -19,7 +19,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from emulator.tests.fix_sqlserver import SourceServer
-from tailrace.demo.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.demo.compare import TopicComparison, compare_positions
 from tailrace.reading.committed import read_all
 from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics
@@ -31,6 +31,7 @@ from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 from tailrace_sink.daemon.application import serve
 from tailrace_sink.options.config import SinkConfig
+from tests.end_to_end.table_rows import TableComparison, compare_rows
 from tests.fix_object_store import SharedStore
 from tests.fix_spark import SPARK_JAVA
 from tests.sink.lake_rows import Rows, query_delta

@@ -4,10 +4,11 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.demo.compare import compare_positions, compare_rows
+from tailrace.demo.compare import compare_positions
 from tailrace.demo.latency import Percentiles, by_closing, percentiles
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
+from tests.end_to_end.table_rows import compare_rows
 
 
 def position(block, operation=Operation.INSERT):

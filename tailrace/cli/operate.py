@@ -317,6 +317,11 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
     from tailrace_sink.tables.catalog_names import allowed
 
     config = configuration.sink
+    if config.iceberg is not None:
+        fail(
+            "sink.format is iceberg, whose catalog gets no views. Fix: use"
+            " tailrace_sink.read(spark, lake).as_of(...).create_views()"
+        )
     if config.catalog.kind is CatalogKind.NONE:
         fail("sink.catalog.kind is none, so no name can be stored. Fix: set sink.catalog")
     if allowed(name) != name:

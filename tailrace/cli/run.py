@@ -76,7 +76,7 @@ def sink(configuration: Configuration, once: bool, log_format: LogFormat) -> Non
     bar = progress_bar(metrics, once=once) if sys.stderr.isatty() else nullcontext()
     with _StopOnSignal() as stop, bar:
         with failing_with(SinkError, RegistryError, named=True):
-            run(config, spark_jars(config.lake), stop, once=once, metrics=metrics)
+            run(config, spark_jars(config.lake, config.format), stop, once=once, metrics=metrics)
         if once and stop.is_set():
             fail("Stopped before everything was written. Fix: run it again; it resumes")
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.explain.row import Explanation, Key
 from tailrace.reading.lake import CommitRow, CommitRows, delta_problem, reading_options, unreadable
 
 if TYPE_CHECKING:
     from tailrace_sink.options.config import SinkConfig
+
+_BY_SPARK: Final = 'read(spark, lake).as_of("latest").read(table) of tailrace_sink reads'
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,14 @@ class LakeLook:
         cuts: all cuts, the newest last.
         options: of its store (``reading_options``).
         problem: why they cannot be read; None if they were.
+        is_delta: whether its tables are in Delta.
     """
 
     path: str
     cuts: Sequence[CommitRow]
     problem: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    is_delta: bool = True
 
     @classmethod
     def at(cls, config: SinkConfig) -> LakeLook:
@@ -40,7 +44,8 @@ class LakeLook:
 
         try:
             cuts = CommitRows.of(config).read()
-            return cls(config.lake, cuts, options=reading_options(config))
+            is_delta = config.iceberg is None
+            return cls(config.lake, cuts, options=reading_options(config), is_delta=is_delta)
         except (DeltaError, OSError) as error:
             problem = unreadable(config, "commit table", config.commits_path, error)
             return cls(config.lake, (), problem)
@@ -66,6 +71,9 @@ def add_lake(found: Explanation, look: LakeLook) -> None:
     add_cuts(found, look)
     if look.problem is not None:
         return
+    if not look.is_delta:
+        found.lake_problem = f"its tables are in Iceberg; {_BY_SPARK} them"
+        return
     place, origin = look.cuts[-1].place_of(found.table) if look.cuts else (found.table.path, {})
     path = f"{look.path}/{place}"
     key: Key = {**_typed_key(found), **origin}
@@ -79,8 +87,7 @@ def add_lake(found: Explanation, look: LakeLook) -> None:
         found.lake_problem = f"there is no table {path} (yet)"
     except (DeltaError, OSError, ValueError) as error:
         found.lake_problem = (
-            f"deltalake does not read {path} ({delta_problem(error)}); from Spark:"
-            ' read(spark, lake).as_of("latest").read(table) of tailrace_sink does'
+            f"deltalake does not read {path} ({delta_problem(error)}); {_BY_SPARK} it"
         )
 
 

@@ -47,7 +47,11 @@ def configured_session(
         ConfigError: the file of a secret cannot be read.
     """
     from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.iceberg.session import set_catalog
     from tailrace_sink.spark.session import session_with
 
     overrides = config.spark | config.catalog.spark_settings() | dict(settings or {})
-    return session_with(overrides, spark_jars(config.lake), config.store)
+    spark = session_with(overrides, spark_jars(config.lake, config.format), config.store)
+    if config.iceberg is not None:
+        set_catalog(spark, config.iceberg)
+    return spark

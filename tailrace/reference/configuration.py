@@ -147,7 +147,10 @@ def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _model_of(field: FieldInfo) -> type[BaseModel] | None:
-    annotation = field.annotation
+    """Return the section that an option is; also one that may be left out."""
+    annotation: Any = field.annotation
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return None

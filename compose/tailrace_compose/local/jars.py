@@ -110,18 +110,20 @@ def spark_group() -> Group:
     return group
 
 
-def spark_jars(lake: str = "") -> list[Path]:
+def spark_jars(lake: str = "", table_format: str = "delta") -> list[Path]:
     """Return the jars for Spark's `spark.jars`, of the release of the installed PySpark.
 
     Args:
         lake: address of the lake, whose store may need further jars.
+        table_format: of its tables; that of `iceberg` needs further jars, too.
 
     Raises:
         ArtifactUnavailable: no jars are locked for its release, or none for the store.
     """
     group = spark_group()
+    of_format = iceberg_jars() if table_format == "iceberg" else []
     if not lake.startswith(_S3):
-        return ensure(group)
+        return ensure(group) + of_format
     of_store = _S3_BY_SPARK.get(group)
     if of_store is None:
         raise ArtifactUnavailable(
@@ -129,7 +131,7 @@ def spark_jars(lake: str = "") -> list[Path]:
             " create objects conditionally, which 3.4.2 was the first to do. Fix: install PySpark"
             " 4.1 or 4.2."
         )
-    return ensure(group) + ensure(of_store)
+    return ensure(group) + ensure(of_store) + of_format
 
 
 def iceberg_jars() -> list[Path]:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.fold.fold import Fold
 from tailrace_sink.intake.log_writer import LogWriter
 from tailrace_sink.kafka.group_offsets import GroupOffsets
-from tailrace_sink.log.formats import format_of
+from tailrace_sink.log.formats import format_of, settle_format
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.log.sink_parts import SinkParts
@@ -62,7 +62,7 @@ class Sink:
         parts = SinkParts(
             spark,
             config,
-            format_of(config),
+            format_of(spark, config),
             LogTable(small_batch_session(spark), config.log_path, config.prefix),
             SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id),
             self.metrics,
@@ -97,6 +97,8 @@ class Sink:
         """Open only the log; at the first call, prove that the lake's store can be shared."""
         if not self._is_store_proven:
             prove_store(self._spark, self.config.lake)
+            self._tables.prove()
+            settle_format(self._spark, self.config)
             self._is_store_proven = True
         self.log.open(self.fold.state_of_tables)
 

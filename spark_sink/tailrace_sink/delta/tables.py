@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from tailrace_sink.delta.table_properties import (
 from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.delta.warm_up import warm_up
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.ports.table_format import Check, Destination, Examine, Latest, Once, Owner
 from tailrace_sink.rows.writer_schema import WriterSchema
@@ -90,6 +91,12 @@ class DeltaWriter(DeltaTables):
         self._config = config
         self._fence = Fence(owner)
         self._files = files
+
+    def begin(self, cut: CutPoint) -> None:
+        """Do nothing: each write has the batch id that it needs."""
+
+    def publish(self, versions: Mapping[str, int]) -> None:
+        """Do nothing: each commit of a table is visible."""
 
     def bytes(self, spark: SparkSession, path: str) -> int:
         """Return the bytes of the table's files; 0 if there is none."""
@@ -209,9 +216,16 @@ class DeltaFormat(DeltaTables):
         """Return the tables as one sink writes them."""
         return DeltaWriter(self._config, owner, self._files)
 
+    def prove(self) -> None:
+        """Do nothing: what the store must do is proven for the log."""
+
     def warm_up(self, spark: SparkSession) -> None:
         """Do the first writes, which take long, into tables of the sink's own."""
         warm_up(spark, self._config)
+
+    def expire(self, spark: SparkSession, path: str, oldest: int) -> bool:
+        """Leave it to the caller, which removes files of the log alike."""
+        return False
 
     def compaction(self, spark: SparkSession) -> Maintenance:
         """Return the compaction, in a session of its own."""

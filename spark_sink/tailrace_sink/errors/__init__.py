@@ -26,6 +26,7 @@ from tailrace_sink.errors.iceberg import (
     CatalogUnsafe,
     CatalogUnusable,
     ForeignCommit,
+    SnapshotExpired,
 )
 from tailrace_sink.errors.kafka import (
     ChangesLost,
@@ -88,6 +89,7 @@ __all__ = [
     "SchemaNotStored",
     "SchemaUnknown",
     "SinkError",
+    "SnapshotExpired",
     "StoreUnavailable",
     "StoreUnsafe",
     "StoreUnusable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace_sink.errors.base import SinkError
+from tailrace_sink.errors.base import SinkError, TableError
 
 
 class ForeignCommit(SinkError):
@@ -40,6 +40,7 @@ class CatalogUnavailable(CatalogUnusable):
     retryable = True
 
     def __init__(self, catalog: str, step: str, reason: str) -> None:
+        self.reason = reason
         super().__init__(
             catalog,
             f"no answer to {step} ({reason})",
@@ -57,4 +58,17 @@ class CatalogUnsafe(CatalogUnusable):
             "use a catalog with atomic multi-table commits, for instance Polaris or Lakekeeper, or"
             " accept that for moments with commits: each_table among the catalog's options;"
             " read().as_of() stays exact",
+        )
+
+
+class SnapshotExpired(TableError):
+    """A lake table in Iceberg no longer has the snapshot of a cut."""
+
+    def __init__(self, table: str, snapshot: int) -> None:
+        self.table = table
+        self.snapshot = snapshot
+        super().__init__(
+            f"table {table} has no snapshot {snapshot}: expire_snapshots removed it, or the table"
+            " was dropped. Fix: read a later cut; let expire_snapshots keep snapshots for as long"
+            " as sink.retention.days"
         )

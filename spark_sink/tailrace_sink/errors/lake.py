@@ -154,10 +154,12 @@ class LakeTaken(SinkError):
 class NameTaken(SinkError):
     """A name in the catalog belongs to something else than the lake's table or view."""
 
-    def __init__(self, name: str, found: str) -> None:
+    def __init__(
+        self, name: str, found: str, option: str = "sink.catalog.schema_name to {database}_{schema}"
+    ) -> None:
         super().__init__(
             f"the name {name} is taken: it is {found}. Fix: rename or drop that in the catalog, or"
-            " set sink.catalog.schema_name to {database}_{schema}"
+            f" set {option}"
         )
 
 

@@ -142,6 +142,7 @@ class BatchApplier:
             SinkError: of the first table that failed, after all others have ended.
             RegistryError: a schema could not be looked up.
         """
+        self._tables.begin(plan.point)
         self._fold.begin_batch(plan.point.batch)
         sources, stopped = self._batches.of(plan.topics)
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
@@ -173,6 +174,7 @@ class BatchApplier:
         for future in _failed_last(others):
             for path, version in future.result().items():
                 versions[path] = max(version, versions.get(path, 0))
+        self._tables.publish(versions)
         self._is_settled = True
         homes = {of.table.path: of.home for of in sources}
         return Applied(versions, stopped, self._fold.schema_changes(), homes)

@@ -67,7 +67,7 @@ class Fold:
         self.feed = Feed(self._slices)
         self._reports = FoldReports(config.topics, parts.metrics)
         self._applier = BatchApplier(session, parts)
-        self._upkeep = LakeUpkeep(session, config, parts.log, self._commits)
+        self._upkeep = LakeUpkeep(session, config, parts.log, self._commits, parts.tables)
         self._requests = SnapshotRequests(session, config)
         self._names = TableNames(config, parts.spark.conf.get("spark.jars", "") or "")
         self._begun: BatchPlan | None = None

@@ -177,7 +177,7 @@ class LakeTables:
         if found is None:
             raise ApplyFailed(f"creating table {table.table}", f"there is no table at {location}")
         _log.info("lake_table_created", table=str(table.table), location=location)
-        return table if found.is_new else found
+        return found
 
     def _new(self, version: TableSchema, kind: Kind) -> LakeTable:
         table = new_table(version, kind)

@@ -116,6 +116,11 @@ class IcebergCatalog:
         """Whether its class knows commits of several tables; its server may not."""
         return str(self.java.getClass().getName()).endswith(".RESTCatalog")
 
+    @cached_property
+    def _has_cache(self) -> bool:
+        """Whether the session caches tables, which is the default of Iceberg."""
+        return str(self.java.getClass().getName()).endswith(".CachingCatalog")
+
     def identifier(self, name: TableId) -> Any:
         """Return Java's form of a name."""
         parts = self._parts([*name.namespace, name.name])
@@ -129,7 +134,10 @@ class IcebergCatalog:
         """
         java = self.java
         try:
-            return LoadedTable(name, java.loadTable(self.identifier(name)), self._build_from)
+            table = java.loadTable(self.identifier(name))
+            if self._has_cache:
+                table.refresh()
+            return LoadedTable(name, table, self._build_from)
         except Py4JError as error:
             if _NO_TABLE in cause_classes(error):
                 return None
@@ -201,7 +209,9 @@ class IcebergCatalog:
         except Py4JError as error:
             classes = cause_classes(error)
             failed = self.failure("a commit", error)
-            reason = failed.reason if isinstance(failed, ApplyFailed) else str(failed)
+            reason = str(failed)
+            if isinstance(failed, ApplyFailed | CatalogUnavailable):
+                reason = failed.reason
             if _REFUSED in classes:
                 return Committed(Outcome.REFUSED, reason)
             if isinstance(failed, CatalogUnavailable):

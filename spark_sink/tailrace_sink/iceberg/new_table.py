@@ -31,10 +31,11 @@ PROPERTIES: Final[Mapping[str, str]] = {
 }
 _EXISTS: Final = "org.apache.iceberg.exceptions.AlreadyExistsException"
 _NEVER_IDENTIFY: Final = frozenset({"float", "double"})
-_TRANSFORM: Final = re.compile(
+TRANSFORM: Final = re.compile(
     r"(?P<name>year|month|day|hour)s?\((?P<column>.+)\)"
     r"|(?P<sized>bucket|truncate)\((?P<size>\d+) *, *(?P<of>.+)\)"
 )
+"""A function of a column to partition by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +108,32 @@ def _schema(catalog: IcebergCatalog, new: NewTable) -> Any:
 def _partitions(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
     spec = catalog.jvm.PartitionSpec.builderFor(schema)
     for text in new.partition_by:
-        found = _TRANSFORM.fullmatch(text)
+        found = TRANSFORM.fullmatch(text)
         if found is None:
-            spec.identity(_known(schema, name, text, "partition_by"))
+            spec.identity(known_column(schema, name, text, "partition_by"))
         elif found["sized"]:
-            column = _known(schema, name, found["of"], "partition_by")
+            column = known_column(schema, name, found["of"], "partition_by")
             getattr(spec, found["sized"])(column, int(found["size"]))
         else:
-            getattr(spec, found["name"])(_known(schema, name, found["column"], "partition_by"))
+            getattr(spec, found["name"])(
+                known_column(schema, name, found["column"], "partition_by")
+            )
     return spec.build()
 
 
 def _order(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
     order = catalog.jvm.SortOrder.builderFor(schema)
     for column in new.sort_by:
-        order.asc(_known(schema, name, column, "sort_by"))
+        order.asc(known_column(schema, name, column, "sort_by"))
     return order.build()
 
 
-def _known(schema: Any, table: TableId, column: str, option: str) -> str:
+def known_column(schema: Any, table: TableId, column: str, option: str) -> str:
+    """Return the name of a column that a schema has.
+
+    Raises:
+        ConfigError: it has none of that name.
+    """
     if schema.findField(column) is None:
         raise ConfigError([f"{option}: table {table} has no column {column}: correct the name"])
     return column

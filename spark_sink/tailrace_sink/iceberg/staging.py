@@ -13,7 +13,7 @@ from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.names import BRANCH, TableId
 from tailrace_sink.iceberg.stamp import Stamp
 
-_SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
+SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 
 def stage(
@@ -40,8 +40,8 @@ def stage(
     with ExitStack() as stack:
         for entry, text in stamp.summary.items():
             # A setting that is left would put this batch into the session's next write.
-            stack.callback(spark.conf.unset, f"{_SUMMARY}{entry}")
-            spark.conf.set(f"{_SUMMARY}{entry}", text)
+            stack.callback(spark.conf.unset, f"{SUMMARY}{entry}")
+            spark.conf.set(f"{SUMMARY}{entry}", text)
         run(name.staged_sql(catalog.name))
     table = catalog.load(name)
     head = None if table is None else table.head(BRANCH)

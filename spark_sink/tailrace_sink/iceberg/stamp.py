@@ -14,6 +14,7 @@ _LOG: Final = "tailrace.log"
 _EPOCH: Final = "tailrace.epoch"
 _BATCH: Final = "tailrace.batch"
 _LSN: Final = "tailrace.lsn"
+_ATTEMPT: Final = "tailrace.attempt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,14 @@ class Stamp:
         log: id of the log's table, to which epochs and batches belong.
         batch: None if the snapshot has no rows of a batch: it created or took the table.
         lsn: source LSN of the cut, as text; empty without a batch.
+        attempt: distinguishes what one sink staged when it applied a batch several times.
     """
 
     log: str
     epoch: int
     batch: int | None = None
     lsn: str = ""
+    attempt: str = ""
 
     @property
     def summary(self) -> dict[str, str]:
@@ -37,15 +40,19 @@ class Stamp:
         found = {_LOG: self.log, _EPOCH: str(self.epoch)}
         if self.batch is not None:
             found |= {_BATCH: str(self.batch), _LSN: self.lsn}
+        if self.attempt:
+            found[_ATTEMPT] = self.attempt
         return found
 
     @classmethod
     def of(cls, summary: Mapping[str, str]) -> Self | None:
         """Read the entries of a summary; None if no sink wrote the snapshot."""
-        epoch, batch = summary.get(_EPOCH, ""), summary.get(_BATCH)
+        # Without an entry, a map of Java returns None, whatever the default is.
+        epoch, batch = summary.get(_EPOCH) or "", summary.get(_BATCH)
         if _LOG not in summary or not epoch.isdecimal():
             return None
         if batch is not None and not batch.lstrip("-").isdecimal():
             return None
         number = None if batch is None else int(batch)
-        return cls(summary[_LOG], int(epoch), number, summary.get(_LSN, ""))
+        lsn, attempt = summary.get(_LSN) or "", summary.get(_ATTEMPT) or ""
+        return cls(summary[_LOG], int(epoch), number, lsn, attempt)

@@ -17,12 +17,11 @@ from tailrace_service.registry.options import RegistryConfig
 from tailrace_service.tracing.options import TracingConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
-from tailrace_sink.options.catalog_options import CatalogConfig
 from tailrace_sink.options.kafka_options import KafkaConfig
-from tailrace_sink.options.modes import BadRecords, DeleteMode, Profile
+from tailrace_sink.options.layout_options import LayoutOptions
+from tailrace_sink.options.modes import BadRecords, DeleteMode
 from tailrace_sink.options.retention import Retention, retention_path, with_former_option
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
-from tailrace_sink.options.table_options import TableOptions
 
 
 def dead_letters_path(lake: str) -> str:
@@ -30,7 +29,7 @@ def dead_letters_path(lake: str) -> str:
     return f"{lake}/_tailrace/dead_letters"
 
 
-class SinkConfig(TableOptions):
+class SinkConfig(LayoutOptions):
     """All options of one sink: one prefix, one lake, one Spark application."""
 
     kafka: KafkaConfig
@@ -43,7 +42,6 @@ class SinkConfig(TableOptions):
         "<table>.",
     )
     s3: S3Options = Field(default_factory=S3Options)
-    format: str = Field(default="delta", description="Table format.")
     checkpoint_location: str | None = Field(
         default=None,
         description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
@@ -130,35 +128,6 @@ class SinkConfig(TableOptions):
         description="Least seconds between micro-batches; 0 to 86400. 0: at once.",
     )
     retention: Retention = Field(default_factory=Retention)
-    partition_by: dict[str, list[str]] = Field(
-        default_factory=dict,
-        description="schema.table to the columns a new lake table is partitioned by.",
-    )
-    cluster_by: dict[str, list[str]] = Field(
-        default_factory=dict,
-        description="schema.table to the columns a new lake table is clustered by (liquid"
-        " clustering, at most four; takes effect with OPTIMIZE).",
-    )
-    profile: Profile = Field(
-        default=Profile.FAST,
-        description="fast: new tables have deletion vectors, so a change does not rewrite files."
-        " Column mapping or type widening is added when a rename, a name that Parquet does not"
-        " allow, or a wider type needs it. compatible: none of the three, for readers that do not"
-        " know them. A table whose source needs one stops until a new snapshot replaces it."
-        " docs/readers.md lists which reader opens what.",
-    )
-    rewrite_below_bytes: int = Field(
-        default=131_072,
-        ge=0,
-        le=1_073_741_824,
-        description="Size of a table up to which files with changed rows are rewritten, even with"
-        " deletion vectors. Of a larger table only the smallest such files are rewritten, together"
-        " up to this size. 0 to 1073741824 (1 GiB). Lower: more small files. Higher: each retained"
-        " version is a larger copy. 0 always uses deletion vectors.",
-    )
-    table_properties: dict[str, str] = Field(
-        default_factory=dict, description="Further properties of new lake tables."
-    )
     spark: dict[str, str] = Field(
         default_factory=dict,
         description="Further Spark settings, e.g. spark.driver.memory, or spark.hadoop.* for object"
@@ -187,7 +156,6 @@ class SinkConfig(TableOptions):
         " batch counts as hanging; 10 to 86400. /health and /ready then answer 503 and name it."
         " Lower: a sink in a single long task is restarted. Higher: a hang is noticed later.",
     )
-    catalog: CatalogConfig = Field(default_factory=CatalogConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
 
     @model_validator(mode="before")
@@ -199,15 +167,6 @@ class SinkConfig(TableOptions):
     @classmethod
     def _usable_prefix(cls, prefix: str) -> str:
         return TopicNames(prefix).prefix
-
-    @field_validator("format")
-    @classmethod
-    def _known_format(cls, name: str) -> str:
-        if name == "iceberg":
-            raise ValueError("Iceberg tables are not supported yet; use delta")
-        if name != "delta":
-            raise ValueError("use delta")
-        return name
 
     @field_validator("lake")
     @classmethod
@@ -227,10 +186,9 @@ class SinkConfig(TableOptions):
         return None if location is None else hadoop_address(location)
 
     @model_validator(mode="after")
-    def _one_layout(self) -> Self:
-        both = sorted(self.partition_by.keys() & self.cluster_by.keys())
-        if both:
-            raise ValueError(f"{', '.join(both)}: give partition_by or cluster_by, not both")
+    def _one_store(self) -> Self:
+        if self.iceberg is not None and self.iceberg.is_in_s3 and not is_s3(self.lake):
+            raise ValueError("iceberg: tables in S3 need a lake in S3, whose options reach both")
         return self
 
     @property

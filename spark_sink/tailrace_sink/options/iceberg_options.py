@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_sink.options.login_section import LoginSection
+from tailrace_sink.options.s3_options import is_s3
 
 _CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 _FILES: Final = "org.apache.iceberg.hadoop.HadoopFileIO"
@@ -46,6 +47,12 @@ class IcebergOptions(LoginSection):
     )
     name: str = Field(
         default="tailrace", pattern=r"^\w+$", description="Name of the catalog in Spark."
+    )
+    namespace: str = Field(
+        default="{database}_{schema}",
+        pattern=r"^(\w|\{database\}|\{schema\})+$",
+        description="Namespace of a table, from {database} and {schema}. The lakes of a catalog"
+        " need different ones.",
     )
     credential: SecretStr | None = Field(
         default=None,
@@ -102,6 +109,11 @@ class IcebergOptions(LoginSection):
         if "@" in (self.uri or ""):  # Messages and logs show the address.
             raise ValueError("uri has a login in it: put it into credential")
         return self
+
+    @property
+    def is_in_s3(self) -> bool:
+        """Whether the addresses given are in S3; a REST catalog may choose others."""
+        return any(map(is_s3, (self.warehouse, self.data or "")))
 
     def catalog_settings(self) -> dict[str, str]:
         """Return the settings of the catalog, with secrets: never for a command line.

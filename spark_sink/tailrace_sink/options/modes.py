@@ -20,6 +20,13 @@ class BadRecords(StrEnum):
     FAIL = "fail"
 
 
+class TableFormats(StrEnum):
+    """Formats of the lake's tables."""
+
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
 class Profile(StrEnum):
     """Goal of the layout: speed, or readers that know few features of Delta."""
 

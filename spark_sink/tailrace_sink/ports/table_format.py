@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.key_bounds import KeyBound
@@ -184,6 +185,19 @@ class TableWriter(TableReader, Protocol):
     newer sink has the table, and ``PySparkException`` or ``Py4JError`` if Spark failed.
     """
 
+    def begin(self, cut: CutPoint) -> None:
+        """Begin a batch, to which all writes belong from now on."""
+
+    def publish(self, versions: Mapping[str, int]) -> None:
+        """Let readers see the versions of a batch's tables, if they do not yet.
+
+        Args:
+            versions: path to the version of each table that the batch wrote.
+
+        Raises:
+            SinkError: none was published, or perhaps all; applying the batch again settles it.
+        """
+
     def bytes(self, spark: SparkSession, path: str) -> int:
         """Return the bytes of the table's files; 0 if there is none."""
 
@@ -285,11 +299,28 @@ class TableFormat(TableReader, Protocol):
     def writer(self, owner: Owner) -> TableWriter:
         """Return the tables as one sink writes them."""
 
+    def prove(self) -> None:
+        """Prove what the format needs of a catalog, once at the start.
+
+        Raises:
+            SinkError: the catalog does not do it, or does not answer.
+        """
+
     def warm_up(self, spark: SparkSession) -> None:
         """Do the first writes, which take long, into tables of the sink's own.
 
         Raises:
             SinkError: the lake cannot be written.
+        """
+
+    def expire(self, spark: SparkSession, path: str, oldest: int) -> bool:
+        """Remove what only versions before one need; False: the caller removes Delta's files.
+
+        Args:
+            oldest: version in the oldest kept cut.
+
+        Raises:
+            PySparkException, Py4JError: the table cannot be read or written.
         """
 
     def compaction(self, spark: SparkSession) -> Compaction:

@@ -70,7 +70,7 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
             path: CatalogName(f"{name.schema}_{label}", name.table)
             for path, name in catalog_names(versions, catalog.schema_name).items()
         }
-        tables, views = tables_of(lake), {}
+        tables, views = tables_of(spark, lake), {}
         for path, name in names.items():
             at = f"{tables.name(path)} VERSION AS OF {versions[path]}"
             others = not_from(left_out.get(source_path(path), ())) or "true"

@@ -36,7 +36,7 @@ class LakeReader:
     def __init__(self, spark: SparkSession, lake: str) -> None:
         self._spark = spark
         self._lake = hadoop_address(lake).rstrip("/")
-        self._tables = tables_of(self._lake)
+        self._tables = tables_of(spark, self._lake)
         self._tails = TailReader(spark, self._lake)
 
     def dead_letters(self) -> DataFrame:

@@ -126,6 +126,7 @@ class LakeColumn:
         sql_type: SQL Server type of the newest schema version.
         key_ordinal: 1-based place in the key; 0 outside of it.
         comment: in the lake; other people's comments stay.
+        is_required: whether it is of a key without NULLs; False also if unknown.
     """
 
     name: str
@@ -134,6 +135,7 @@ class LakeColumn:
     sql_type: str
     key_ordinal: int = 0
     comment: str | None = field(default=None, compare=False)
+    is_required: bool = field(default=False, compare=False)
 
     @property
     def is_large(self) -> bool:
@@ -178,6 +180,7 @@ class LakeTable:
         mode: how it follows the source's columns: a ``SchemaMode`` as text; empty: ``evolve``.
         schema_record: the changes of the last batch that changed its columns, as text.
         origin: the source table whose rows are meant, if it has several; None: all rows.
+        has_few_widenings: whether its format cannot widen an integer to a decimal and the like.
     """
 
     table: TableName
@@ -193,6 +196,7 @@ class LakeTable:
     mode: str = field(default="", compare=False)
     schema_record: str = field(default="", compare=False)
     origin: TableName | None = field(default=None, compare=False)
+    has_few_widenings: bool = field(default=False, compare=False)
 
     @property
     def is_shared(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tailrace_schemas.events.column_types import lake_type
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_sink.errors import UnsupportedSchemaChange
@@ -32,14 +34,19 @@ def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
     )
 
 
-def column_ddl(column: LakeColumn) -> str:
+def column_ddl(column: LakeColumn, *, is_required: bool = False) -> str:
     """Format a column for DDL, with the SQL Server type as comment."""
-    return f"{quote(column.name)} {column.type} COMMENT {literal(column.sql_type)}"
+    required = " NOT NULL" if is_required else ""
+    return f"{quote(column.name)} {column.type}{required} COMMENT {literal(column.sql_type)}"
 
 
-def columns_ddl(table: LakeTable) -> str:
-    """Format all columns with their comments for DDL."""
-    columns = [column_ddl(column) for column in table.columns]
+def columns_ddl(table: LakeTable, required: Collection[str] = ()) -> str:
+    """Format all columns with their comments for DDL.
+
+    Args:
+        required: names of columns that refuse NULL.
+    """
+    columns = [column_ddl(c, is_required=c.name in required) for c in table.columns]
     columns += [
         f"{quote(name)} {type_} COMMENT {literal(comment)}"
         for name, (type_, comment) in table.cdc_columns.items()
@@ -86,4 +93,5 @@ def lake_column(column: SchemaColumn) -> LakeColumn:
         sql_type=str(column.type),
         key_ordinal=column.key_ordinal,
         comment=str(column.type),
+        is_required=column.is_required,
     )

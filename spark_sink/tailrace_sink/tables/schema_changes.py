@@ -230,7 +230,7 @@ class _Changes:
 
     def _retype(self, column: LakeColumn, *, is_newer: bool) -> None:
         present = self.columns[column.column_id]
-        match widening(present.type, column.type):
+        match widening(present.type, column.type, is_few=self.table.has_few_widenings):
             case Widening.HOLDS:
                 pass
             case Widening.WIDENS if self.mode is not SchemaMode.IGNORE:

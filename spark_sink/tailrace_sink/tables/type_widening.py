@@ -11,6 +11,8 @@ _INTEGER_DIGITS: Final = {"SMALLINT": 10, "INT": 10, "BIGINT": 20}
 """Digits before the point that Delta requires of a decimal to hold the integer type."""
 _ORDERED: Final = (("SMALLINT", "INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("DATE", "TIMESTAMP_NTZ"))
 
+_PROMOTIONS: Final = frozenset({("INT", "BIGINT"), ("FLOAT", "DOUBLE")})
+
 
 class Widening(Enum):
     """The change that a column needs to hold values of another type."""
@@ -20,7 +22,7 @@ class Widening(Enum):
     REFUSED = auto()
 
 
-def widening(present: str, wanted: str) -> Widening:
+def widening(present: str, wanted: str, *, is_few: bool = False) -> Widening:
     """Compare a lake column's type with that of a newer schema version.
 
     Source: Delta's type widening (integers upwards, float to double, integers to double and
@@ -29,13 +31,23 @@ def widening(present: str, wanted: str) -> Widening:
     Args:
         present: Spark SQL type of the lake column.
         wanted: Spark SQL type of the source column.
+        is_few: whether only Iceberg's promotions widen (INT to BIGINT, FLOAT to DOUBLE, decimals
+            of one scale).
     """
     present, wanted = present.upper(), wanted.upper()
     if _holds(present, wanted):
         return Widening.HOLDS
-    if _holds(wanted, present):
+    if _holds(wanted, present) and (not is_few or _is_promotion(present, wanted)):
         return Widening.WIDENS
     return Widening.REFUSED
+
+
+def _is_promotion(narrow: str, wide: str) -> bool:
+    """Whether Iceberg promotes one type to the other. Source: its specification."""
+    if (narrow, wide) in _PROMOTIONS:
+        return True
+    before, after = _DECIMAL.match(narrow), _DECIMAL.match(wide)
+    return before is not None and after is not None and before[2] == after[2]
 
 
 def _holds(wide: str, narrow: str) -> bool:

@@ -15,6 +15,7 @@ from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.ports.table_format import TableFormat
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.upkeep.old_data import OldData
 
@@ -23,12 +24,17 @@ class LakeUpkeep:
     """Maintenance that the fold does between two batches, so that no cut waits for it."""
 
     def __init__(
-        self, spark: SparkSession, config: SinkConfig, log: LogTable, commits: CommitTable
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        log: LogTable,
+        commits: CommitTable,
+        tables: TableFormat,
     ) -> None:
         self._log = log
         self._commits = commits
         self._config = config
-        self._old = OldData(spark, config, log, commits)
+        self._old = OldData(spark, config, log, commits, tables)
         self._version: int | None = None
 
     def open(self) -> None:

@@ -32,6 +32,7 @@ from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import DAY_MS, OldestCut, Tended, oldest_kept
 from tailrace_sink.plan.sink_state import SinkState
+from tailrace_sink.ports.table_format import TableFormat
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
 
@@ -45,12 +46,18 @@ class OldData:
     """Removal of old data of one lake; used by the fold's thread."""
 
     def __init__(
-        self, spark: SparkSession, config: SinkConfig, log: LogTable, commits: CommitTable
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        log: LogTable,
+        commits: CommitTable,
+        tables: TableFormat,
     ) -> None:
         self._spark = spark.newSession()
         self._config = config
         self._log = log
         self._commits = commits
+        self._tables = tables
         self._file = OldestCutFile(spark, config.retention_path, config.commits_path)
         self._oldest: OldestCut | None = None
         self._state: SinkState | None = None
@@ -143,6 +150,9 @@ class OldData:
         return True
 
     def _tended(self, path: str, before: Tended, now_ms: int) -> Tended:
+        version = None if path in _OWN else self._oldest_version(path)
+        if version is not None and self._tables.expire(self._spark, path, version):
+            return replace(before, at_ms=now_ms)
         location = f"{self._config.lake}/{path}"
         metadata = table_metadata(self._spark, location)
         waits = replace(before, at_ms=now_ms)

@@ -22,12 +22,14 @@ from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.iceberg.staging import stage
 from tailrace_sink.iceberg.stamp import Stamp
+from tailrace_sink.iceberg.tables import PLACE_PROPERTY
 from tailrace_sink.options.iceberg_options import Commits, IcebergOptions
 from tailrace_sink.spark.session import small_batch_session
 from tests.fix_object_store import SharedStore
 from tests.sink.objects.proxy import Proxy, straight
 
 LOG = "log-of-the-lake"
+LAKE = "s3a://lake/shop"
 COLUMNS = "id BIGINT NOT NULL COMMENT 'bigint', v STRING COMMENT 'varchar(10)', pos BIGINT"
 Rows = Mapping[int, str]
 
@@ -108,7 +110,9 @@ class TwoTables:
             for name, rows in zip(self.names, tables, strict=False)
         }
 
-    def stage_one(self, sink: Publisher, batch: int, name: TableId, rows: Rows) -> int:
+    def stage_one(
+        self, sink: Publisher, batch: int, name: TableId, rows: Rows, attempt: str = ""
+    ) -> int:
         values = ", ".join(f"({key}L, '{text}', {batch}L)" for key, text in rows.items())
 
         def merge(target: str) -> None:
@@ -119,7 +123,7 @@ class TwoTables:
                 " WHEN NOT MATCHED AND s.v <> '' THEN INSERT *"
             )
 
-        return stage(self.spark, self.catalog, name, stamp(sink, batch), merge)
+        return stage(self.spark, self.catalog, name, stamp(sink, batch, attempt), merge)
 
     def rows(self, name: TableId, version: int | None = None) -> dict[int, str]:
         at = "" if version is None else f" VERSION AS OF {version}"
@@ -142,15 +146,20 @@ class TwoTables:
         self.spark.sql(statement.format(t=name.sql("other")))
 
 
-def stamp(sink: Publisher, batch: int) -> Stamp:
-    return Stamp(sink.log, sink.epoch, batch, f"lsn-{batch}")
+def stamp(sink: Publisher, batch: int, attempt: str = "") -> Stamp:
+    return Stamp(sink.log, sink.epoch, batch, f"lsn-{batch}", attempt)
 
 
 def new_tables(spark: SparkSession, catalog: IcebergCatalog, data: str) -> TwoTables:
     space = f"shop_{uuid.uuid4().hex[:8]}"
     names = (TableId((space,), "orders"), TableId((space,), "items"))
     for name in names:
-        table = NewTable(COLUMNS, key=["id"], data=data and f"{data}/{space}/{name.name}")
+        table = NewTable(
+            COLUMNS,
+            key=["id"],
+            data=data and f"{data}/{space}/{name.name}",
+            properties={PLACE_PROPERTY: f"{LAKE}/shop/dbo/{name.name}"},
+        )
         assert create_table(catalog, name, table, Stamp(LOG, 1))
     return TwoTables(small_batch_session(spark), catalog, names)
 

@@ -197,6 +197,19 @@ def test_a_kill_between_publish_and_its_answer_repeats_nothing(tables: TwoTables
     assert tables.all_rows() == AFTER_SECOND
 
 
+def test_a_published_batch_that_is_applied_again_may_change_some_tables(tables: TwoTables):
+    """Its commit row failed. A whole snapshot is written again, what was appended is not."""
+    sink = tables.sink(1)
+    first, second = publish(tables, sink, 5, *FIRST).items()
+    for name in tables.names:
+        sink.take(name)
+
+    head = tables.stage_one(sink, 5, second[0], SECOND[1], "again")
+    sink.publish({first[0]: first[1], second[0]: head}, stamp(sink, 5, "again"))
+
+    assert tables.all_rows() == [FIRST[0], AFTER_SECOND[1]]
+
+
 def test_a_sink_that_was_replaced_publishes_nothing(tables: TwoTables):
     older = tables.sink(1)
     staged = tables.stage(older, 5, {1: "old"}, {10: "old"})

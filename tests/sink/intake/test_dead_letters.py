@@ -16,6 +16,7 @@ from tailrace.lake.errors import NeedsSpark
 from tailrace.reading.lake import dead_letters
 from tailrace_service.registry.client import RegistryRejected
 from tailrace_sink.daemon.sink import Sink
+from tailrace_sink.delta.tables import DeltaFormat
 from tailrace_sink.errors import BadRecordRefused
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.log_table import LogTable
@@ -164,7 +165,7 @@ def check_vacuum(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(old_data, "_OWN", ("_tailrace/dead_letters",))
     spark = lake.spark
     log = LogTable(spark, config.log_path, config.prefix)
-    old = OldData(spark, config, log, CommitTable(spark, config.commits_path))
+    old = OldData(spark, config, log, CommitTable(spark, config.commits_path), DeltaFormat(config))
     left = Path(config.dead_letters_path, "part-left.parquet")
     left.write_bytes(b"of a write that failed")
     os.utime(left, (0, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -16,6 +16,7 @@ MINIMAL: dict[str, Any] = {
     "prefix": "shop",
     "lake": "/data/lake/",
 }
+CATALOG: Final = {"uri": "http://catalog:8181", "warehouse": "shop"}
 
 
 def problems(**options: Any) -> tuple[str, ...]:
@@ -51,7 +52,34 @@ def test_a_missing_option_is_named():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"format": "iceberg"}, "Iceberg tables are not supported yet; use delta"),
+        ({"format": "iceberg"}, "needs the section iceberg, with uri and warehouse"),
+        ({"format": "parquet"}, "delta"),
+        ({"iceberg": CATALOG}, "needs format: iceberg"),
+        (
+            {
+                "format": "iceberg",
+                "iceberg": CATALOG,
+                "kinds": {"dbo.a": ["mirror", "history"]},
+                "into": {"dbo.a": "dbo.b"},
+                "cluster_by": {"dbo.c": ["x"]},
+                "catalog": {"kind": "spark"},
+            },
+            "kinds, into, cluster_by, catalog: not available with format: iceberg; remove it",
+        ),
+        (
+            {
+                "format": "iceberg",
+                "iceberg": CATALOG,
+                "profile": "compatible",
+                "rewrite_below_bytes": 0,
+                "table_properties": {"delta.x": "1", "write.parquet.compression-codec": "zstd"},
+            },
+            "profile, rewrite_below_bytes, table_properties delta.x: not available",
+        ),
+        (
+            {"format": "iceberg", "iceberg": {**CATALOG, "data": "s3://lake/data"}},
+            "tables in S3 need a lake in S3",
+        ),
         ({"lake": "main.sales"}, "absolute path or a URI"),
         ({"lake": "/a`b"}, "backtick"),
         ({"kafka": {"bootstrap": "h:1", "extra": {"isolation.level": "x"}}}, "exact cuts"),

@@ -340,6 +340,27 @@ def test_widening(present: str, wanted: str, outcome: Widening):
     assert widening(present, wanted) is outcome
 
 
+def test_iceberg_widens_what_it_promotes_and_no_more():
+    few = replace(lake(), has_few_widenings=True, features=frozenset(Feature))
+    wider = version(2, column(1, "id", "bigint", 1), column(2, "note", "varchar(20)"))
+    price = column(3, "price", "decimal(9,2)")
+    with_price = evolve(few, [version(2, *FIRST.columns, price)])[0]
+    longer = version(3, *FIRST.columns, column(3, "price", "decimal(12,2)"))
+    finer = version(3, *FIRST.columns, column(3, "price", "decimal(12,4)"))
+
+    assert "ALTER COLUMN `id` TYPE BIGINT" in evolve(few, [wider])[1]
+    assert "ALTER COLUMN `price` TYPE DECIMAL(12,2)" in evolve(with_price, [longer])[1]
+    as_delta = replace(with_price, has_few_widenings=False)
+    assert "ALTER COLUMN `price` TYPE DECIMAL(12,4)" in evolve(as_delta, [finer])[1]
+    with pytest.raises(UnsupportedSchemaChange, match=r"became decimal\(12,4\)"):
+        evolve(with_price, [finer])
+    for wanted in ("float", "decimal(20,0)"):
+        changed = version(2, FIRST.columns[0], column(2, "n", "int"))
+        known = replace(as_created(changed), has_few_widenings=True, features=frozenset(Feature))
+        with pytest.raises(UnsupportedSchemaChange, match="cannot be widened"):
+            evolve(known, [version(3, FIRST.columns[0], column(2, "n", wanted))])
+
+
 def test_identities_round_trip_and_those_in_comments_are_taken_over():
     assert parse_identities(lake().identities) == {c.name: c.identity for c in lake().columns}
     assert parse_identities(None) == {}

@@ -1,0 +1,58 @@
+"""Iceberg as the format of a lake's tables, chosen when the sink starts."""
+
+from __future__ import annotations
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tailrace_sink.iceberg.catalog import IcebergCatalog
+from tailrace_sink.iceberg.maintenance import Compaction, expire
+from tailrace_sink.iceberg.proof import prove_catalog
+from tailrace_sink.iceberg.session import set_catalog
+from tailrace_sink.iceberg.tables import IcebergTables
+from tailrace_sink.iceberg.writer import IcebergWriter
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.ports.table_format import Owner
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class IcebergFormat(IcebergTables):
+    """Iceberg as the format of a lake's tables (``TableFormat``).
+
+    Args:
+        spark: from now on it, and sessions that are created from it, know the catalog.
+
+    Raises:
+        ConfigError: the file of a secret cannot be read.
+    """
+
+    def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
+        options = config.iceberg_options
+        set_catalog(spark, options)
+        catalog = IcebergCatalog(spark, options.name)
+        super().__init__(catalog, config.lake, options.namespace)
+        self._config = config
+
+    def prove(self) -> None:
+        """Prove that the catalog's commit of several tables is all or nothing."""
+        prove_catalog(self._catalog, ("tailrace",), self._config.iceberg_options.commits)
+
+    def writer(self, owner: Owner) -> IcebergWriter:
+        """Return the tables as one sink writes them."""
+        return IcebergWriter(self._catalog, self._config, owner)
+
+    def warm_up(self, spark: SparkSession) -> None:
+        """Do nothing: a scratch table in the catalog is not worth the seconds."""
+
+    def expire(self, spark: SparkSession, path: str, oldest: int) -> bool:
+        """Remove snapshots before one, and the files that only they need."""
+        found = self.loaded(path)
+        removed = 0 if found is None else expire(found, oldest)
+        if removed:
+            _log.info("snapshots_expired", table=path, snapshots=removed)
+        return True
+
+    def compaction(self, spark: SparkSession) -> Compaction:
+        """Return the compaction, in a session of its own."""
+        return Compaction(spark.newSession(), self._catalog, self)

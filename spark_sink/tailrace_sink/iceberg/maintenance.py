@@ -1,0 +1,155 @@
+"""Maintenance of Iceberg tables between batches: small files, and snapshots that no cut needs.
+
+A rewrite commits to the main branch, and the staging branch follows it. If a batch was staged there
+meanwhile, by a newer sink, the branch stays: that sink's publication is refused and staged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome
+from tailrace_sink.iceberg.loaded_table import LoadedTable
+from tailrace_sink.iceberg.names import BRANCH, MAIN
+from tailrace_sink.iceberg.tables import IcebergTables
+from tailrace_sink.spark.jvm_errors import cause_classes
+
+FILES_MIN: Final = 50
+"""Files that a table has more than after its last rewrite, from which it is rewritten."""
+ABANDONED_MS: Final = 24 * 3_600_000
+"""Age from which a snapshot that was staged and never published is removed."""
+_REWRITE: Final = "replace"
+_COUNTED: Final = ("total-data-files", "total-delete-files")
+_CONFLICTS: Final = ("CommitFailedException", "ValidationException")
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Compaction:
+    """Rewrites small files of a lake's tables, one table at a time."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: IcebergCatalog,
+        tables: IcebergTables,
+        files_min: int = FILES_MIN,
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._tables = tables
+        self._files_min = files_min
+        self._written: dict[str, None] = {}
+        self._left: dict[str, int] = {}
+
+    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Record which tables a batch wrote."""
+        for path, version in after.items():
+            if before.get(path) != version:
+                self._written[path] = None
+
+    def run(self) -> str | None:
+        """Look at the table that has waited longest, and rewrite its files if they are many.
+
+        Returns:
+            Path of the table that was looked at, or None.
+
+        Raises:
+            SinkError: Spark or the catalog failed. A conflict is left to the next run instead.
+        """
+        path = next(iter(self._written), None)
+        if path is None:
+            return None
+        del self._written[path]
+        table = self._tables.loaded(path)
+        files = None if table is None else self._files(table)
+        if table is None or files is None:
+            return path
+        if path not in self._left:
+            self._left[path] = _files_after_rewrite(table)
+        if files - self._left[path] < self._files_min:
+            return path
+        try:
+            rewritten = rewrite(self._catalog, self._spark, table)
+        except Py4JError as error:
+            if not any(name.endswith(_CONFLICTS) for name in cause_classes(error)):
+                raise self._catalog.failure(f"compaction of table {path}", error) from error
+            _log.info("compaction_deferred", table=path)
+            return path
+        now = self._tables.loaded(path)
+        self._left[path] = 0 if now is None else self._files(now) or 0
+        if rewritten:
+            _log.info("lake_table_compacted", table=path, files=rewritten)
+        return path
+
+    def _files(self, table: LoadedTable) -> int | None:
+        counts = [self._tables.total(table, name) for name in _COUNTED]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+
+def rewrite(catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable) -> int:
+    """Combine small files, and rewrite those with many deleted rows; return how many were.
+
+    Raises:
+        Py4JError: Spark or the catalog failed, or somebody else committed.
+    """
+    before = table.head(MAIN)
+    actions = catalog.jvm.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    done = actions.rewriteDataFiles(table.java).execute()
+    now = catalog.load(table.name)
+    if now is None or now.head(MAIN) == before:
+        return 0
+    head = now.head(MAIN)
+    if head is not None and now.head(BRANCH) == before:
+        # Refused if the branch moves meanwhile.
+        followed = catalog.commit_one(now.with_heads({BRANCH: head}))
+        if followed.outcome is not Outcome.DONE:
+            _log.info("branch_not_moved", table=str(table.name), reason=followed.reason)
+    return int(done.rewrittenDataFilesCount())
+
+
+def expire(table: LoadedTable, oldest: int) -> int:
+    """Remove snapshots before that of the oldest kept cut, and the files that only they need.
+
+    Returns:
+        Number of snapshots removed.
+
+    Raises:
+        Py4JError: the catalog or the store failed.
+    """
+    kept = table.java.snapshot(oldest)
+    if kept is None:
+        return 0
+    published = {found.id for found in table.history(table.head(MAIN))}
+    gone = [found.id for found in table.history(oldest) if found.id != oldest]
+    heads = {table.head(MAIN), table.head(BRANCH)}
+    since_ms = int(kept.timestampMillis()) - ABANDONED_MS
+    staged = {found.id for found in table.history(table.head(BRANCH))}
+    for snapshot in list(table.java.snapshots()):
+        id_ = int(snapshot.snapshotId())
+        if id_ not in published | staged and int(snapshot.timestampMillis()) < since_ms:
+            gone.append(id_)
+    gone = [id_ for id_ in dict.fromkeys(gone) if id_ not in heads]
+    if not gone:
+        return 0
+    # By age alone, a snapshot would be lost that a quiet table still has in a kept cut.
+    expired = table.java.expireSnapshots().expireOlderThan(0)
+    for id_ in gone:
+        expired = expired.expireSnapshotId(id_)
+    expired.commit()
+    return len(gone)
+
+
+def _files_after_rewrite(table: LoadedTable) -> int:
+    """Return how many files the table had after its last rewrite; 0 if it has had none."""
+    for found in table.history(table.head(MAIN)):
+        if found.operation == _REWRITE:
+            summary = dict(table.java.snapshot(found.id).summary() or {})
+            return sum(int(summary.get(name, 0)) for name in _COUNTED)
+    return 0

@@ -1,0 +1,147 @@
+"""The table format port for Iceberg, for readers of a lake.
+
+Properties belong to a table, not to a snapshot. So a table at a version is described by its present
+properties, with the names and types that its fields had then: Iceberg's field ids connect both.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.errors import NameTaken, SnapshotExpired
+from tailrace_sink.iceberg.catalog import IcebergCatalog
+from tailrace_sink.iceberg.loaded_table import LoadedTable
+from tailrace_sink.iceberg.names import MAIN, TableId
+from tailrace_sink.iceberg.replacement import former_identities
+from tailrace_sink.tables.described_table import Described, described_table
+from tailrace_sink.tables.lake_table import Feature, Kind, LakeColumn, LakeTable, table_path
+
+PLACE_PROPERTY: Final = "tailrace.place"
+"""Property with the lake and the path of a table: two lakes may use one catalog."""
+_ROWS: Final = "total-records"
+
+
+class IcebergTables:
+    """The tables of a lake, as any session reads them (``TableReader``).
+
+    Args:
+        namespace: of a table, from {database} and {schema}.
+    """
+
+    branch = MAIN
+
+    def __init__(self, catalog: IcebergCatalog, lake: str, namespace: str) -> None:
+        self._catalog = catalog
+        self._lake = lake
+        self._namespace = namespace
+
+    def version(self, spark: SparkSession, path: str) -> int:
+        """Return the newest snapshot of a table; -1 if there is none."""
+        found = self.loaded(path)
+        head = None if found is None else found.head(self.branch)
+        return -1 if head is None else head
+
+    def described(
+        self, spark: SparkSession, table: TableName, kind: Kind, at: int | None = None
+    ) -> LakeTable | None:
+        """Describe a table, now or at a snapshot; it has every feature."""
+        found = self.loaded(table_path(table, kind))
+        if found is None:
+            return None
+        now, is_new = found.java.schema(), self.total(found, _ROWS) == 0
+        described = described_table(
+            table, kind, self._columns(now), found.properties, frozenset(Feature), is_new=is_new
+        )
+        described = replace(described, has_few_widenings=True)
+        return described if at is None else self._as_it_was(found, described, at)
+
+    def _as_it_was(self, found: LoadedTable, now: LakeTable, at: int) -> LakeTable | None:
+        snapshot = found.snapshot(at)
+        if snapshot is None or snapshot.schema_id is None:
+            return None
+        fields, then = found.java.schema(), found.java.schemas().get(snapshot.schema_id)
+        types = {column.name: column.type for column in self._columns(then)}
+        present = {int(fields.findField(c.name).fieldId()): c for c in now.columns}
+        former, columns = former_identities(found.properties), []
+        for field in list(then.columns()):
+            id_, name = int(field.fieldId()), str(field.name())
+            known = present.get(id_)
+            if known is None and id_ in former:
+                of = former[id_]
+                known = LakeColumn(name, of.column_id, "", of.sql_type, of.key_ordinal)
+            if known is not None:
+                columns.append(replace(known, name=name, type=types[name]))
+        # Which schema version it had is not known, so every version of its later changes is newer.
+        then_table = replace(now, columns=tuple(columns), schema_lsn="")
+        return replace(then_table, recorded=then_table.identities)
+
+    def rows(self, spark: SparkSession, path: str, at: int | None = None) -> DataFrame:
+        """Read a table, now or at a snapshot.
+
+        Raises:
+            SnapshotExpired: the table no longer has the snapshot.
+        """
+        if at is None:
+            return spark.table(self.name(path))
+        found = self.loaded(path)
+        if found is None or found.snapshot(at) is None:
+            raise SnapshotExpired(f"{self._catalog.name}.{self._id(path)}", at)
+        return spark.sql(f"SELECT * FROM {self._published_name(path)} VERSION AS OF {at}")
+
+    def name(self, path: str) -> str:
+        """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
+        return self._published_name(path)
+
+    def _published_name(self, path: str) -> str:
+        return self._id(path).sql(self._catalog.name)
+
+    def _id(self, path: str) -> TableId:
+        database, schema, table = path.split("/")
+        return TableId((self._namespace.format(database=database, schema=schema),), table)
+
+    def loaded(self, path: str) -> LoadedTable | None:
+        """Read the newest metadata of a table; None if there is none.
+
+        Raises:
+            NameTaken: the table is not of this lake.
+        """
+        name = self._id(path)
+        found = self._catalog.load(name)
+        if found is not None:
+            place = found.properties.get(PLACE_PROPERTY)
+            if place != self._place(path):
+                whose = "a table of somebody else" if place is None else f"the table {place}"
+                full = f"{self._catalog.name}.{name}"
+                raise NameTaken(full, whose, "sink.iceberg.namespace to another one")
+        return found
+
+    def _place(self, path: str) -> str:
+        return f"{self._lake}/{path}"
+
+    def _columns(self, schema: Any) -> list[Described]:
+        """Describe the columns of a schema of Java."""
+        struct = self._catalog.jvm.spark.SparkSchemaUtil.convert(schema)
+        return [
+            Described(of.name, of.dataType.simpleString().upper(), of.metadata.get("comment"))
+            for of in StructType.fromJson(json.loads(struct.json()))
+        ]
+
+    def total(self, table: LoadedTable, name: str) -> int | None:
+        """Return a total of the newest snapshot's summary; None if its writer left it out."""
+        head = table.head(self.branch)
+        if head is None:
+            return 0
+        found = summary_of(table, head).get(name)
+        return None if found is None else int(found)
+
+
+def summary_of(table: LoadedTable, snapshot: int) -> dict[str, str]:
+    """Return the summary of a snapshot; empty if it has expired."""
+    found = table.java.snapshot(snapshot)
+    return {} if found is None else dict(found.summary() or {})

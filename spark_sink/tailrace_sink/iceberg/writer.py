@@ -1,0 +1,268 @@
+"""The table format port for Iceberg, for the sink.
+
+Each write of a batch is staged on the branch of its table. Publication moves the main branches of
+all tables at once. A start sets branches back and stages an interrupted batch again. That changes
+nothing if the batch was published.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.errors import AppendSkipped, ApplyFailed
+from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome
+from tailrace_sink.iceberg.names import BRANCH
+from tailrace_sink.iceberg.new_table import NewTable, create_table
+from tailrace_sink.iceberg.publication import Publisher
+from tailrace_sink.iceberg.replacement import replace_columns
+from tailrace_sink.iceberg.staging import SUMMARY, stage
+from tailrace_sink.iceberg.stamp import Stamp
+from tailrace_sink.iceberg.tables import PLACE_PROPERTY, IcebergTables, summary_of
+from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.sink_state import CutPoint
+from tailrace_sink.plan.topic_ranges import TopicRange
+from tailrace_sink.ports.table_format import (
+    AppendRefused,
+    Check,
+    Destination,
+    Examine,
+    Latest,
+    NotAsCounted,
+    Once,
+    Owner,
+    WrittenFiles,
+)
+from tailrace_sink.rows.writer_schema import WriterSchema
+from tailrace_sink.spark.jvm_errors import cause_classes
+from tailrace_sink.tables.column_identity import (
+    COLUMNS_PROPERTY,
+    PENDING_PROPERTY,
+    Identity,
+    parse_identities,
+)
+from tailrace_sink.tables.lake_table import (
+    DELETES_PROPERTY,
+    MODE_PROPERTY,
+    SCHEMA_LSN_PROPERTY,
+    Feature,
+    LakeTable,
+)
+from tailrace_sink.tables.new_table import columns_ddl
+
+_SCOPE: Final = "tailrace.scope"
+"""Entry of a snapshot's summary with the scope of an append."""
+_BYTES: Final = "total-files-size"
+_UNKNOWN_BYTES: Final = 1 << 40
+"""Size of a table if its newest snapshot lacks it: that of a large one."""
+_REFUSED: Final = "NOT_NULL_ASSERT_VIOLATION"
+_CONFLICTS: Final = ("CommitFailedException", "ValidationException")
+
+
+class IcebergWriter(IcebergTables):
+    """The tables of a lake, as the sink with one epoch writes them (``TableWriter``)."""
+
+    branch = BRANCH
+
+    def __init__(self, catalog: IcebergCatalog, config: SinkConfig, owner: Owner) -> None:
+        options = config.iceberg_options
+        super().__init__(catalog, config.lake, options.namespace)
+        self._config = config
+        self._owner = owner
+        commits = options.commits
+        self._publisher = Publisher(catalog, owner.log, owner.epoch, owner.check, commits)
+        self._stamp = Stamp(owner.log, owner.epoch)
+        self._staged: set[str] = set()
+
+    def begin(self, cut: CutPoint) -> None:
+        """Begin a batch, to which all writes belong from now on."""
+        # A table that stopped during an earlier batch has changes that are never published.
+        for path in sorted(self._staged):
+            self._publisher.take(self._id(path))
+        self._staged.clear()
+        attempt = uuid.uuid4().hex[:8]
+        self._stamp = Stamp(self._owner.log, self._owner.epoch, cut.batch, cut.lsn, attempt)
+
+    def publish(self, versions: Mapping[str, int]) -> None:
+        """Let readers see the versions of a batch's tables, all at once."""
+        staged = {self._id(path): version for path, version in sorted(versions.items())}
+        self._publisher.publish(staged, self._stamp)
+        self._staged -= versions.keys()
+
+    def name(self, path: str) -> str:
+        """Return a table's name in SQL, with what is staged."""
+        return self._id(path).staged_sql(self._catalog.name)
+
+    def bytes(self, spark: SparkSession, path: str) -> int:
+        """Return the bytes of the table's files; 0 if there is none."""
+        found = self.loaded(path)
+        if found is None:
+            return 0
+        size = self.total(found, _BYTES)
+        return _UNKNOWN_BYTES if size is None else size
+
+    def take(self, spark: SparkSession, path: str) -> None:
+        """Take a table from an older sink, before it is read; set its branch back."""
+        if self.loaded(path) is not None:
+            self._publisher.take(self._id(path))
+
+    def create(self, spark: SparkSession, table: LakeTable) -> None:
+        """Create a table if there is none."""
+        options = self._config.iceberg_options
+        properties = {
+            **self._config.table_properties,
+            COLUMNS_PROPERTY: table.identities,
+            DELETES_PROPERTY: table.deletes,
+            SCHEMA_LSN_PROPERTY: table.schema_lsn,
+            PLACE_PROPERTY: self._place(table.path),
+            **({MODE_PROPERTY: table.mode} if table.mode else {}),
+        }
+        key = table.key
+        if not all(column.is_required for column in table.columns if column.key_ordinal):
+            key = ()  # Iceberg's identifier fields are never NULL; those of an index may be.
+        new = NewTable(
+            columns_ddl(table, required=key),
+            key=key,
+            partition_by=self._partition_by(table),
+            properties=properties,
+            data=f"{options.data}/{table.path}" if options.data else "",
+        )
+        owned = Stamp(self._owner.log, self._owner.epoch)
+        create_table(self._catalog, self._id(table.path), new, owned)
+
+    def _partition_by(self, table: LakeTable) -> Sequence[str]:
+        name = f"{table.table.schema}.{table.table.table}"
+        return self._config.partition_by.get(name, ())
+
+    def replace(self, spark: SparkSession, table: LakeTable) -> LakeTable:
+        """Replace a table's columns at once, and delete its rows with the batch."""
+        self._owner.check()
+        found = self.loaded(table.path)
+        if found is None:
+            raise ApplyFailed(f"replacing table {table.table}", "it was dropped meanwhile")
+        text, schema = found.properties.get(COLUMNS_PROPERTY), found.java.schema()
+        identities: Mapping[str, Identity] = {}
+        with suppress(ValueError):  # If the property is damaged, older cuts lack these columns.
+            identities = parse_identities(text)
+        identities = {n: i for n, i in identities.items() if schema.findField(n) is not None}
+        properties = {COLUMNS_PROPERTY: table.identities, PENDING_PROPERTY: ""}
+        replace_columns(
+            self._catalog,
+            found,
+            columns_ddl(table),
+            identities,
+            self._partition_by(table),
+            properties,
+        )
+        delete = f"DELETE FROM {self.name(table.path)}"
+        self._stage(spark, table.path, lambda: spark.sql(delete), None)
+        now = self.described(spark, table.table, table.kind)
+        if now is None:
+            raise ApplyFailed(f"replacing table {table.table}", "it was dropped meanwhile")
+        few = now.has_few_widenings
+        return replace(table, columns=now.columns, features=now.features, has_few_widenings=few)
+
+    def alter(self, spark: SparkSession, path: str, change: str | Feature) -> None:
+        """Change a table's columns or properties; readers see it before the batch."""
+        if isinstance(change, Feature):
+            return  # An Iceberg table has each from its start.
+        self._owner.check()
+        spark.sql(f"ALTER TABLE {self._published_name(path)} {change}")
+
+    def append(
+        self,
+        rows: DataFrame,
+        path: str,
+        once: Once,
+        check: Check | None = None,
+        examine: Examine | None = None,
+    ) -> None:
+        """Append rows once; keys are not compared, so rows that may repeat some are merged."""
+        if examine is not None:
+            raise AppendRefused
+        spark = rows.sparkSession
+        if self._is_done(spark, path, once):
+            return
+        before = self.version(spark, path)
+        self._stage(spark, path, lambda: rows.writeTo(self.name(path)).append(), once)
+        if check is None:
+            return
+        try:
+            check()
+        except NotAsCounted:
+            self._set_back(path, before)
+            raise
+
+    def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
+        """Leave the changes to a MERGE, which Iceberg does with deletion vectors, too."""
+        return False
+
+    def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
+        """Run a statement that changes rows; with ``once``, once."""
+        if once is None or not self._is_done(spark, path, once):
+            self._stage(spark, path, lambda: spark.sql(statement), once)
+
+    def done(self, spark: SparkSession, path: str, scope: str) -> int | None:
+        """Return the newest batch of a scope in a table; None if there is none."""
+        table = self.loaded(path)
+        if table is None:
+            return None
+        for found in table.history(table.head(BRANCH)):
+            stamp = found.stamp
+            if stamp is None or stamp.log != self._owner.log or stamp.batch is None:
+                continue
+            if summary_of(table, found.id).get(_SCOPE) == scope:
+                return stamp.batch
+        return None
+
+    def _is_done(self, spark: SparkSession, path: str, once: Once) -> bool:
+        found = self.done(spark, path, once.scope)
+        if found is not None and found > once.batch:
+            raise AppendSkipped(self._published_name(path), once.batch, found)
+        return found == once.batch
+
+    def _stage(
+        self, spark: SparkSession, path: str, run: Callable[[], object], once: Once | None
+    ) -> None:
+        with ExitStack() as stack:
+            if once is not None:
+                stack.callback(spark.conf.unset, f"{SUMMARY}{_SCOPE}")
+                spark.conf.set(f"{SUMMARY}{_SCOPE}", once.scope)
+            self._staged.add(path)
+            stage(spark, self._catalog, self._id(path), self._stamp, lambda _: run())
+
+    def _set_back(self, path: str, version: int) -> None:
+        table = self.loaded(path)
+        if table is None or table.head(BRANCH) == version:
+            return
+        done = self._catalog.commit_one(table.with_heads({BRANCH: version}))
+        if done.outcome is not Outcome.DONE:
+            raise NotAsCounted(f"{path}: its branch could not be set back: {done.reason}")
+
+    def write_files(
+        self,
+        spark: SparkSession,
+        writers: Sequence[WriterSchema],
+        ranges: TopicRange,
+        destinations: Sequence[Destination],
+    ) -> dict[str, WrittenFiles]:
+        """Let Spark decode the range."""
+        return {}
+
+    def retain(self, spark: SparkSession, path: str) -> None:
+        """Leave the table's properties as they are."""
+
+    def is_refused(self, error: PySparkException | Py4JError) -> bool:
+        """Whether a column refused a NULL: those of a key that had none do."""
+        return isinstance(error, PySparkException) and error.getCondition() == _REFUSED
+
+    def is_conflict(self, error: PySparkException | Py4JError) -> bool:
+        """Whether a commit conflicted with another one."""
+        return any(name.endswith(_CONFLICTS) for name in cause_classes(error))

@@ -1,0 +1,102 @@
+"""Readers that know nothing of the sink: the newest cut, a kept cut, the cut of an LSN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import polars
+import pytest
+from duckdb_extensions import import_extension
+
+from tailrace_sink.options.s3_options import S3Options
+from tests.fix_object_store import SharedStore
+from tests.sink.iceberg.conftest import CatalogServer, TwoTables, stamp
+
+pytestmark = pytest.mark.spark
+pytest.importorskip("pyiceberg", reason="make setup installs it")
+pytest.importorskip("duckdb_extension_iceberg", reason="make setup installs it")
+
+FIRST = [{1: "a", 2: "b", 3: "c"}, {10: "x"}]
+SECOND = [{1: "A", 2: "", 4: "d"}, {10: "y"}]
+AFTER_SECOND = [{1: "A", 3: "c", 4: "d"}, {10: "y"}]
+
+
+def pyiceberg_catalog(server: CatalogServer, store: SharedStore) -> Any:
+    from pyiceberg.catalog.rest import RestCatalog
+
+    secrets = S3Options.load(store.options).pyarrow()
+    return RestCatalog(
+        "tailrace",
+        **{name: server.options[name] for name in ("uri", "warehouse", "credential")},
+        **{
+            "oauth2-server-uri": f"{server.options['uri']}/v1/oauth/tokens",
+            "s3.endpoint": store.options["endpoint"],
+            "s3.region": "us-east-1",
+            "s3.access-key-id": secrets["access_key"],
+            "s3.secret-access-key": secrets["secret_key"],
+        },
+    )
+
+
+def as_rows(found: Any) -> dict[int, str]:
+    return {row["id"]: row["v"] for row in found}
+
+
+def by_pyiceberg(table: Any, snapshot: int | None = None) -> dict[int, str]:
+    return as_rows(table.scan(snapshot_id=snapshot).to_arrow().to_pylist())
+
+
+def by_polars(table: Any, store: SharedStore, snapshot: int | None = None) -> dict[int, str]:
+    options = {
+        name.lower(): text for name, text in S3Options.load(store.options).storage_options().items()
+    }
+    scan = polars.scan_iceberg(table, snapshot_id=snapshot, storage_options=options)
+    return as_rows(scan.collect().to_dicts())
+
+
+def by_duckdb(table: Any, store: SharedStore, snapshot: int | None = None) -> dict[int, str]:
+    with duckdb.connect() as connection:
+        for extension in ("httpfs", "avro", "iceberg"):
+            import_extension(extension, con=connection)
+            connection.execute(f"LOAD {extension}")
+        connection.execute(S3Options.load(store.options).duckdb())
+        at = "" if snapshot is None else f", snapshot_from_id={snapshot}"
+        query = f"SELECT id, v FROM iceberg_scan('{table.metadata_location}'{at})"
+        return dict(connection.execute(query).fetchall())
+
+
+def test_every_reader_sees_the_same_cuts(
+    server: CatalogServer,
+    tables: TwoTables,
+    shared_store: SharedStore,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else a warning: it is slower
+    sink = tables.sink(1)
+    versions = []
+    for batch, rows in ((5, FIRST), (6, SECOND)):
+        staged = tables.stage(sink, batch, *rows)
+        sink.publish(staged, stamp(sink, batch))
+        versions.append(staged)
+    tables.stage(sink, 7, {1: "staged"}, {10: "staged"})  # nobody sees what is staged
+    catalog = pyiceberg_catalog(server, shared_store)
+
+    for at, name in enumerate(tables.names):
+        table = catalog.load_table((*name.namespace, name.name))
+        for snapshot, expected in (
+            (None, AFTER_SECOND[at]),
+            (versions[1][name], AFTER_SECOND[at]),
+            (versions[0][name], FIRST[at]),
+        ):
+            assert tables.rows(name, snapshot) == expected
+            assert by_pyiceberg(table, snapshot) == expected
+            assert by_polars(table, shared_store, snapshot) == expected
+            assert by_duckdb(table, shared_store, snapshot) == expected
+        # Time travel by LSN needs nothing of the sink but the summaries.
+        (of_lsn,) = (
+            found.snapshot_id
+            for found in table.snapshots()
+            if found.summary is not None and found.summary["tailrace.lsn"] == "lsn-5"
+        )
+        assert of_lsn == versions[0][name]

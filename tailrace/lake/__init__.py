@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.lake.errors import FeatureUnsupported, LakeUnreadable, NeedsSpark
+from tailrace.lake.errors import ColumnsChanged, FeatureUnsupported, LakeUnreadable, NeedsSpark
 
 if TYPE_CHECKING:
     from tailrace.lake.reader import Lake
 
-__all__ = ["FeatureUnsupported", "LakeUnreadable", "NeedsSpark", "open"]
+__all__ = ["ColumnsChanged", "FeatureUnsupported", "LakeUnreadable", "NeedsSpark", "open"]
 
 
 def open(address: str, **options: Any) -> Lake:  # noqa: A001 - lake.open(...) is its name

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailrace.lake.tail_events import counted_by
+from tailrace.lake.tail_events import counted_by, reasons_of
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import ChangesUnknown
+from tailrace_sink.errors import BadRecord, ChangesUnknown
 from tailrace_sink.plan.progress_record import SchemaById, decode_progress
 from tailrace_sink.plan.topic_ranges import Counted
 from tailrace_sink.rows.writer_schema import WriterSchema
@@ -25,6 +25,26 @@ class _CutCounts:
     lsn: str
     closed_lsn: str = ""
     partitions: dict[int, Counted] = field(default_factory=dict)
+
+
+def good_of(
+    values: pa.Table, writers: Sequence[WriterSchema], topic: str, refused_in: str | None
+) -> pa.Array:
+    """Whether each record is a change.
+
+    Args:
+        refused_in: name of the table whose bad records are refused; None: dead letters keep them.
+
+    Raises:
+        BadRecord: one is no change, and is refused.
+    """
+    reasons = reasons_of(values, writers, {})
+    if refused_in is not None:
+        places = zip(values["partition"].to_pylist(), values["offset"].to_pylist(), strict=True)
+        for place, reason in sorted(zip(places, reasons, strict=True), key=lambda of: of[0]):
+            if reason is not None:
+                raise BadRecord(refused_in, (topic, *place), reason)
+    return pa.array([reason is None for reason in reasons], pa.bool_())
 
 
 def check_counts(

@@ -50,3 +50,20 @@ class QueryFailed(SinkError):
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(f"{reason}. Fix: {fix}")
+
+
+class ColumnsChanged(SinkError):
+    """A source table got columns or types that a stream of its changes started without.
+
+    Attributes:
+        columns: name and type of each.
+    """
+
+    def __init__(self, table: str, columns: list[str]) -> None:
+        self.table = table
+        self.columns = tuple(columns)
+        super().__init__(
+            f"table {table} has columns that this stream started without: {', '.join(columns)}."
+            " Fix: start the query again, with the same checkpoint. It continues where it stopped,"
+            " with the new columns"
+        )

@@ -16,6 +16,7 @@ from tailrace_sink.plan.scopes import log_scope
 from tailrace_sink.plan.topic_ranges import TopicRange
 
 LOG = "_tailrace/log"
+_SCHEMAS = "_tailrace/schemas"
 
 
 class DeltaLog:
@@ -40,6 +41,11 @@ class DeltaLog:
         if not rows.num_rows:
             return None
         return cls(store, table, LogState.of_json(rows["state"][0].as_py()).prefix)
+
+    @property
+    def id(self) -> str:
+        """Delta's id of the log's table: a log that is created again has another."""
+        return str(self._table.metadata().id)
 
     def mark(self) -> Mark | None:
         """Return the mark of the last append; None before the first one."""
@@ -120,13 +126,18 @@ class DeltaLog:
             SchemaNotStored: the lake lacks it.
         """
         if schema_id not in self._schemas:
-            path = f"_tailrace/schemas/{schema_id}.json"
+            path = f"{_SCHEMAS}/{schema_id}.json"
             text = self._store.text(path)
             if text is None:
                 where = f"{self._store.lake}/{path}"
                 raise SchemaNotStored(f"the lake has no schema {schema_id} at {where}")
             self._schemas[schema_id] = json.loads(text)
         return self._schemas[schema_id]
+
+    def stored_schemas(self) -> list[int]:
+        """Return the ids of all writer schemas in the lake."""
+        names = (name.removesuffix(".json") for name in self._store.names(_SCHEMAS))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def _rows(self, sql: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.rows(sql).to_pylist()

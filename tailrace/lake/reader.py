@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tailrace.lake.changes import ChangeReader, no_log
+from tailrace.lake.change_log import ChangeLog, no_log
+from tailrace.lake.changes import ChangeReader
 from tailrace.lake.cut import Cut
 from tailrace.lake.log import DeltaLog, text
 from tailrace.lake.store import LakeStore
@@ -88,7 +89,7 @@ class Lake:
         log = DeltaLog.of(self._store)
         if log is None:
             raise no_log(lake)
-        return ChangeReader.between(lake, log, after, up_to).read(table)
+        return ChangeReader(ChangeLog.between(lake, log, after, up_to)).read(table)
 
     def _tail(self, state: SinkState, point: Point) -> TailEvents | None:
         log = DeltaLog.of(self._store)

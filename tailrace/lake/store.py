@@ -108,6 +108,17 @@ class LakeStore:
             except FileNotFoundError:
                 return None
 
+    def names(self, path: str) -> list[str]:
+        """List the names of the files in a folder below the lake; none if it does not exist.
+
+        Raises:
+            LakeUnreadable, StoreUnusable: it cannot be listed.
+        """
+        address = f"{self.lake}/{path}"
+        with self.reading(address):
+            chosen = fs.FileSelector(self.path(address), allow_not_found=True)
+            return [found.base_name for found in self._files.get_file_info(chosen)]
+
     def oldest_cut(self) -> OldestCut:
         """Read the oldest kept cut.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tailrace import lake, subscribe, testing
+from tailrace import lake, spark, subscribe, testing
 from tailrace.lake.cut import Cut as LakeCut
 from tailrace.lake.reader import Lake
 from tailrace.reading.lake_session import configured_session, lake_session
@@ -30,6 +30,7 @@ This page is generated: `python -m tailrace.reference.python docs/python.md`.
 _SECTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "tailrace_sink": (read, LakeReader, Cut, changes, history, run),
     "tailrace.lake": (lake.open, Lake, LakeCut),
+    "tailrace.spark": tuple(getattr(spark, name) for name in spark.__all__),
     "tailrace.reading.lake_session": (lake_session, configured_session),
     "tailrace.subscribe": (
         *(subscribe.subscribe, subscribe.Feed, subscribe.Start, subscribe.Options),

@@ -41,9 +41,70 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+class Streams:
+    """The examples with a stream, over two tables of their own."""
+
+    def __init__(self, source: Source, lake: Lake, folder: Path) -> None:
+        self._source, self._lake, self._folder = source, lake, str(folder)
+        columns = (column(1, "code", "int", key=1), column(2, "name", "int"))
+        self._airports = airports = source.table("airports", *columns)
+        columns = (column(1, "id", "int", key=1), column(2, "origin", "int"))
+        self._flights = flights = source.table("flights", *columns)
+        source.commit(lambda t: t.insert(airports, code=7, name=70))
+        source.commit(*(lambda t, n=n: t.insert(flights, id=n, origin=7) for n in (1, 2)))
+        source.publish()
+
+    def check(self, **options: Any) -> None:
+        """Let them end at the newest closed LSN, start again with more, and look at their tables.
+
+        Args:
+            options: of the sink.
+        """
+        self._run()
+        self._source.commit(lambda t: t.update(self._airports, (7,), name=71))
+        self._source.commit(
+            lambda t: t.insert(self._flights, id=3, origin=7),
+            lambda t: t.update(self._flights, (1,), origin=8),
+        )
+        self._source.commit(lambda t: t.delete(self._flights, (2,)))
+        self._source.publish()
+        self._lake.log_only(**options)
+        self._run()
+        assert self._rows("totals/totals", "value", "rows") == [(7, 1), (8, 1)]
+        assert self._rows("own/rows", "id", "origin") == [(1, 8), (3, 7)]
+        columns = ("fact.id", "fact.origin", "other.name")
+        joined = [(1, 7, 70), (1, 8, None), (2, 7, 70), (3, 7, 71)]
+        assert self._rows("joined/joined", *columns) == joined
+
+    def _run(self) -> None:
+        where = (self._lake.spark, self._lake.address)
+        flights, airports = ("dbo.flights", "origin"), ("dbo.airports", "code")
+        of_mine = ("dbo.flights", "id", ["origin"])
+        queries = (
+            named("running_totals")["totals"](*where, *flights, f"{self._folder}/totals"),
+            named("changing_join")["joined"](*where, flights, airports, f"{self._folder}/joined"),
+            named("own_table")["kept"](*where, *of_mine, f"{self._folder}/own"),
+        )
+        for query in [query.trigger(availableNow=True).start() for query in queries]:
+            assert query.awaitTermination(240)
+
+    def _rows(self, path: str, *columns: str) -> list[tuple[Any, ...]]:
+        rows = self._lake.spark.read.format("delta").load(f"{self._folder}/{path}")
+        return sorted((tuple(row) for row in rows.selectExpr(*columns).collect()), key=repr)
+
+
+def named(example: str) -> dict[str, Any]:
+    """The names of a program in examples/."""
+    return runpy.run_path(str(ROOT / "examples" / f"{example}.py"))
+
+
 @pytest.mark.slow("three samples and the examples read a lake with Spark")
 def test_samples_and_examples_read_a_lake(
-    source: Source, lake: Lake, example: Any, capsys: pytest.CaptureFixture[str]
+    source: Source,
+    lake: Lake,
+    example: Any,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ):
     orders = source.table("orders", column(1, "id", "int", key=1), column(2, "note", "varchar(9)"))
     begins = source.commit(lambda t: t.insert(orders, id=1, note="first"))
@@ -54,8 +115,11 @@ def test_samples_and_examples_read_a_lake(
         sales = source.table(name, column(1, "id", "int", key=1), column(2, "of", "varchar(9)"))
         source.commit(lambda t, of=sales, name=name: t.insert(of, id=1, of=name))
     source.publish()
+    streams = Streams(source, lake, tmp_path)
     into = {r"dbo\.sales_\d+": "all.sales"}
-    lake.catch_up(on_bad_record="dead-letter", kinds={".*": ["mirror", "history"]}, into=into)
+    options: dict[str, Any] = {"kinds": {".*": ["mirror", "history"]}, "into": into}
+    options["on_bad_record"] = "dead-letter"
+    lake.catch_up(**options)
     (readme,) = samples("README.md")
     changes, now_valid, shared, letters = samples("docs/readers.md")
 
@@ -90,7 +154,7 @@ def test_samples_and_examples_read_a_lake(
         ["id", "note"],
         rows,
     )
-    subscribe = runpy.run_path(str(ROOT / "examples" / "subscribe.py"))["changes"]
+    subscribe = named("subscribe")["changes"]
     where = (lake.options["kafka"]["bootstrap"], source.registry.url, orders.topic)
     changes_of = subscribe(*where, f"{source.prefix}-example")
     seen = [(change["op"], change["after"]) for change in islice(changes_of, 3)]
@@ -100,3 +164,4 @@ def test_samples_and_examples_read_a_lake(
         ("c", 2, "second"),
         ("u", 1, "third"),
     ]
+    streams.check(**options)

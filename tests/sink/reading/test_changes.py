@@ -1,14 +1,18 @@
-"""Changes of a table between two points, and validity intervals over them."""
+"""Changes of a table between two points and as a stream, and validity intervals over them."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tailrace.spark import changes_stream, of_table
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.reading.cut_errors import CutUnknown
@@ -38,9 +42,56 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
     return found
 
 
+class Followed:
+    """A query over a stream of changes with a checkpoint, which ends at the newest closed LSN.
+
+    Attributes:
+        batches: what each micro-batch had, by its id; the last try counts.
+    """
+
+    def __init__(self, lake: Lake, path: Path, tables: list[str]) -> None:
+        self.lake = lake
+        self.checkpoint = str(path)
+        self.tables = tables
+        self.batches: dict[int, list[tuple[Any, ...]]] = {}
+
+    def run(self, *, fails: bool = False) -> list[tuple[Any, ...]]:
+        """Start the query, and return what it has seen since the first start."""
+
+        def keep(batch: DataFrame, number: int) -> None:
+            one = len(self.tables) == 1
+            self.batches[number] = told(batch if one else of_table(batch, "dbo.t"))
+            if fails:
+                raise RuntimeError
+
+        stream = changes_stream(self.lake.spark, self.lake.address, self.tables)
+        writer = stream.writeStream.option("checkpointLocation", self.checkpoint)
+        query = writer.trigger(availableNow=True).foreachBatch(keep).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        return [row for number in sorted(self.batches) for row in self.batches[number]]
+
+
+def windows(lake: Lake, path: Path) -> list[int]:
+    """Numbers of creates in each closed window of one millisecond, by a query with state."""
+    stream = changes_stream(lake.spark, lake.address, "dbo.t", late="0 seconds")
+    window = F.window("_cdc_commit_time", "1 millisecond")
+    counts = stream.where("_cdc_op = 'c'").groupBy(window).count()
+    writer = counts.writeStream.option("checkpointLocation", str(path)).queryName("windows")
+    query = writer.format("memory").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return [row["count"] for row in lake.spark.table("windows").orderBy("window").collect()]
+
+
 @pytest.mark.guarantee(15)
-def test_changes_between_two_points(source: Source, lake: Lake):
-    """Folded or not, over a rename and a new column; a snapshot's rows are no changes."""
+def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
+    """Folded or not, over a rename and a new column; a snapshot's rows are no changes.
+
+    A stream of the same changes has each once, over restarts and a micro-batch that failed.
+    """
+    followed = Followed(lake, tmp_path / "one", ["dbo.t"])
     table = source.table("t", KEY, column(2, "v", "int"))
     source.snapshot(table, [{"id": 0, "v": 0}])
     source.publish(snapshotting=[table])
@@ -50,11 +101,14 @@ def test_changes_between_two_points(source: Source, lake: Lake):
     second = source.commit(lambda t: t.update(table, (1,), v=2))
     source.publish()
     lake.log_only()
+    with pytest.raises(StreamingQueryException):
+        followed.run(fails=True)
     source.alter(table, KEY, column(2, "w", "bigint"), column(3, "more", "int"))
     third = source.commit(
         lambda t: t.insert(table, id=2, w=2**40, more=3), lambda t: t.delete(table, (1,))
     )
     source.publish()
+    source.publish_idle(2)
     lake.log_only()
     folder = f"{lake.path}/lake"
 
@@ -66,6 +120,9 @@ def test_changes_between_two_points(source: Source, lake: Lake):
         ("d", (1, 2, None), None),
     ]
     assert told(every) == expected
+    assert followed.run() == expected
+    assert len(followed.batches) == 2
+    assert windows(lake, tmp_path / "windows") == [1, 1], "the watermark is the closed LSN's time"
     assert told(changes(lake.spark, folder, table.name, after=first)) == expected[1:]
     at = datetime.fromtimestamp((FIRST_COMMIT_MS + Lsn.parse(second).block) / 1000, UTC)
     between = changes(lake.spark, folder, table.name, after=first, up_to=at)
@@ -76,6 +133,7 @@ def test_changes_between_two_points(source: Source, lake: Lake):
     source.publish()
     lake.catch_up()
     assert told(every) == expected, "it stays what it is"
+    assert followed.run() == [*expected, ("c", None, (5, 5, None))]
     assert len(told(changes(lake.spark, folder, "Shop.DBO.T", after=third))) == 1
     assert told(changes(lake.spark, folder, table.name, after=source.through)) == []
     with pytest.raises(ChangesUnknown, match=r"has no table dbo\.tt\. Near names: dbo\.t$"):
@@ -88,6 +146,8 @@ def test_changes_between_two_points(source: Source, lake: Lake):
     lake.catch_up(tables={"exclude": [r"dbo\.t"]})
     with pytest.raises(ChangesUnknown, match="excluded by configuration"):
         changes(lake.spark, folder, table.name)
+    with pytest.raises(StreamingQueryException, match=r"(?s)excluded by .*without a gap"):
+        followed.run()
 
 
 def test_changes_that_the_log_lacks_are_refused_by_range(source: Source, lake: Lake):

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from tailrace import lake as without_spark
+from tailrace.spark import register
 from tailrace_sink.reading.reader import read
 from tests.envelopes.every_type import change, of_every_type, with_a_wide_key
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.envelopes.transaction import Transaction
-from tests.sink.both_readers import assert_same_cut
+from tests.sink.both_readers import assert_same, assert_same_cut
 from tests.sink.conftest import Lake
 
 
@@ -67,3 +69,9 @@ def test_every_type_is_the_same_without_spark(source: Source, lake: Lake, seed: 
     assert_same_cut(newest, "dbo.types", is_changes=True)
     for table in tables:
         assert_same_cut(newest, table.name, is_history=True)
+
+    register(lake.spark)
+    for table in (*tables, lines):
+        source_of = lake.spark.read.format("tailrace").option("tables", str(table.name))
+        every = without_spark.open(lake.address).changes(table.name)
+        assert_same(source_of.load(lake.address), every)

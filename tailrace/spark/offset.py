@@ -1,0 +1,74 @@
+"""Places in a lake's log, and ranges between them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from pyspark.sql.datasource import InputPartition
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffset:
+    """The place after a closed LSN in a lake's log. Spark stores it in a query's checkpoint.
+
+    Attributes:
+        log: Delta's id of the log.
+        lsn: empty before the first cut.
+        commit_ms: source commit time of the LSN, milliseconds UTC; None if unknown.
+        began: LSN that the log's first cut closed, if ``lsn`` is empty.
+    """
+
+    log: str
+    lsn: str
+    commit_ms: int | None = None
+    began: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to what Spark stores: values that are neither None nor empty."""
+        return {name: value for name, value in asdict(self).items() if value or name == "lsn"}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Self:
+        """Convert from what Spark stored."""
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class LogPart(InputPartition):
+    """The part of a range that one task reads.
+
+    Attributes:
+        first: LSN after which it starts; None: the start of the log.
+        end: LSN of its last point.
+        log: Delta's id of the log.
+        began: as of the offset.
+        closed_ms: commit time of the end, if it is that of the range.
+    """
+
+    first: str | None
+    end: str
+    log: str
+    began: str = ""
+    closed_ms: int | None = None
+
+
+def split(
+    first: str | None, end: str, cuts: Iterable[tuple[str, int]], events_max: int
+) -> Iterator[tuple[str | None, str]]:
+    """Split a range at its cuts into parts, which have more than some events only if a cut has.
+
+    Args:
+        cuts: closed LSN and number of events of each, in order.
+    """
+    count = 0
+    reached = first or ""
+    for lsn, events in cuts:
+        if count and count + events > events_max and reached > (first or ""):
+            yield first, reached
+            first, count = reached, 0
+        count += events
+        reached = max(reached, min(lsn, end))
+    if first is None or first < end:
+        yield first, end

@@ -1,0 +1,257 @@
+"""The source ``tailrace`` of Spark: changes of a lake, read from its log by the executors.
+
+An offset is a closed LSN of the log (``LogOffset``). A micro-batch is the changes between two. So
+it is the same each time that Spark repeats it, with whole transactions of all its tables. Spark
+stores offsets before it runs a micro-batch. The readers have no state of their own that a restart
+would need.
+
+Spark creates the source in a process of Python, and sends it to others: planning, and the tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from tailrace.lake.change_log import ChangeLog, no_log
+from tailrace.lake.change_rows import ChangeTable
+from tailrace.lake.changes import ChangeReader
+from tailrace.lake.log import DeltaLog
+from tailrace.lake.store import LakeStore
+from tailrace.spark.errors import ColumnsDiffer, StreamBroken
+from tailrace.spark.offset import LogOffset, LogPart, split
+from tailrace.spark.options import LATEST, SourceOptions
+from tailrace.spark.rows import closing, combined, in_batches, schema_of
+from tailrace_sink.errors import ChangesUnknown, ConfigError
+
+FORMAT: Final = "tailrace"
+_EVENTS_OF_A_TASK: Final = 100_000
+"""About 100 MB of Arrow at 1 kB an event."""
+_LOOK_EVERY_S: Final = 1.0
+"""Without new offsets, Spark requests the newest every 10 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What a DataFrame has once it is loaded.
+
+    Attributes:
+        first: where its changes start, unless a checkpoint says otherwise.
+        end: where those of a batch end.
+    """
+
+    options: SourceOptions
+    tables: tuple[ChangeTable, ...]
+    first: LogOffset
+    end: LogOffset
+
+    @classmethod
+    def of(cls, options: SourceOptions) -> _Loaded:
+        store = _store(options)
+        log = _opened(store)
+        after = None if options.after == LATEST else options.after
+        of = ChangeLog.between(store.lake, log, after, options.up_to)
+        newest = ChangeLog.between(store.lake, log, None, None)
+        found = (ChangeReader(newest).table(name) for name in options.tables)
+        tables = {table.name: table for table in found}
+        if options.after == LATEST:
+            first = LogOffset(log.id, newest.end)
+        elif of.first is None:
+            first = LogOffset(log.id, "", began=of.begins())
+        else:
+            first = LogOffset(log.id, of.first)
+        return cls(options, tuple(tables.values()), first, LogOffset(log.id, of.end))
+
+    @property
+    def schema(self) -> StructType:
+        found: StructType = from_arrow_schema(schema_of(self.tables), prefer_timestamp_ntz=True)
+        return found
+
+
+class ChangeSource(DataSource):
+    """The source ``tailrace``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the changes."""
+        return self._loaded.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of ``spark.read``."""
+        return ChangesReader(self._with(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Return the reader of ``spark.readStream``."""
+        loaded = self._with(schema)
+        if loaded.options.up_to is not None:
+            raise ConfigError(["up_to ends no stream. Fix: leave it out, or use spark.read"])
+        return ChangesStreamReader(loaded)
+
+    @cached_property
+    def _loaded(self) -> _Loaded:
+        return _Loaded.of(SourceOptions.load(self.options))
+
+    def _with(self, schema: StructType) -> _Loaded:
+        if schema != self._loaded.schema:
+            raise ColumnsDiffer
+        return self._loaded
+
+
+class ChangesReader(DataSourceReader):
+    """Reader of the changes between two points."""
+
+    def __init__(self, loaded: _Loaded) -> None:
+        self._loaded = loaded
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan the tasks."""
+        return _parts(self._loaded, self._loaded.first, self._loaded.end)
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Read the changes of a task; none of None, which Spark plans if there is no partition."""
+        if isinstance(partition, LogPart):
+            yield from _read(self._loaded, partition)
+
+
+class ChangesStreamReader(DataSourceStreamReader):
+    """Reader of the changes of each micro-batch."""
+
+    def __init__(self, loaded: _Loaded) -> None:
+        self._loaded = loaded
+        self._seen = loaded.first
+        self._newest: LogOffset | None = None
+        self._looked_s = 0.0
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a new query starts."""
+        return self._loaded.first.to_json()
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the newest closed LSN of the log."""
+        now = time.monotonic()
+        if self._newest is None or now - self._looked_s >= _LOOK_EVERY_S:
+            self._newest, self._looked_s = self._look(), now
+        return self._newest.to_json()
+
+    def partitions(
+        self, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> Sequence[InputPartition]:
+        """Plan the tasks of a micro-batch. After a restart, Spark calls it with the last offset."""
+        first, last = LogOffset.of_json(start), LogOffset.of_json(end)
+        self._seen = last
+        with _continuous(first.lsn):
+            return _parts(self._loaded, first, last)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the changes of a task."""
+        if isinstance(partition, LogPart):
+            with _continuous(partition.first or ""):
+                yield from _read(self._loaded, partition)
+            yield from _closing(self._loaded, partition)
+
+    def _look(self) -> LogOffset:
+        store = _store(self._loaded.options)
+        log = _opened(store)
+        last = log.last()
+        if last is None:
+            raise no_log(store.lake)
+        newest = LogOffset(log.id, last.state.closed_lsn, last.state.closed_commit_ms)
+        _require_same(newest, self._seen, store.lake)
+        return self._seen if newest.lsn == self._seen.lsn else newest
+
+
+def _parts(loaded: _Loaded, start: LogOffset, end: LogOffset) -> list[LogPart]:
+    """Plan the tasks that read a range."""
+    if start.lsn >= end.lsn:
+        return []
+    first = start.lsn or None
+    reader = _reader(loaded, LogPart(first, end.lsn, start.log, start.began))
+    sources = [source for table in loaded.tables for source in reader.sources(table)]
+    cuts = reader.log.counted_cuts(sources)
+    return [
+        LogPart(
+            after,
+            up_to,
+            start.log,
+            start.began if after is None else "",
+            end.commit_ms if up_to == end.lsn else None,
+        )
+        for after, up_to in split(first, end.lsn, cuts, _EVENTS_OF_A_TASK)
+    ]
+
+
+def _read(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
+    reader = _reader(loaded, part)
+    changes = [reader.read_as(table) for table in loaded.tables]
+    yield from in_batches(combined(loaded.tables, changes))
+
+
+def _closing(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
+    """Return the row of the LSN that the micro-batch closes, if it is wanted and known."""
+    if loaded.options.closed_rows and part.closed_ms is not None:
+        yield from in_batches(closing(schema_of(loaded.tables), part.end, part.closed_ms))
+
+
+def _reader(loaded: _Loaded, part: LogPart) -> ChangeReader:
+    store = _store(loaded.options)
+    log = _opened(store)
+    last = log.last()
+    if last is None:
+        raise no_log(store.lake)
+    newest = LogOffset(log.id, last.state.closed_lsn)
+    _require_same(newest, LogOffset(part.log, part.end), store.lake)
+    return ChangeReader(ChangeLog(store.lake, log, last, part.first, part.end, part.began))
+
+
+def _require_same(log: LogOffset, known: LogOffset, lake: str) -> None:
+    """Refuse another log than that of an offset.
+
+    Raises:
+        StreamBroken: the lake was created again, or ends before the offset.
+    """
+    if log.log != known.log:
+        raise StreamBroken(f"the log of {lake} was created again", known.lsn)
+    if log.lsn < known.lsn:
+        raise StreamBroken(f"the log of {lake} ends at LSN {log.lsn}", known.lsn)
+
+
+@contextmanager
+def _continuous(after: str) -> Iterator[None]:
+    """Translate the error of a log that lacks changes into how a stream continues.
+
+    Raises:
+        StreamBroken: names the changes and the fix.
+    """
+    try:
+        yield
+    except ChangesUnknown as error:
+        raise StreamBroken(str(error), after) from error
+
+
+def _store(options: SourceOptions) -> LakeStore:
+    return LakeStore.of(options.lake, options.store or {})
+
+
+def _opened(store: LakeStore) -> DeltaLog:
+    log = DeltaLog.of(store)
+    if log is None:
+        raise no_log(store.lake)
+    return log

@@ -299,7 +299,8 @@ class ChangeLog:
             f" WHERE topic = {text(topic)} AND value IS NOT NULL AND {within}"
         )
         place = found.column_names.index("value")
-        return found.set_column(place, "value", found["value"].cast(pa.binary()))
+        found = found.set_column(place, "value", found["value"].cast(pa.binary()))
+        return found.combine_chunks()  # Each file of the log is a chunk, often of a few events.
 
 
 def no_log(lake: str) -> ChangesUnknown:

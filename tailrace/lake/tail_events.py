@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import and_
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +28,8 @@ from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import LakeTable
 from tailrace_sink.tables.origins import ORIGIN, in_shared_table, origin_values
+
+_HASH: Final = "position_hash"
 
 
 class TailEvents:
@@ -168,15 +168,15 @@ def counted_by(
     """
     listed = tuple(Writer(writer.schema_id, writer.avro) for writer in writers)
     decoder = ChangeDecoder(Work(listed, ()))
-    counts: dict[tuple[Any, ...], Counted] = {}
-    for group in values.group_by(list(columns)).aggregate([]).to_pylist():
-        chosen = [pc.field(name) == value for name, value in group.items()]
-        total = Counted()
-        for chunk in values.filter(reduce(and_, chosen))["value"].chunks:
-            found = decoder.decode(chunk)
-            total = total.plus(Counted(found.count, signed(found.hashes)))
-        counts[tuple(group.values())] = total
-    return counts
+    hashes = [pa.array(decoder.position_hashes(chunk)) for chunk in values["value"].chunks]
+    every = values.select(list(columns)).append_column(_HASH, pa.chunked_array(hashes, pa.int64()))
+    groups = every.group_by(list(columns)).aggregate([(_HASH, "sum"), (_HASH, "count")])
+    return {
+        tuple(group[name] for name in columns): Counted(
+            group[f"{_HASH}_count"], signed(group[f"{_HASH}_sum"])
+        )
+        for group in groups.to_pylist()
+    }
 
 
 def _counted(values: pa.Table, writers: Sequence[WriterSchema]) -> Mapping[int, Counted] | None:

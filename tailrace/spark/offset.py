@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Self
 
 from pyspark.sql.datasource import InputPartition
@@ -64,8 +66,9 @@ def split(
     """
     count = 0
     reached = first or ""
-    for lsn, events in cuts:
-        if count and count + events > events_max and reached > (first or ""):
+    for lsn, same in groupby(cuts, key=itemgetter(0)):
+        events = sum(of for _, of in same)
+        if count and count + events > events_max:
             yield first, reached
             first, count = reached, 0
         count += events

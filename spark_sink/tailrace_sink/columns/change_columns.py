@@ -6,6 +6,7 @@ not decode it refuses, and Spark decodes that batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +17,7 @@ from tailrace_sink.columns.arrow_values import lake_type
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.cursor import Numbers, Undecodable
 from tailrace_sink.columns.event_columns import Records, WriterColumns
-from tailrace_sink.columns.positions import hash_sum
+from tailrace_sink.columns.positions import hash_sum, hashes
 from tailrace_sink.columns.spec import Target, Work
 
 _FRAME: Final = 5
@@ -63,8 +64,28 @@ class ChangeDecoder:
             Undecodable: a message is no change, or has a schema that the ledger does not name.
         """
         decoded = Decoded(rows=[[] for _ in self._targets])
+        for writer, _, records in self._by_writer(values):
+            self._decode(writer, records, decoded)
+        return decoded
+
+    def position_hashes(self, values: pa.Array) -> Numbers:
+        """Return the hash of each message's position.
+
+        Args:
+            values: framed messages without NULL.
+
+        Raises:
+            Undecodable: as of :meth:`decode`.
+        """
+        found = np.zeros(len(values), np.int64)
+        for writer, chosen, records in self._by_writer(values):
+            found[chosen] = hashes(writer.event(records).positions)
+        return found
+
+    def _by_writer(self, values: pa.Array) -> Iterator[tuple[WriterColumns, Numbers, Records]]:
+        """Split messages by writer: yield the places of its messages, and their bytes."""
         if not len(values):
-            return decoded
+            return
         offsets, bytes_ = _buffers(values)
         data = np.frombuffer(bytes_, np.uint8)
         first, ends = offsets[:-1], offsets[1:]
@@ -77,11 +98,9 @@ class ChangeDecoder:
             chosen = np.flatnonzero((ids == writer.schema_id) & (headers[:, 0] == 0))
             left -= len(chosen)
             if len(chosen):
-                records = Records(bytes_, data, first[chosen] + _FRAME, ends[chosen])
-                self._decode(writer, records, decoded)
+                yield writer, chosen, Records(bytes_, data, first[chosen] + _FRAME, ends[chosen])
         if left:
             raise Undecodable("a message has a schema id that the ledger does not name")
-        return decoded
 
     def _decode(self, writer: WriterColumns, records: Records, decoded: Decoded) -> None:
         event = writer.event(records)

@@ -58,8 +58,13 @@ def lsn_bytes(texts: pa.Array) -> Numbers:
 
 def hash_sum(positions: Numbers) -> int:
     """Add the crc32 of each position."""
+    return int(hashes(positions).sum(dtype=np.uint64))
+
+
+def hashes(positions: Numbers) -> Numbers:
+    """Return the crc32 of each position."""
     if not len(positions):
-        return 0
+        return np.zeros(0, np.uint32)
     constant = np.uint32(_CRC_OF_ZEROS)
     crc = np.zeros(len(positions), np.uint32)
     for place in range(BYTES):
@@ -68,7 +73,7 @@ def hash_sum(positions: Numbers) -> int:
             constant ^= _CRC_PARTS[place, column[0]]
         else:
             crc ^= _CRC_PARTS[place].take(column)
-    return int((crc ^ constant).sum(dtype=np.uint64))
+    return crc ^ constant
 
 
 def within(positions: Numbers, after: bytes | None, up_to: bytes | None) -> Numbers:

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -19,6 +20,7 @@ from tailrace.explain.row import Explanation
 from tailrace.lag.lake import LakeStages
 from tailrace.lag.stages import lake_stage
 from tailrace.settings.settings import Settings
+from tailrace.spark import changes_stream
 from tailrace_sink import read
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
@@ -130,6 +132,27 @@ def test_a_sink_that_was_held_in_its_put_replaces_nothing(
     lake.log_only()
     cut = read(lake.spark, lake.address).as_of("latest")
     assert 77 in assert_same_cut(cut, "dbo.orders", store.options)["id"].to_pylist()
+    assert 77 in streamed(lake, store)
+
+
+def streamed(lake: Lake, store: SharedStore) -> list[int]:
+    """Ids of new rows by a stream of Spark, whose plans do not show the secret that it gets."""
+    options = dict(store.options)
+    secret = Path(options.pop("secret_key_file")).read_text("utf-8").strip()
+    s3 = options | {"secret_key": secret}
+    stream = changes_stream(lake.spark, lake.address, "dbo.orders", s3=s3)
+    ids: list[int] = []
+    writer = stream.writeStream.option("checkpointLocation", f"{lake.path}/checkpoint")
+    writer = writer.foreachBatch(
+        lambda batch, _: ids.extend(row["id"] for row in batch.select("after.id").collect())
+    )
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    plans = (stream._jdf.queryExecution().toString(), query._jsq.explainInternal(True))
+    assert all("tailrace" in plan or "Python" in plan for plan in plans)
+    stored = [f.read_text("utf-8") for f in Path(lake.path, "checkpoint").rglob("[0-9m]*")]
+    assert not any(secret in text for text in (*plans, str(query.recentProgress), *stored))
+    return ids
 
 
 def read_without_a_jvm(lake: Lake, source: Source) -> None:

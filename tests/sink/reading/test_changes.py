@@ -43,28 +43,26 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 class Followed:
-    """A query over a stream of changes with a checkpoint, which ends at the newest closed LSN.
+    """A query over a stream of two tables with a checkpoint, which ends at the newest closed LSN.
 
     Attributes:
-        batches: what each micro-batch had, by its id; the last try counts.
+        batches: what each micro-batch had of dbo.t, by its id; the last try counts.
     """
 
-    def __init__(self, lake: Lake, path: Path, tables: list[str]) -> None:
+    def __init__(self, lake: Lake, checkpoint: Path) -> None:
         self.lake = lake
-        self.checkpoint = str(path)
-        self.tables = tables
+        self.checkpoint = str(checkpoint)
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
 
     def run(self, *, fails: bool = False) -> list[tuple[Any, ...]]:
         """Start the query, and return what it has seen since the first start."""
 
         def keep(batch: DataFrame, number: int) -> None:
-            one = len(self.tables) == 1
-            self.batches[number] = told(batch if one else of_table(batch, "dbo.t"))
+            self.batches[number] = told(of_table(batch, "dbo.t"))
             if fails:
                 raise RuntimeError
 
-        stream = changes_stream(self.lake.spark, self.lake.address, self.tables)
+        stream = changes_stream(self.lake.spark, self.lake.address, ["dbo.t", "dbo.o"])
         writer = stream.writeStream.option("checkpointLocation", self.checkpoint)
         query = writer.trigger(availableNow=True).foreachBatch(keep).start()
         try:
@@ -91,11 +89,11 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
 
     A stream of the same changes has each once, over restarts and a micro-batch that failed.
     """
-    followed = Followed(lake, tmp_path / "one", ["dbo.t"])
-    table = source.table("t", KEY, column(2, "v", "int"))
+    followed = Followed(lake, tmp_path / "followed")
+    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "o"))
     source.snapshot(table, [{"id": 0, "v": 0}])
     source.publish(snapshotting=[table])
-    first = source.commit(lambda t: t.insert(table, id=1, v=1))
+    first = source.commit(lambda t: t.insert(table, id=1, v=1), lambda t: t.insert(other, id=1))
     source.publish()
     lake.catch_up()
     second = source.commit(lambda t: t.update(table, (1,), v=2))

@@ -1,0 +1,35 @@
+"""Ranges of the log are split at cuts: no gap, nothing twice, no cut torn."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.spark.offset import LogOffset, split
+
+CUTS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), max_size=20)
+
+
+@given(CUTS, st.integers(1, 20), st.sampled_from([None, "00"]))
+def test_parts_follow_each_other_and_end_at_cuts(
+    cuts: list[tuple[int, int]], events_max: int, first: str | None
+):
+    named = [(f"{lsn:02}", events) for lsn, events in sorted(cuts)]
+    end = named[-1][0] if named else "61"
+    parts = list(split(first, end, named, events_max))
+    assert [parts[0][0], parts[-1][1]] == [first, end]
+    assert [after for after, _ in parts[1:]] == [up_to for _, up_to in parts[:-1]]
+    assert {up_to for _, up_to in parts[:-1]} <= {lsn for lsn, _ in named}
+    for after, up_to in parts:
+        own = [(lsn, events) for lsn, events in named if events and (after or "") < lsn <= up_to]
+        assert after is None or after < up_to
+        assert sum(events for _, events in own) <= events_max or len({lsn for lsn, _ in own}) == 1
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [LogOffset("id", "", began="00000001:00000001:0001"), LogOffset("id", "1", 7)],
+)
+def test_an_offset_is_read_as_it_was_stored(offset: LogOffset):
+    assert LogOffset.of_json(offset.to_json()) == offset

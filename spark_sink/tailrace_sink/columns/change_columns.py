@@ -75,7 +75,7 @@ class ChangeDecoder:
             values: framed messages without NULL.
 
         Raises:
-            Undecodable: as of :meth:`decode`.
+            Undecodable: a message is no change, or has a schema that the ledger does not name.
         """
         found = np.zeros(len(values), np.int64)
         for writer, chosen, records in self._by_writer(values):

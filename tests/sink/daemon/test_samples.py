@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming import DataStreamWriter
 
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
@@ -55,12 +56,12 @@ class Streams:
         source.publish()
 
     def check(self, **options: Any) -> None:
-        """Let them end at the newest closed LSN, start again with more, and look at their tables.
+        """Start them with more changes than the cut that they know, and look at their tables.
 
         Args:
             options: of the sink.
         """
-        self._run()
+        queries = self._queries()
         self._source.commit(lambda t: t.update(self._airports, (7,), name=71))
         self._source.commit(
             lambda t: t.insert(self._flights, id=3, origin=7),
@@ -69,24 +70,23 @@ class Streams:
         self._source.commit(lambda t: t.delete(self._flights, (2,)))
         self._source.publish()
         self._lake.log_only(**options)
-        self._run()
+        for query in [query.trigger(availableNow=True).start() for query in queries]:
+            assert query.awaitTermination(240)
         assert self._rows("totals/totals", "value", "rows") == [(7, 1), (8, 1)]
         assert self._rows("own/rows", "id", "origin") == [(1, 8), (3, 7)]
         columns = ("fact.id", "fact.origin", "other.name")
         joined = [(1, 7, 70), (1, 8, None), (2, 7, 70), (3, 7, 71)]
         assert self._rows("joined/joined", *columns) == joined
 
-    def _run(self) -> None:
+    def _queries(self) -> list[DataStreamWriter]:
         where = (self._lake.spark, self._lake.address)
         flights, airports = ("dbo.flights", "origin"), ("dbo.airports", "code")
         of_mine = ("dbo.flights", "id", ["origin"])
-        queries = (
+        return [
             named("running_totals")["totals"](*where, *flights, f"{self._folder}/totals"),
             named("changing_join")["joined"](*where, flights, airports, f"{self._folder}/joined"),
             named("own_table")["kept"](*where, *of_mine, f"{self._folder}/own"),
-        )
-        for query in [query.trigger(availableNow=True).start() for query in queries]:
-            assert query.awaitTermination(240)
+        ]
 
     def _rows(self, path: str, *columns: str) -> list[tuple[Any, ...]]:
         rows = self._lake.spark.read.format("delta").load(f"{self._folder}/{path}")

@@ -43,7 +43,7 @@ def told(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 class Followed:
-    """A query over a stream of two tables with a checkpoint, which ends at the newest closed LSN.
+    """A query over a stream of two tables with a checkpoint, stopped at the newest closed LSN.
 
     Attributes:
         batches: what each micro-batch had of dbo.t, by its id; the last try counts.
@@ -64,7 +64,7 @@ class Followed:
 
         stream = changes_stream(self.lake.spark, self.lake.address, ["dbo.t", "dbo.o"])
         writer = stream.writeStream.option("checkpointLocation", self.checkpoint)
-        query = writer.trigger(availableNow=True).foreachBatch(keep).start()
+        query = writer.foreachBatch(keep).start()
         try:
             query.processAllAvailable()
         finally:
@@ -78,8 +78,11 @@ def windows(lake: Lake, path: Path) -> list[int]:
     window = F.window("_cdc_commit_time", "1 millisecond")
     counts = stream.where("_cdc_op = 'c'").groupBy(window).count()
     writer = counts.writeStream.option("checkpointLocation", str(path)).queryName("windows")
-    query = writer.format("memory").trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    query = writer.format("memory").start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
     return [row["count"] for row in lake.spark.table("windows").orderBy("window").collect()]
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import datetime
 
-from tailrace.verify.canonical_text import canonical_column, lake_row
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace.verify.canonical_text import CanonicalColumn, canonical_column, lake_row
+from tailrace.verify.lake_rows import checksums, differences, row_count, texts_of
+from tailrace.verify.not_provable import NotProvable
+from tailrace.verify.ranges import EVERYTHING, KeyRange, differing
+from tailrace.verify.source_rows import COUNT, HASH
+from tailrace.verify.table_shape import TableShape
+from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.tables.lake_table import CHANGED, OPERATION
 from tests.verify_values import VALUES, row_hash
 
 pytestmark = pytest.mark.spark
@@ -36,3 +47,126 @@ def test_spark_writes_the_same_texts(spark):
     found = frame.collect()
     assert [tuple(row[:-1]) for row in found] == texts
     assert [bytes(row[-1]) for row in found] == [row_hash(columns, row) for row in texts]
+
+
+def test_spark_finds_what_differs_and_nothing_else(spark):
+    """Rows with keys by ranges and by hash, with soft deletes; rows without keys by counts."""
+    id_column = SchemaColumn(1, "id", ColumnType("int"))
+    name_column = SchemaColumn(2, "name", ColumnType.parse("nvarchar(9)"))
+    columns = tuple(canonical_column(column, column.type) for column in (id_column, name_column))
+    keyed = shape_with(columns, columns[:1])
+    rows = [(number, f"n{number}") for number in range(10)]
+    frame = lake_frame(spark, [(*row, "c") for row in rows] + [(11, "gone", "d"), (12, "n", "d")])
+    ranges = [KeyRange(None, 3), KeyRange(3, 6), KeyRange(6, None)]
+
+    found = checksums(keyed, frame, ranges)
+    assert found == {n: checksum_of(columns, rows, keys) for n, keys in enumerate(ranges)}
+    assert differing(ranges, [found[n] for n in range(3)], found) == []
+    assert row_count(keyed, frame) == 10
+    assert found_rows(spark, keyed, rows, frame) == set()
+    assert found_rows(spark, keyed, rows[:5], frame, KeyRange(None, 4)) == set()
+
+    wrong = [(*row, "c") for row in rows if row[0] != 4] + [(5, "n5", "c"), (20, "x", "c")]
+    wrong[7] = (8, "N8", "u")
+    frame = lake_frame(spark, wrong)
+    assert found_rows(spark, keyed, rows, frame) == {
+        ("4", 1, 0),
+        ("5", 1, 2),
+        ("8", 1, 1),
+        ("20", 0, 1),
+    }
+    assert found_rows(spark, keyed, rows[7:], frame, KeyRange(6, None)) == {
+        ("8", 1, 1),
+        ("20", 0, 1),
+    }
+    texts = texts_of(spark, keyed, frame, [("5",), ("8",), ("4",)])
+    assert texts == {("5",): [("5", "n5")] * 2, ("8",): [("8", "N8")]}
+
+    keyless = shape_with(columns, ())
+    events = [*((*row, "c") for row in rows), (1, "n1", "c"), (2, "n2", "d"), (30, "x", "c")]
+    counted = differences(
+        spark,
+        keyless,
+        source_frame(columns, rows, key=False),
+        changes_frame(spark, events),
+        [EVERYTHING],
+    )
+    assert sorted((row.source, row.lake) for row in counted.rows) == [(0, 1), (1, 0), (1, 2)]
+    assert row_count(keyless, changes_frame(spark, events)) == 11
+    updated = changes_frame(spark, [(1, "n1", "c"), (1, "n2", "u")])
+    with pytest.raises(NotProvable, match="updates of it are in the lake without their old rows"):
+        differences(spark, keyless, source_frame(columns, rows, key=False), updated, [EVERYTHING])
+    with pytest.raises(NotProvable, match="has no key at the source, but one in the lake"):
+        row_count(keyless, frame)
+    with pytest.raises(NotProvable, match="has a key at the source, and none in the lake"):
+        row_count(keyed, changes_frame(spark, events))
+    with pytest.raises(NotProvable, match="the cut has no column name"):
+        row_count(keyed, frame.drop("name"))
+
+
+def shape_with(
+    columns: tuple[CanonicalColumn, ...], key: tuple[CanonicalColumn, ...]
+) -> TableShape:
+    captured = tuple(
+        CapturedColumn(n, c.name, n, ColumnType("int"), False, False, True)
+        for n, c in enumerate(columns, 1)
+    )
+    names = tuple(column.name for column in key)
+    instance = CaptureInstance(
+        "dbo_t",
+        TABLE,
+        None,
+        datetime(2026, 1, 1),  # noqa: DTZ001 - the server's local time
+        1,
+        2,
+        False,
+        True,
+        captured,
+        names,
+        names,
+    )
+    conditions = tuple(f"[{name}] = ?" for name in names)
+    return TableShape(TABLE, (instance,), columns, key, conditions, (), False)
+
+
+def lake_frame(spark: SparkSession, rows: list[tuple[int, str, str]]) -> DataFrame:
+    return spark.createDataFrame(rows, f"id INT, name STRING, {OPERATION} STRING")
+
+
+def changes_frame(spark: SparkSession, rows: list[tuple[int, str, str]]) -> DataFrame:
+    return lake_frame(spark, rows).selectExpr("*", f"CAST(NULL AS ARRAY<STRING>) AS {CHANGED}")
+
+
+def hash_of(columns: tuple[CanonicalColumn, ...], row: tuple[int, str]) -> bytes:
+    return row_hash(columns, [str(row[0]), row[1]])
+
+
+def source_frame(
+    columns: tuple[CanonicalColumn, ...], rows: list[tuple[int, str]], *, key: bool
+) -> pa.Table:
+    hashes = pa.array([hash_of(columns, row) for row in rows], pa.binary(16))
+    if key:
+        return pa.table({"key_0": [str(row[0]) for row in rows], HASH: hashes})
+    return pa.table({HASH: hashes, COUNT: pa.array([1] * len(rows), pa.int64())})
+
+
+def checksum_of(
+    columns: tuple[CanonicalColumn, ...], rows: list[tuple[int, str]], keys: KeyRange
+) -> tuple[int, ...]:
+    least = -1 if keys.after is None else keys.after
+    inside = [r for r in rows if least < r[0] and (keys.last is None or r[0] <= keys.last)]
+    hashes = [hash_of(columns, row) for row in inside]
+    parts = [[int.from_bytes(h[at : at + 4], "big") for h in hashes] for at in range(0, 16, 4)]
+    return (len(inside), *map(sum, parts))
+
+
+def found_rows(
+    spark: SparkSession,
+    shape: TableShape,
+    rows: list[tuple[int, str]],
+    frame: DataFrame,
+    keys: KeyRange = EVERYTHING,
+) -> set[tuple[str | None, int, int]]:
+    found = differences(spark, shape, source_frame(shape.columns, rows, key=True), frame, [keys])
+    assert found.count == len(found.rows)
+    return {(row.key[0], row.source, row.lake) for row in found.rows}

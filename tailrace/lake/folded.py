@@ -45,10 +45,11 @@ class FoldedTable:
         self._name = table
         self._kind = kind
         self._version = version
+        # A snapshot id of Iceberg is no version that deltalake looks for in finite time.
+        if store.text(format_path("").lstrip("/")) is not None:
+            raise NeedsSpark(f"table {table}", "the lake's tables are in Iceberg")
         found = store.delta(table_path(table, kind), version)
         if found is None:
-            if store.text(format_path("").lstrip("/")) is not None:
-                raise NeedsSpark(f"table {table}", "the lake's tables are in Iceberg")
             raise CutUnknown(f"table {table} is gone from {store.lake}/{table_path(table, kind)}")
         self._delta = found
         self.schema = _schema_of(found)

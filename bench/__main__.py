@@ -31,6 +31,7 @@ MODULES: Final = {
     "publisher_shards": "publisher.shards",
     "sink": "sink.rate",
     "decoders": "sink.decoders",
+    "sink_formats": "sink.formats",
     "sink_start": "sink.start",
     "first_load": "first_load",
     "end_to_end": "end_to_end",

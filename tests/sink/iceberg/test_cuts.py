@@ -25,6 +25,8 @@ from tailrace_sink.errors import (
     ForeignCommit,
     LakeTaken,
 )
+from tailrace_sink.iceberg.catalog import IcebergCatalog
+from tailrace_sink.iceberg.names import TableId
 from tailrace_sink.reading.reader import LakeReader
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Cut, SourceTable, column
@@ -152,18 +154,21 @@ def test_a_kill_at_any_step_leaves_one_cut_in_all_tables(
         shop.change(number)
     assert lake.catch_up() == 1
     shop.check()
+    for name, keys in (("orders", {"id"}), ("items", {"id"}), ("log", set())):
+        table = IcebergCatalog(lake.spark, "tailrace").load(TableId((shop.space,), name))
+        assert table is not None
+        assert set(table.java.schema().identifierFieldNames()) == keys
     once_is_enough(monkeypatch)
     first, first_lsn = shop.expected(), shop.reader.as_of().closed_lsn
 
     before = shop.expected()
     shop.change(3)
     lake.log_only()
-    for at in range(5):  # the plan, three tables, the commit row
+    for at in (1, 3, 4):  # after one table, after all three, after the commit row
         lake.break_off(at)
         assert shop.bare_cut() == (shop.expected() if at == 4 else before), at
         if at == 3:  # the newest cut is in the log, whatever the tables have
             assert shop.read_cut(shop.reader) == shop.expected()
-    assert lake.catch_up() == 0
 
     before = shop.expected()
     shop.change(4)
@@ -233,6 +238,7 @@ def at_the_last_table(do: Callable[[], object]) -> Callable[[str, str], None]:
     return hook
 
 
+@pytest.mark.nightly("test_publication.py has the same faults at the catalog alone")
 @pytest.mark.slow("eight starts of a sink, some of them while another one works")
 def test_other_writers_and_tables_that_cannot_follow(shop: Shop, monkeypatch: pytest.MonkeyPatch):
     lake, items = shop.lake, f"other.{shop.space}.items"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,3 +47,24 @@ def test_a_lake_that_cannot_be_read_is_named(tmp_path: Path):
     assert found.lake_problem is not None
     assert f"{commits} cannot be read" in found.lake_problem
     assert found.lake_problem.endswith("Fix: check sink.lake and the permissions on it")
+
+
+def test_a_lake_in_iceberg_names_the_cut_and_who_reads_the_row(tmp_path: Path):
+    options = {
+        "prefix": "p",
+        "kafka": {"bootstrap": "k:1"},
+        "registry": {"url": "http://r"},
+        "lake": str(tmp_path),
+        "format": "iceberg",
+        "iceberg": {"uri": "http://c", "warehouse": "w"},
+    }
+    cut = CommitRow(1, str(OLD), None, datetime.now(UTC), 1, {TABLE.path: 1 << 62}, {})
+    found = Explanation(TABLE, {"id": 1})
+    found.changes = [ChangeRow(ChangePosition.end_of(OLD), "orders", {})]
+
+    look = LakeLook.at(SinkConfig.model_validate(options))
+    add_lake(found, replace(look, cuts=[cut]))
+
+    assert found.cuts == {OLD: cut}
+    assert found.lake is None
+    assert str(found.lake_problem).startswith("its tables are in Iceberg; read(spark, lake)")

@@ -197,9 +197,9 @@ class Ledger:
                     found[index] = self.entry(topic, partitions[index]).on_delivery
         return found
 
-    def failed(self) -> PartitionLedger | None:
-        """Return a partition with a failed delivery report; None if there is none."""
-        return next((entry for entry in self._partitions.values() if entry.failure), None)
+    def failed(self) -> list[PartitionLedger]:
+        """Return the partitions with a failed delivery report."""
+        return [entry for entry in self._partitions.values() if entry.failure is not None]
 
     def progress(self) -> list[PartitionProgress]:
         """Return the entries of the progress record, by topic and partition.

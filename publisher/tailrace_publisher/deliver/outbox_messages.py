@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
@@ -21,7 +21,7 @@ class MessageReports:
     """Delivery reports of messages, none of which a progress record counts."""
 
     def __init__(self) -> None:
-        self._failed: tuple[str, str, int, object] | None = None
+        self._failed: dict[tuple[str, str, int], object] = {}
 
     def of(self, owner: str, topic: str, partition: int) -> OnDelivery:
         """Return the callback of a message.
@@ -33,17 +33,15 @@ class MessageReports:
 
     def _reported(self, where: tuple[str, str, int], error: object, _: object) -> None:
         if error is not None:
-            self._failed = self._failed or (*where, error)
+            self._failed.setdefault(where, error)
 
-    def failure(self) -> PublisherError | None:
-        """Return why a message was not delivered; None if none failed."""
-        if self._failed is None:
-            return None
-        owner, topic, partition, error = self._failed
-        found = undelivered(topic, partition, error)
-        if isinstance(found, TopicRefused):
-            found.topic = owner
-        return found
+    def failures(self) -> Iterator[PublisherError]:
+        """Yield why messages of a partition were not delivered."""
+        for (owner, topic, partition), error in self._failed.items():
+            found = undelivered(topic, partition, error)
+            if isinstance(found, TopicRefused):
+                found.topic = owner
+            yield found
 
 
 class OutboxMessages:

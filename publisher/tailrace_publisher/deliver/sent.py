@@ -10,7 +10,7 @@ from tailrace_publisher.deliver.outbox_messages import MessageReports
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.tombstones import with_tombstones
 from tailrace_publisher.encode.encoded_events import EncodedRows
-from tailrace_publisher.errors import PublisherError
+from tailrace_publisher.errors import OutcomeUnknown, PublisherError
 
 
 class Sent:
@@ -64,8 +64,15 @@ class Sent:
         producer.produce(encoded.topic, messages, reports, headers)
 
     def failure(self) -> PublisherError | None:
-        """Return why something cannot be delivered, as a report says; None if nothing failed."""
-        entry = self.letters if self.letters.failure else self.ledger.failed()
-        if entry is None:
-            return self.messages.failure()
-        return undelivered(entry.topic, entry.partition, entry.failure)
+        """Return why something cannot be delivered, as a report says; None if nothing failed.
+
+        If the brokers refuse one partition of a transaction, librdkafka purges the records of the
+        others. So a known cause counts before an unknown one, whichever was reported first.
+        """
+        letters = [] if self.letters.failure is None else [self.letters]
+        found = [
+            *(undelivered(e.topic, e.partition, e.failure) for e in self.ledger.failed() + letters),
+            *self.messages.failures(),
+        ]
+        known = (error for error in found if not isinstance(error, OutcomeUnknown))
+        return next(known, found[0] if found else None)

@@ -6,7 +6,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from tailrace_publisher.deliver.kafka_errors import translate_code, undelivered
-from tailrace_publisher.errors import DeliveryRejected, RecordTooLarge, TopicRefused
+from tailrace_publisher.deliver.sent import Sent
+from tailrace_publisher.errors import (
+    DeliveryRejected,
+    OutcomeUnknown,
+    RecordTooLarge,
+    TopicRefused,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,24 @@ def test_a_record_that_brokers_refuse_for_good_stops_the_table_of_its_topic(
     assert (error.topic, error.retryable, error.of_one_table) == ("data", False, True)
     assert str(error).startswith("topic data partition 1: ")
     assert fix in str(error).partition("Fix: ")[2]
+
+
+def test_the_partition_that_is_refused_counts_before_those_that_are_purged_with_it():
+    sent = Sent("letters")
+    for topic in ("orders", "outbox"):
+        sent.ledger.entry(topic, 0).on_delivery(KafkaError(KafkaError._PURGE_QUEUE), None)
+    unknown = sent.failure()
+    for topic, code in (
+        ("shop.outbox.a", KafkaError._PURGE_QUEUE),
+        ("shop.outbox.b", KafkaError.TOPIC_AUTHORIZATION_FAILED),
+    ):
+        sent.messages.of("outbox", topic, 0)(KafkaError(code), None)
+    known = sent.failure()
+
+    assert isinstance(unknown, OutcomeUnknown)
+    assert isinstance(known, TopicRefused)
+    assert known.topic == "outbox"
+    assert "shop.outbox.b" in str(known)
 
 
 def test_settings_that_no_topic_has_are_refused_with_the_option():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace.spark import changes_stream, of_table
 from tailrace_schemas.position.lsn import Lsn
@@ -61,7 +62,7 @@ class Followed:
             if fails:
                 raise RuntimeError
 
-        stream = changes_stream(self.lake.spark, self.lake.address, ["dbo.t", "dbo.o"])
+        stream = changes_stream(self.lake.spark, self.lake.address, ["dbo.t", "dbo.airports"])
         writer = stream.writeStream.option("checkpointLocation", self.checkpoint)
         query = writer.foreachBatch(keep).start()
         try:
@@ -71,6 +72,20 @@ class Followed:
         return [row for number in sorted(self.batches) for row in self.batches[number]]
 
 
+def windows(lake: Lake, path: Path) -> list[int]:
+    """Numbers of creates in each closed window of one millisecond, by a query with state."""
+    stream = changes_stream(lake.spark, lake.address, "dbo.t", late="0 seconds")
+    window = F.window("_cdc_commit_time", "1 millisecond")
+    counts = stream.where("_cdc_op = 'c'").groupBy(window).count()
+    writer = counts.writeStream.option("checkpointLocation", str(path)).queryName("windows")
+    query = writer.format("memory").start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return [row["count"] for row in lake.spark.table("windows").orderBy("window").collect()]
+
+
 @pytest.mark.guarantee(15)
 def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     """Folded or not, over a rename and a new column; a snapshot's rows are no changes.
@@ -78,7 +93,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     A stream of the same changes has each once, over restarts and a micro-batch that failed.
     """
     followed = Followed(lake, tmp_path / "followed")
-    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "o"))
+    table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "airports"))
     source.snapshot(table, [{"id": 0, "v": 0}])
     source.publish(snapshotting=[table])
     first = source.commit(lambda t: t.insert(table, id=1, v=1), lambda t: t.insert(other, id=1))
@@ -94,7 +109,8 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
         lambda t: t.insert(table, id=2, w=2**40, more=3), lambda t: t.delete(table, (1,))
     )
     source.publish()
-    source.publish_idle(2)
+    source.commit(lambda t: t.insert(other, id=2))
+    source.publish()
     lake.log_only()
     folder = f"{lake.path}/lake"
 
@@ -108,6 +124,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     assert told(every) == expected
     assert followed.run() == expected
     assert len(followed.batches) == 2
+    assert windows(lake, tmp_path / "windows") == [1, 1], "the watermark is the closed LSN's time"
     assert told(changes(lake.spark, folder, table.name, after=first)) == expected[1:]
     at = datetime.fromtimestamp((FIRST_COMMIT_MS + Lsn.parse(second).block) / 1000, UTC)
     between = changes(lake.spark, folder, table.name, after=first, up_to=at)
@@ -118,6 +135,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     source.publish()
     lake.catch_up()
     assert told(every) == expected, "it stays what it is"
+    assert followed.run() == [*expected, ("c", None, (5, 5, None))]
     assert len(told(changes(lake.spark, folder, "Shop.DBO.T", after=third))) == 1
     assert told(changes(lake.spark, folder, table.name, after=source.through)) == []
     with pytest.raises(ChangesUnknown, match=r"has no table dbo\.tt\. Near names: dbo\.t$"):

@@ -10,11 +10,14 @@ starts count.
 - ``finishing_s``: from there until every row is in the tables
 - ``processor_s``: by process, from start to end; with nothing else running, the cores bound the
   rate by ``ceiling_of_cores_rows_per_s``
+- ``verify``: ``tailrace verify`` of the table afterwards; how fast the server hashed the rows, and
+  Spark those of the lake
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import sys
@@ -29,6 +32,10 @@ import pyodbc
 from bench.daemon_process import DaemonProcess
 from bench.processor import processor_s
 from bench.publisher.published_orders import settings_of
+from tailrace.reading.lake_session import configured_session
+from tailrace.settings.load import load
+from tailrace.verify.report import verification_lines
+from tailrace.verify.verify import VerifyOptions, verify
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.process import free_port
@@ -102,6 +109,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             sink.start()
             reached = _reached(publisher, sink, rows, begun)
             spent = {name: _spent(pid()) - before[name] for name, pid in processes.items()}
+            verified = _verified(settings, Path(directory), rows)
         finally:
             sink.stop()
             publisher.stop()
@@ -119,6 +127,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             name: round(seconds / rows * 1e6, 1) for name, seconds in spent.items()
         },
         "ceiling_of_cores_rows_per_s": round(rows * cores / sum(spent.values())),
+        "verify": verified,
         "load_after": round(os.getloadavg()[0], 1),
     }
 
@@ -152,6 +161,35 @@ def _reached(
         elif sink.counted("sink_changes") >= rows:
             reached["loaded"] = now
     return reached
+
+
+def _verified(settings: dict[str, Any], folder: Path, rows: int) -> dict[str, Any]:
+    """Compare the source with the lake.
+
+    Returns:
+        Seconds and rows per second of both sides.
+    """
+    path = folder / "verify.yaml"
+    path.write_text(json.dumps(settings))
+    configured = load(path, {})
+    begun = time.perf_counter()
+    spark = configured_session(configured.sink())
+    started_s = time.perf_counter() - begun
+    try:
+        found = verify(configured.publisher(), configured.sink(), spark, VerifyOptions())
+    finally:
+        spark.stop()
+    (table,) = found.tables
+    if not found.is_proven or table.source_rows != rows:
+        raise RuntimeError(f"source and lake differ: {verification_lines(found)}")
+    return {
+        "session_s": round(started_s, 1),
+        "seconds": round(table.seconds, 1),
+        "source_rows_per_s": round(rows / table.source_s),
+        "lake_rows_per_s": round(rows / table.lake_s),
+        "ranges": table.ranges,
+        "load_after": round(os.getloadavg()[0], 1),
+    }
 
 
 def _spent(pid: int | None) -> float:

@@ -160,6 +160,7 @@ def _reached(
                 print(f"published after {now:.1f} s", file=sys.stderr)
         elif sink.counted("sink_changes") >= rows:
             reached["loaded"] = now
+            print(f"in the tables after {now:.1f} s", file=sys.stderr)
     return reached
 
 

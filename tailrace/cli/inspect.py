@@ -198,8 +198,11 @@ def audit(configuration: Configuration, with_lake: bool, as_json: bool) -> None:
     config = configuration.publisher
     lake = configuration.sink if with_lake else None
     from tailrace.audit.report import run
+    from tailrace.cli.log_format import quiet_logs
 
-    sys.exit(0 if run(config, lake, as_json=as_json) else 1)
+    with quiet_logs():
+        is_right = run(config, lake, as_json=as_json)
+    sys.exit(0 if is_right else 1)
 
 
 @click.command()
@@ -260,6 +263,7 @@ def verify(
     could not be compared.
     """
     publisher, sink = configuration.publisher, configuration.sink
+    from tailrace.cli.log_format import quiet_logs
     from tailrace.reading.change_rows import NotThere
     from tailrace.reading.lake_session import configured_session
     from tailrace.verify.compare import Limits
@@ -271,7 +275,7 @@ def verify(
     options = VerifyOptions(tables, rows_per_s, secondary, Limits(wait_s, examples))
     spark = configured_session(sink)
     try:
-        with failing_with(NotThere):
+        with failing_with(NotThere), quiet_logs():
             found = compare(publisher, sink, spark, options)
     finally:
         spark.stop()

@@ -28,7 +28,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection.connection import OdbcConnection
-from tailrace_publisher.source.connection.quoting import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name, quote_table
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
@@ -145,13 +145,12 @@ def _now(
         str(row[0])
         for row in connection.query(
             "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(?) ORDER BY column_id",
-            f"{quote_name(table.schema)}.{quote_name(table.table)}",
+            quote_table(table),
         )
         if str(row[0]) not in hidden
     ]
     rows = connection.query(
-        f"SELECT {', '.join(map(quote_name, names))}"
-        f" FROM {quote_name(table.schema)}.{quote_name(table.table)} WHERE {_where(key)}",
+        f"SELECT {', '.join(map(quote_name, names))} FROM {quote_table(table)} WHERE {_where(key)}",
         *key.values(),
     )
     return dict(zip(names, rows[0], strict=True)) if rows else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.verify.not_provable import NotProvable
-from tailrace.verify.table_shape import Key, TableShape
+from tailrace.verify.table_shape import ONE_PROCESSOR, Key, TableShape
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
@@ -15,6 +15,7 @@ from tailrace_publisher.source.log.queries import (
     change_table,
     lsn_or_none,
 )
+from tailrace_publisher.source.pages.page_readers import LOW_WATERMARK
 from tailrace_schemas.position.lsn import Lsn
 
 
@@ -60,7 +61,7 @@ def _changed_in(
         parameters = [after.increment().to_bytes(), up_to.to_bytes(), *parameters]
     rows = connection.query(
         f"SELECT {texts} FROM {rows_of}"
-        " WHERE [__$start_lsn] > ? AND [__$start_lsn] <= ? OPTION (MAXDOP 1)",
+        f" WHERE [__$start_lsn] > ? AND [__$start_lsn] <= ? {ONE_PROCESSOR}",
         *parameters,
     )
     yield from map(tuple, rows)
@@ -68,7 +69,7 @@ def _changed_in(
 
 def _holds(connection: Connection, instance: CaptureInstance, after: Lsn) -> bool:
     """Return whether an instance still holds all changes after an LSN."""
-    rows = connection.query("SELECT sys.fn_cdc_get_min_lsn(?)", instance.name)
+    rows = connection.query(LOW_WATERMARK, instance.name)
     low = lsn_or_none(rows[0][0]) if rows else None
     return low is not None and low <= after
 

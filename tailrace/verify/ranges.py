@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.verify.canonical_text import source_row
-from tailrace.verify.table_shape import TableShape
+from tailrace.verify.table_shape import ONE_PROCESSOR, TableShape
 from tailrace_publisher.snapshot.key_text import typed_parameter
-from tailrace_publisher.source.connection.quoting import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name, quote_table
 from tailrace_sink.tables.lake_table import quote
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -81,7 +81,6 @@ def checksum_statement(shape: TableShape, *, is_first: bool) -> str:
     """
     column = shape.newest.identity_columns[0]
     key = quote_name(column.name)
-    source = shape.newest.source_table
     where = "" if is_first else f" WHERE {key} > {typed_parameter(column)}"
     parts = ", ".join(
         f"SUM(CAST(SUBSTRING(h, {1 + place * _PART_BYTES}, {_PART_BYTES}) AS bigint))"
@@ -90,8 +89,8 @@ def checksum_statement(shape: TableShape, *, is_first: bool) -> str:
     return (
         f"SELECT COUNT_BIG(*), {parts}, MAX(k) FROM (SELECT TOP (?) {key} AS k,"
         f" {source_row(shape.columns)} AS h"
-        f" FROM {quote_name(source.schema)}.{quote_name(source.table)}{where}"
-        f" ORDER BY {key}) AS hashed OPTION (MAXDOP 1)"
+        f" FROM {quote_table(shape.newest.source_table)}{where}"
+        f" ORDER BY {key}) AS hashed {ONE_PROCESSOR}"
     )
 
 

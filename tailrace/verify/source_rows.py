@@ -25,16 +25,15 @@ from tailrace.verify.ranges import (
     checksum_statement,
     range_rows,
 )
-from tailrace.verify.table_shape import Key, TableShape
+from tailrace.verify.table_shape import ONE_PROCESSOR, Key, TableShape
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
 from tailrace_publisher.snapshot.statements import ChunkStatements
-from tailrace_publisher.source.connection.quoting import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name, quote_table
 from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.log.queries import estimated_rows, max_lsn
 from tailrace_schemas.position.lsn import Lsn
 
-_OPTION: Final = "OPTION (MAXDOP 1)"
 _CHUNK_ROWS: Final = 10_000
 _ROWS_AT_ONCE: Final = 20
 """Rows by key in one round trip; each has a statement of its own."""
@@ -165,11 +164,11 @@ class SourceRows:
         """
         begun = self._begin(shape)
         names = ", ".join(column.source for column in (*shape.key, *shape.columns))
-        select = f"SELECT {names} FROM {_table(shape)} WHERE"
+        select = f"SELECT {names} FROM {quote_table(shape.newest.source_table)} WHERE"
         texts: dict[Key, Sequence[str | None]] = {}
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             some = keys[start : start + _ROWS_AT_ONCE]
-            batch = "; ".join(f"{select} {shape.condition_of(key)} {_OPTION}" for key in some)
+            batch = "; ".join(f"{select} {shape.condition_of(key)} {ONE_PROCESSOR}" for key in some)
             parameters = [text for key in some for text in key if text is not None]
             found = self._reader.query_sets(batch, *parameters)
             for row in (tuple(row) for rows in found for row in rows):
@@ -221,7 +220,7 @@ class SourceRows:
     def _counted(self, shape: TableShape) -> pa.Table:
         rows = self._reader.query(
             f"SELECT h, COUNT_BIG(*) FROM (SELECT {source_row(shape.columns)} AS h"
-            f" FROM {_table(shape)}) AS hashed GROUP BY h {_OPTION}"
+            f" FROM {quote_table(shape.newest.source_table)}) AS hashed GROUP BY h {ONE_PROCESSOR}"
         )
         self._pace.took(sum(row[1] for row in rows))
         schema = pa.schema([(HASH, pa.binary(ROW_HASH_BYTES)), (COUNT, pa.int64())])
@@ -234,7 +233,7 @@ class SourceRows:
         where = None
         if keys != EVERYTHING:
             where = keys.condition(quote_name(shape.newest.identity[0]))
-        statements = ChunkStatements(shape.newest, expressions, where, _OPTION)
+        statements = ChunkStatements(shape.newest, expressions, where, ONE_PROCESSOR)
         if not statements.depth:
             yield self._reader.query(statements.whole)
             return
@@ -276,11 +275,6 @@ def _at_least(wanted: Lsn, found: Lsn | None) -> Lsn | None:
 def key_names(shape: TableShape) -> list[str]:
     """Return the names of the columns with a key's texts."""
     return [f"key_{place}" for place in range(len(shape.key))]
-
-
-def _table(shape: TableShape) -> str:
-    source = shape.newest.source_table
-    return f"{quote_name(source.schema)}.{quote_name(source.table)}"
 
 
 def _by_column(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace.verify.canonical_text import CanonicalColumn, canonical_column, equals_text
 from tailrace_publisher.change.column_rules import ColumnRules
@@ -11,6 +12,9 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_schemas.topics.topic_names import TableName
+
+ONE_PROCESSOR: Final = "OPTION (MAXDOP 1)"
+"""How statements end that read a table's rows or changes to compare them."""
 
 Key = tuple[str | None, ...]
 """The canonical texts of a row's key; of a keyless table, the digits of a row's hash."""

@@ -18,7 +18,7 @@ from tailrace_publisher.snapshot.key_text import (
     server_text,
     typed_parameter,
 )
-from tailrace_publisher.source.connection.quoting import quote_name
+from tailrace_publisher.source.connection.quoting import quote_name, quote_table
 from tailrace_publisher.source.pages.page_statements import value_expression
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 
@@ -54,7 +54,7 @@ class ChunkStatements:
             names = [column.name for column in self._keys]
             self._places = {name: place for place, name in enumerate(names, len(selected))}
         self._width = len(values)
-        table = _table(instance)
+        table = quote_table(instance.source_table)
         end = f" {option}" if option else ""
         self.whole = f"SELECT {', '.join(values)} FROM {table}{self._where()}{end}"
         texts = [server_text(column) for column in self._keys if needs_server_text(column)]
@@ -121,7 +121,8 @@ def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequen
     values = _expressions(instance, schema)
     keys = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in instance.identity_columns]
     return (
-        f"SELECT {', '.join(values[place] for place in places)} FROM {_table(instance)}"
+        f"SELECT {', '.join(values[place] for place in places)}"
+        f" FROM {quote_table(instance.source_table)}"
         f" WITH (READPAST) WHERE {' AND '.join(keys)};"
     )
 
@@ -132,12 +133,7 @@ def check_statement(instance: CaptureInstance, where: str) -> str:
     Its parameter is the row limit, 0. A statement with a parameter is prepared like those that will
     read rows.
     """
-    return f"SELECT TOP (?) 1 FROM {_table(instance)} WHERE ({where})"
-
-
-def _table(instance: CaptureInstance) -> str:
-    source = instance.source_table
-    return f"{quote_name(source.schema)}.{quote_name(source.table)}"
+    return f"SELECT TOP (?) 1 FROM {quote_table(instance.source_table)} WHERE ({where})"
 
 
 def _expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from tailrace_publisher.options.source import SourceConfig
+from tailrace_schemas.topics.topic_names import TableName
 
 
 def quote_name(name: str) -> str:
     """Return an identifier in brackets, as QUOTENAME writes it."""
     return f"[{name.replace(']', ']]')}]"
+
+
+def quote_table(table: TableName) -> str:
+    """Return schema and name of a table of the connection's database, in brackets."""
+    return f"{quote_name(table.schema)}.{quote_name(table.table)}"
 
 
 def quote_text(text: str) -> str:

@@ -28,7 +28,7 @@ from tailrace.verify.ranges import (
 from tailrace.verify.table_shape import ONE_PROCESSOR, Key, TableShape
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
-from tailrace_publisher.snapshot.statements import ChunkStatements
+from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk
 from tailrace_publisher.source.connection.quoting import quote_name, quote_table
 from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.log.queries import estimated_rows, max_lsn
@@ -237,25 +237,15 @@ class SourceRows:
         if not statements.depth:
             yield self._reader.query(statements.whole)
             return
-        after: list[str] | None = None
-        level = statements.depth - 1
-        while True:
-            is_everything = after is None or level == 0
-            if after is None:
-                statement, parameters = statements.first(), []
-            else:
-                statement, parameters = statements.rows_after(level), after[: level + 1]
+        walk, is_last = KeyWalk(statements), False
+        while not is_last:
+            statement, parameters = walk.next()
             rows = self._reader.query(statement, _CHUNK_ROWS, *parameters)
+            last = rows[-1] if rows else None
+            is_last = walk.passed(last, is_full=len(rows) == _CHUNK_ROWS)
             if rows:
-                after = statements.key_of(rows[-1])
                 yield rows
                 self._pace.took(len(rows))
-            if len(rows) == _CHUNK_ROWS:
-                level = statements.depth - 1
-            elif is_everything:
-                return
-            else:
-                level -= 1
 
 
 def wait_for(reached: Callable[[], Lsn | None], limit_s: float, poll_s: float = 0.2) -> Lsn | None:

@@ -109,6 +109,41 @@ class ChunkStatements:
         return texts
 
 
+class KeyWalk:
+    """A read of a table from key to key, a statement at a time.
+
+    Attributes:
+        after: texts of the last key that was read; None at the start.
+    """
+
+    def __init__(self, statements: ChunkStatements, after: list[str] | None = None) -> None:
+        self._statements = statements
+        self._level = statements.depth - 1
+        self.after = after
+
+    def next(self) -> tuple[str, list[str]]:
+        """Return the next statement, and its parameters after the row limit."""
+        if self.after is None:
+            return self._statements.first(), []
+        return self._statements.rows_after(self._level), self.after[: self._level + 1]
+
+    def passed(self, last: Sequence[Any] | None, *, is_full: bool) -> bool:
+        """Continue after the rows of the statement; return whether the table has no more.
+
+        Args:
+            last: the last of these rows; None without rows.
+            is_full: whether the statement has more of them.
+        """
+        is_everything = self.after is None or self._level == 0
+        if last is not None:
+            self.after = self._statements.key_of(last)
+        if is_full:
+            self._level = self._statements.depth - 1
+        elif not is_everything:
+            self._level -= 1
+        return is_everything and not is_full
+
+
 def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequence[int]) -> str:
     """Return the statement that reads columns of one row, or nothing if the row is locked.
 

@@ -27,7 +27,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
-from tailrace_publisher.snapshot.statements import ChunkStatements
+from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk
 from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_publisher.source.pages.page_readers import BlockReading, TableReading, TableRows
@@ -99,10 +99,10 @@ class TableReader:
         self._identity = RowIdentity(table.schema, instance.identity)
         self._statements = ChunkStatements(instance, table.schema, table.where)
         self._row_size = RowSize(table.schema, leading=0)
-        self._after_key = read_resume_key(
+        after = read_resume_key(
             table.progress.resume_key, instance.identity, instance.key, table.where
         )
-        self._level = self._statements.depth - 1
+        self._walk = KeyWalk(self._statements, after)
         self._has_ended = False
         self._rows_read = 0
         self._declined = False
@@ -171,31 +171,21 @@ class TableReader:
             if left.rows <= 0 or left.size <= 0:
                 break
             asked = self._row_size.rows_of(left)
-            is_everything = self._after_key is None or self._level == 0
             if self._rows_read < FEW_ROWS:
                 asked = min(asked, FEW_ROWS)  # a small table is read faster row by row
             rows = self._fetch(source, asked, left, position)
             self._rows_read += len(rows)
+            is_full = rows.is_cut or len(rows) == asked
+            chunk.is_last = self._walk.passed(rows.last, is_full=is_full)
             if rows.last is not None:
-                self._after_key = self._statements.key_of(rows.last)
                 chunk.take(rows)
-            if rows.is_cut or len(rows) == asked:
-                self._level = self._statements.depth - 1
-            elif is_everything:
-                chunk.is_last = True
-            else:
-                self._level -= 1
-        if self._after_key is not None:
+        if self._walk.after is not None:
             identity = self.table.instance.identity
-            chunk.resume_key = write_resume_key(identity, self._after_key, self.table.where)
+            chunk.resume_key = write_resume_key(identity, self._walk.after, self.table.where)
 
     def _fetch(self, source: ReadSource, asked: int, left: PageLimit, position: Lsn) -> TableRows:
         """Return the rows of the next statement."""
-        if self._after_key is None:
-            statement, parameters = self._statements.first(), []
-        else:
-            statement = self._statements.rows_after(self._level)
-            parameters = self._after_key[: self._level + 1]
+        statement, parameters = self._walk.next()
         bounds = PageLimit(asked, left.size)
         in_blocks = self._blocks_of(source, asked)
         if in_blocks is not None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tailrace.lake.change_counts import check_counts, good_of
 from tailrace.lake.log import DeltaLog, text
+from tailrace.lake.store import LakeStore
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import ChangesUnknown, ForeignRecord
@@ -301,6 +302,19 @@ class ChangeLog:
         place = found.column_names.index("value")
         found = found.set_column(place, "value", found["value"].cast(pa.binary()))
         return found.combine_chunks()  # Each file of the log is a chunk, often of a few events.
+
+
+def opened_log(store: LakeStore) -> DeltaLog:
+    """Open the log of a lake.
+
+    Raises:
+        ChangesUnknown: no sink of this release has written to it.
+        LakeUnreadable, StoreUnusable: it cannot be read.
+    """
+    log = DeltaLog.of(store)
+    if log is None:
+        raise no_log(store.lake)
+    return log
 
 
 def no_log(lake: str) -> ChangesUnknown:

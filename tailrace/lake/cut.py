@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from tailrace.lake.errors import NeedsSpark
 from tailrace.lake.folded import FoldedTable
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
@@ -37,11 +38,13 @@ class Cut(CutReading[pa.Table]):
     Attributes:
         at: where the rows of each table are.
         tail: the events of the log that the tables lack; None if there are none.
+        has_iceberg: whether the lake's tables are in Iceberg, which only Spark reads.
     """
 
     store: LakeStore
     at: CutTables
     tail: TailEvents | None = None
+    has_iceberg: bool = False
 
     @property
     def closed_lsn(self) -> str:
@@ -145,9 +148,12 @@ class Cut(CutReading[pa.Table]):
         if version is None or changed or path in self.at.left_out or table.path in self.at.homes:
             return None
         self._require_kept()
-        return FoldedTable(self.store, table, kind, version).dataset()
+        return self._folded(table, kind, version).dataset()
 
     def _folded(self, table: TableName, kind: Kind, version: int) -> FoldedTable:
+        # A snapshot id of Iceberg is no version that deltalake looks for in finite time.
+        if self.has_iceberg:
+            raise NeedsSpark(f"table {table}", "the lake's tables are in Iceberg")
         return FoldedTable(self.store, table, kind, version)
 
     def _only(self, rows: pa.Table, source: TableName) -> pa.Table:

@@ -12,10 +12,9 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from tailrace.lake.errors import FeatureUnsupported, NeedsSpark
+from tailrace.lake.errors import FeatureUnsupported
 from tailrace.lake.store import LakeStore
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.options.layout_options import format_path
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.tables.described_table import Described, described_table
 from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
@@ -36,7 +35,6 @@ class FoldedTable:
 
     Raises:
         CutUnknown: there is no such table.
-        NeedsSpark: the lake's tables are in Iceberg.
         LakeUnreadable, StoreUnusable: it cannot be opened.
     """
 
@@ -45,9 +43,6 @@ class FoldedTable:
         self._name = table
         self._kind = kind
         self._version = version
-        # A snapshot id of Iceberg is no version that deltalake looks for in finite time.
-        if store.text(format_path("").lstrip("/")) is not None:
-            raise NeedsSpark(f"table {table}", "the lake's tables are in Iceberg")
         found = store.delta(table_path(table, kind), version)
         if found is None:
             raise CutUnknown(f"table {table} is gone from {store.lake}/{table_path(table, kind)}")

@@ -82,7 +82,7 @@ class DeltaLog:
         """
         return self._rows(
             'SELECT batch, topic, "partition", "offset", value FROM t WHERE value IS NOT NULL'
-            f" AND batch > {after_batch} AND batch <= {up_to_batch}"
+            f" AND {_within(after_batch, up_to_batch)}"
             f" AND topic <> '' AND topic <> {text(progress)}"
         )
 
@@ -160,7 +160,11 @@ def text(value: str) -> str:
 
 
 def _of_cuts(topic: str, after_batch: int, up_to_batch: int) -> str:
-    return f"topic = {text(topic)} AND batch > {after_batch} AND batch <= {up_to_batch}"
+    return f"topic = {text(topic)} AND {_within(after_batch, up_to_batch)}"
+
+
+def _within(after_batch: int, up_to_batch: int) -> str:
+    return f"batch > {after_batch} AND batch <= {up_to_batch}"
 
 
 def _exact(found: TopicRange) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tailrace.lake.change_log import ChangeLog, no_log
+from tailrace.lake.change_log import ChangeLog, opened_log
 from tailrace.lake.changes import ChangeReader
 from tailrace.lake.cut import Cut
 from tailrace.lake.log import DeltaLog, text
@@ -59,7 +59,7 @@ class Lake:
         if events is None and row is None:
             raise CutUnknown(f"lake {self._store.lake} has no cut{point.phrase}")
         at = CutTables.of(state, None if events is None else events.plan)
-        return Cut(self._store, at, events)
+        return Cut(self._store, at, events, self._store.has_iceberg())
 
     def changes(
         self,
@@ -85,11 +85,8 @@ class Lake:
             NeedsSpark: only Spark casts a value of an earlier type.
             LakeUnreadable, StoreUnusable: the log cannot be read.
         """
-        lake = self._store.lake
-        log = DeltaLog.of(self._store)
-        if log is None:
-            raise no_log(lake)
-        return ChangeReader(ChangeLog.between(lake, log, after, up_to)).read(table)
+        log = opened_log(self._store)
+        return ChangeReader(ChangeLog.between(self._store.lake, log, after, up_to)).read(table)
 
     def _tail(self, state: SinkState, point: Point) -> TailEvents | None:
         log = DeltaLog.of(self._store)

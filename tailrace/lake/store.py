@@ -17,6 +17,7 @@ from tailrace.reading.lake import delta_problem
 from tailrace.reading.store_failure import PATIENCE, store_failure
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.log.delta_query import query_table
+from tailrace_sink.options.layout_options import format_path
 from tailrace_sink.options.retention import retention_path
 from tailrace_sink.options.s3_options import S3Options, is_s3, s3_address
 from tailrace_sink.plan.oldest_cut import OldestCut
@@ -118,6 +119,14 @@ class LakeStore:
         with self.reading(address):
             chosen = fs.FileSelector(self.path(address), allow_not_found=True)
             return [found.base_name for found in self._files.get_file_info(chosen)]
+
+    def has_iceberg(self) -> bool:
+        """Whether the lake's tables are in Iceberg.
+
+        Raises:
+            LakeUnreadable, StoreUnusable: it cannot be read.
+        """
+        return self.text(format_path("").lstrip("/")) is not None
 
     def oldest_cut(self) -> OldestCut:
         """Read the oldest kept cut.

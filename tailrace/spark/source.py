@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -27,10 +27,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tailrace.lake.change_log import ChangeLog, no_log
+from tailrace.lake.change_log import ChangeLog, no_log, opened_log
 from tailrace.lake.change_rows import ChangeTable
 from tailrace.lake.changes import ChangeReader
-from tailrace.lake.log import DeltaLog
 from tailrace.lake.store import LakeStore
 from tailrace.spark.errors import ColumnsDiffer, StreamBroken
 from tailrace.spark.offset import LogOffset, LogPart, split
@@ -62,10 +61,10 @@ class _Loaded:
     @classmethod
     def of(cls, options: SourceOptions) -> _Loaded:
         store = _store(options)
-        log = _opened(store)
+        log = opened_log(store)
         after = None if options.after == LATEST else options.after
         of = ChangeLog.between(store.lake, log, after, options.up_to)
-        newest = ChangeLog.between(store.lake, log, None, None)
+        newest = replace(of, first=None, end=of.last.state.closed_lsn)
         found = (ChangeReader(newest).table(name) for name in options.tables)
         tables = {table.name: table for table in found}
         if options.after == LATEST:
@@ -169,7 +168,7 @@ class ChangesStreamReader(DataSourceStreamReader):
 
     def _look(self) -> LogOffset:
         store = _store(self._loaded.options)
-        log = _opened(store)
+        log = opened_log(store)
         last = log.last()
         if last is None:
             raise no_log(store.lake)
@@ -212,7 +211,7 @@ def _closing(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
 
 def _reader(loaded: _Loaded, part: LogPart) -> ChangeReader:
     store = _store(loaded.options)
-    log = _opened(store)
+    log = opened_log(store)
     last = log.last()
     if last is None:
         raise no_log(store.lake)
@@ -248,10 +247,3 @@ def _continuous(after: str) -> Iterator[None]:
 
 def _store(options: SourceOptions) -> LakeStore:
     return LakeStore.of(options.lake, options.store or {})
-
-
-def _opened(store: LakeStore) -> DeltaLog:
-    log = DeltaLog.of(store)
-    if log is None:
-        raise no_log(store.lake)
-    return log

@@ -107,3 +107,11 @@ def test_tables_and_cuts_that_are_not_there_are_named(old_lake: str):
         opened.as_of(lsn="00000000:00000000:0001")
     with pytest.raises(ValueError, match="as_of takes"):
         opened.as_of("newest")
+
+
+def test_tables_in_iceberg_are_left_to_spark(old_lake: str):
+    (Path(old_lake) / "_tailrace" / "format").write_text("{}")
+    cut = lake.open(old_lake).as_of("latest")
+    for read in (cut.read, cut.dataset):
+        with pytest.raises(lake.NeedsSpark, match=r"dbo\.lines: the lake's tables are in Iceberg"):
+            read("dbo.lines")

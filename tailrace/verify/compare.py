@@ -24,7 +24,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from tailrace.reading.lake import newest_logged, reading_options
 from tailrace.verify.changed_keys import changed_keys
@@ -34,9 +38,11 @@ from tailrace.verify.ranges import EVERYTHING, KeyRange, differing, has_ranges
 from tailrace.verify.row_differences import Kind, RowDifference, row_difference
 from tailrace.verify.source_rows import Reading, SourceRows, wait_for
 from tailrace.verify.table_shape import Key, TableShape
+from tailrace_publisher.errors import SourceBusy, SourceError
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import read
+from tailrace_sink.spark.jvm_errors import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +51,8 @@ if TYPE_CHECKING:
     from tailrace_sink.reading.cut import Cut
 
 _ROUNDS_MAX: Final = 6
+_MOVED_MAX: Final = 200_000
+"""Rows that changed during the first reads and are compared again."""
 _KEYS_AT_ONCE: Final = 20_000
 """Rows that are compared by key against one cut."""
 
@@ -60,7 +68,7 @@ class TableResult:
         rows_read: rows of the source that were read, repeated ones included.
         examples: the first differing rows.
         unsettled: rows that differed and changed each time that they were compared.
-        not_examined: further rows whose hashes differ.
+        not_examined: further rows whose hashes differ, or that changed during the first reads.
         problem: why it was not compared; None if it was.
         notes: what of it is not compared.
     """
@@ -120,7 +128,7 @@ class Comparison:
         self._late: str | None = None
 
     def compare(self, shape: TableShape) -> TableResult:
-        """Compare a table.
+        """Compare a table; an error that concerns no other table becomes its problem.
 
         Raises:
             SourceError: the server did not answer.
@@ -135,6 +143,15 @@ class Comparison:
                 self._compare_counted(shape, result)
         except (NotProvable, CutUnknown) as error:
             result.problem = str(error)
+        except SourceError as error:
+            if not (error.of_one_table or isinstance(error, SourceBusy)):
+                raise
+            result.problem = str(error)
+        except (PySparkException, Py4JError) as error:
+            failure = translated(f"reading lake table {shape.table.path}", error)
+            if isinstance(error, Py4JNetworkError):  # The JVM has ended.
+                raise failure from error
+            result.problem = str(failure)
         result.seconds = time.monotonic() - begun
         return result
 
@@ -149,12 +166,16 @@ class Comparison:
             result.not_examined = found.count - len(found.rows)
             pending = [difference.key for difference in found.rows]
             moved |= changed or set()
-        pending += moved.difference(pending)
+        further = moved.difference(pending)
+        pending += islice(further, _MOVED_MAX)
+        result.not_examined += max(0, len(further) - _MOVED_MAX)
         for _ in range(_ROUNDS_MAX):
             some = [
                 pending[at : at + _KEYS_AT_ONCE] for at in range(0, len(pending), _KEYS_AT_ONCE)
             ]
             pending = [key for keys in some for key in self._examine(shape, keys, result)]
+            if self._late is not None:
+                break  # What changed after the newest cut stays so until the sink moves.
         result.unsettled = len(pending)
 
     def _compare_counted(self, shape: TableShape, result: TableResult) -> None:

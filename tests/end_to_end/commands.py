@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def _start(config: Path, command: Command, name: str) -> subprocess.Popen[str]:
     options: dict[str, Any] = yaml.safe_load(config.read_text("utf-8"))
     sink = options["sink"]
     sink["lake"] = command.lake or sink["lake"]
-    sink["s3"] = {**sink["s3"], **(command.s3 or {})}
+    if command.s3:
+        sink["s3"] = {**sink["s3"], **command.s3}
     file = config.with_name(f"{name.replace(' ', '_')}.yaml")
     file.write_text(yaml.safe_dump(options), "utf-8")
     return subprocess.Popen(

@@ -198,7 +198,7 @@ def commands_read_the_lake(pipeline):
             "lag": Command("lag", ("--json",)),
             "explain": Command("explain", ROW),
             "doctor": Command("doctor", ("--json",)),
-            "audit": Command("audit", ("--json",)),
+            "audit": Command("audit", ("--lake", "--json")),
             "plan": Command("plan", ("--json",)),
         },
     )
@@ -218,6 +218,9 @@ def commands_read_the_lake(pipeline):
     (of_lake,) = (f for f in told["doctor"]["findings"] if f["part"] == "lake")
     assert of_lake["level"] == "ok", of_lake
     assert told["audit"]["problems"]["count"] == 0
+    assert told["audit"]["lake"]["events"] == sum(
+        topic["events"] for topic in told["audit"]["topics"].values()
+    )
     assert {table["table"] for table in told["plan"]["tables"]} == tables
     with page(pipeline.config()) as url, httpx.Client(base_url=url, trust_env=False) as client:
         seen = client.get("/model.json", timeout=60).json()

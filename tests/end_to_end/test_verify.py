@@ -23,6 +23,7 @@ from tailrace.verify.row_differences import HIDDEN
 from tailrace.verify.source_rows import Pace
 from tailrace.verify.verify import Verification, VerifyOptions, verify
 from tailrace_service.registry.client import SchemaRegistry
+from tests.end_to_end.commands import Command, run_all
 from tests.end_to_end.conftest import Pipeline, wait_until
 from tests.verify_values import COLUMNS, rows_of_values
 
@@ -240,6 +241,7 @@ def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
         planted_rows_are_found(found)
         what_cannot_be_shown_is_not(pipeline, compared)
     the_log_is_audited(pipeline)
+    what_fails_in_one_table_is_its_problem(pipeline)
 
 
 def planted_rows_are_found(found: Verification) -> None:
@@ -280,3 +282,29 @@ def the_log_is_audited(pipeline: Pipeline) -> None:
     assert found.lake is not None
     assert found.lake.events == sum(topic.events for topic in found.topics.values()) > BUSY
     assert (found.lake.earlier, found.lake.left_out) == (0, {})
+
+
+def what_fails_in_one_table_is_its_problem(pipeline: Pipeline) -> None:
+    """Of the command as a process; the sink has stopped, so no cut has a change that comes now."""
+    page = pipeline.folder / "verify.html"
+    for file in (pipeline.folder / "lake" / pipeline.database / "dbo" / "clicks").glob("*.parquet"):
+        file.unlink()
+    tables = ("dbo.kinds", "dbo.people", "dbo.clicks")
+    arguments = (*tables, "--wait", "5", "--html", str(page), "--json")
+    with closing(pipeline.server.connect(pipeline.database)) as connection:
+        connection.execute("UPDATE dbo.kinds SET [int] = 5 WHERE id = 1")
+    with closing(pipeline.server.connect(pipeline.database)) as locking:
+        locking.autocommit = False
+        locking.execute("UPDATE dbo.people SET mail = 'b@x'")
+        with repeating(pipeline.scan, 0.5):
+            (answer,) = run_all(
+                pipeline.config(), {"verify": Command("verify", arguments)}
+            ).values()
+        locking.rollback()
+    assert answer.status == 4, answer
+    clicks, kinds, people = answer.object["tables"]
+    assert (kinds["unsettled"], kinds["problem"]) == (1, None)
+    assert set(kinds["differing"].values()) == {0}
+    assert "reading lake table" in clicks["problem"]
+    assert "lock" in people["problem"].lower()
+    assert "No row differs, but some could not be compared." in page.read_text()

@@ -17,7 +17,7 @@ class TopicUnknown(KafkaUnavailable):
     """The brokers do not know a topic: they have just started, or the topic was deleted."""
 
 
-class ChangesLost(SinkError):
+class ChangesLost(TableError):
     """Kafka deleted offsets that the lake needs: retention overtook the sink.
 
     Attributes:
@@ -42,7 +42,7 @@ class ProgressTruncated(SinkError):
     retryable = True
 
 
-class TopicGone(SinkError):
+class TopicGone(TableError):
     """A topic was deleted before the lake had all its changes."""
 
     def __init__(self, topic: str) -> None:

@@ -37,7 +37,7 @@ from tailrace_sink.fold.table_batch import (
     without,
 )
 from tailrace_sink.fold.table_fold import TableFold
-from tailrace_sink.fold.topic_reader import TopicReader
+from tailrace_sink.fold.topic_reader import TopicReader, large_from_kafka
 from tailrace_sink.kafka.offset_bounds import TopicCheck
 from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
@@ -65,12 +65,14 @@ class Applied:
         schema_changes: changes of the tables' columns, for the commit row.
         homes: path of each source table that was written to the path of the lake table with its
             rows; empty if that is its own.
+        into_empty: topics of snapshots of which a part came into a table without rows.
     """
 
     versions: dict[str, int]
     stopped: dict[str, SinkError]
     schema_changes: list[Change]
     homes: dict[str, str]
+    into_empty: frozenset[str] = frozenset()
 
 
 class BatchApplier:
@@ -88,8 +90,8 @@ class BatchApplier:
         self._batches = TableBatches(
             config.topics, config.tables.selects, parts.schemas.schema_by_id, config.shared_tables
         )
-        events = Events(parts.log, config.kafka)
         self._check = TopicCheck(parts.spark, config.kafka)
+        events = Events(parts.log, config.kafka)
         self._fold = TableFold(config, events, parts.metrics, parts.hook)
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
         sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
@@ -99,6 +101,7 @@ class BatchApplier:
         self._reader = TopicReader(spark, config, events)
         self._compaction = parts.tables.compaction(spark)
         self._patience = Patience(config.apply_attempts)
+        self._into_empty: set[str] = set()
 
     def close(self) -> None:
         """Wait for tables in progress and end the workers."""
@@ -144,8 +147,11 @@ class BatchApplier:
         """
         self._tables.begin(plan.point)
         self._fold.begin_batch(plan.point.batch)
-        sources, stopped = self._batches.of(plan.topics)
+        self._into_empty.clear()
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
+        if not is_small:
+            plan = large_from_kafka(plan, self._config, self._check)
+        sources, stopped = self._batches.of(plan.topics)
         stopped |= {
             topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_recreated
         }
@@ -177,7 +183,8 @@ class BatchApplier:
         self._tables.publish(versions)
         self._is_settled = True
         homes = {of.table.path: of.home for of in sources}
-        return Applied(versions, stopped, self._fold.schema_changes(), homes)
+        changes = self._fold.schema_changes()
+        return Applied(versions, stopped, changes, homes, frozenset(self._into_empty))
 
     def _leave(
         self, sources: Iterable[tuple[TableBatch, str]], before: SinkState, cut: CutPoint
@@ -269,6 +276,8 @@ class BatchApplier:
                 path = table_path(source.lake_table)
                 describe_queries(session.spark, cut.batch, str(source.table))
                 size = self._tables.bytes(session.spark, path)
+                if source.topic_range.is_part and not size:
+                    self._into_empty.add(source.topic)
                 # A MERGE of few changes reads the table too, so its size counts.
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
                 session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)

@@ -268,6 +268,8 @@ class Fold:
         """Compute the state after a batch. The cut has only tables at its LSN."""
         stopped, held = dict(plan.following.stopped), dict(plan.following.held)
         parts = {topic.topic: topic for topic in plan.topics if topic.is_part}
+        for topic in held.keys() & applied.into_empty:
+            held[topic] = replace(held[topic], into_empty=True)
         for topic, error in applied.stopped.items():
             if topic in held and topic in parts:
                 waits = None

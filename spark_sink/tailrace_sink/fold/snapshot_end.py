@@ -4,6 +4,8 @@ Everything since the record that named the table is the whole table. Each row ca
 or by a change since then, with an LSN from the naming on. So the source has lost every row of an
 older LSN. On an idle database snapshot rows may have exactly the LSN of the naming. Keys of rows
 with that LSN are compared with those that came.
+
+A table that had no rows before has none that is older.
 """
 
 from __future__ import annotations
@@ -46,10 +48,13 @@ def finish(
         changes_table: gets a delete of each row, unless it is None.
 
     Raises:
-        PySparkException, Py4JError: Spark failed.
+        PySparkException, Py4JError: Spark failed, or Kafka has lost keys that must be compared.
     """
     whole = source.topic_range.finishes
     if whole is None or not table.key:
+        return
+    leave_one_row_each(spark, tables, table)
+    if whole.into_empty:
         return
     name = tables.name(table.path)
     since = literal(whole.since_lsn)
@@ -67,7 +72,6 @@ def finish(
             )
         deletes = deletes_of(gone, table, cut)
         append_changes(config, tables, changes_table, deletes, cut.batch, purpose="-gone")
-    leave_one_row_each(spark, tables, table)
     statement = empty_statement(name, table, config.delete_mode, cut.lsn, older)
     tables.run(spark, table.path, statement)
     if keys is not None:

@@ -1,23 +1,29 @@
-"""Events of a small batch, read from the log in one pass and compared with the ledger."""
+"""Where a batch reads its events: small ones from the log, in one pass; many changes from Kafka."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
+import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.errors import SinkError
 from tailrace_sink.fold.ledger import counted_in
+from tailrace_sink.kafka.offset_bounds import TopicCheck
 from tailrace_sink.log.events import Events
 from tailrace_sink.log.recent_cuts import events_of
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.ledger_difference import difference
+from tailrace_sink.plan.sink_state import BatchPlan
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.spark.jvm_errors import translated
+
+_log = structlog.get_logger("tailrace.sink")
 
 
 class TopicReader:
@@ -68,3 +74,22 @@ class TopicReader:
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
         return {topic: events_of(topic, read) for topic in ranges}
+
+
+def large_from_kafka(plan: BatchPlan, config: SinkConfig, check: TopicCheck) -> BatchPlan:
+    """Let many changes of a table be read from Kafka, if it still has all of them.
+
+    Values in Kafka are decoded by columns, those in the log by Spark, which takes longer. So the
+    small cuts of a snapshot or of a backlog are not read from the log.
+    """
+    many = {of.topic: of.partitions for of in plan.topics if config.is_bulk(of.count)}
+    try:
+        lost = check.gone(many)
+    except SinkError as error:
+        _log.info("large_batch_read_from_log", reason=str(error))
+        return plan
+    topics = (
+        replace(of, in_kafka=of.partitions) if of.topic in many and of.topic not in lost else of
+        for of in plan.topics
+    )
+    return replace(plan, topics=tuple(topics))

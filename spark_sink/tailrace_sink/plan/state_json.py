@@ -36,6 +36,7 @@ def range_json(found: TopicRange) -> Json:
         "operations": asdict(found.operations),
         "since_lsn": found.since_lsn,
         "is_part": found.is_part,
+        "into_empty": found.into_empty,
         "in_kafka": {str(p): list(offsets) for p, offsets in found.in_kafka.items()},
         **{name: range_json(of) for name, of in further.items() if of is not None},
     }
@@ -63,6 +64,7 @@ def range_of(found: Json) -> TopicRange:
         operations=OperationCounts(**found.get("operations", {})),
         since_lsn=found.get("since_lsn", ""),
         is_part=found.get("is_part", False),
+        into_empty=found.get("into_empty", False),
         in_kafka={int(p): (first, end) for p, (first, end) in found.get("in_kafka", {}).items()},
         **further,
     )

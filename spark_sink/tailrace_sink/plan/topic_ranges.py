@@ -52,6 +52,7 @@ class TopicRange:
         rest: of a held range of which parts were applied: what no batch has applied yet.
         is_part: whether other batches apply the rest of the whole table.
         finishes: of the last part: the whole held range.
+        into_empty: of a held range: whether its first part came into a lake table without rows.
         in_kafka: partition to the (first, next) offset between which the log has no events; they
             are only in Kafka.
     """
@@ -75,6 +76,7 @@ class TopicRange:
     rest: TopicRange | None = None
     is_part: bool = False
     finishes: TopicRange | None = None
+    into_empty: bool = False
     in_kafka: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     @property

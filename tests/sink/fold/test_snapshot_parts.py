@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 from tests.sink.fold.test_write_paths import ways
 from tests.sink.intake.test_dead_letters import cut_short
+from tests.sink.intake.test_lost_changes import stopped_alone
 from tests.sink.reading.test_as_of import rows
 
 pytestmark = [
@@ -148,6 +149,42 @@ def test_rows_of_the_very_lsn_of_the_naming_are_told_by_their_keys(source: Sourc
     # The snapshot's equal rows start no interval; the row that it lacks ends at the cut.
     (ended,) = [row for row in lake.raw("t.history") if not row["_cdc_is_current"]]
     assert (ended["id"], ended["_cdc_valid_to_lsn"]) == (4, source.through)
+
+
+def snapshot_of_an_idle_database(
+    source: Source, lake: Lake, table: SourceTable, options: Mapping[str, Any]
+) -> None:
+    """Take a snapshot in two parts that are in Kafka alone, which loses the first one."""
+    at = ChangePosition.of_snapshot(Lsn.parse(source.through))
+    source.publish(source.through, snapshotting=[table])
+    for first in (0, 10):
+        messages = [
+            source.message(table, "r", None, {"id": n, "v": n}, at)
+            for n in range(first, first + 10)
+            if (n,) in table.rows
+        ]
+        source.publish(source.through, messages=messages, snapshotting=[table])
+        lake.catch_up(**options)
+        source.topics.delete_records(table.topic, {0: source.topics.end_offset(table.topic)})
+    source.publish(source.commit())
+    lake.catch_up(**options)
+
+
+def test_the_end_of_a_snapshot_does_not_need_what_kafka_has_lost_unless_old_rows_may_be_there(
+    source: Source, lake: Lake
+):
+    options = {**SMALL, "bulk_changes": 1}
+    table = a_table(source)
+    for n in range(20):
+        table.rows[(n,)] = {"id": n, "v": n}
+    source.publish(source.commit())
+    snapshot_of_an_idle_database(source, lake, table, options)
+    assert lake.by_key(table) == table.rows
+    assert lake.cut() == source.cut()
+
+    del table.rows[(4,)]
+    snapshot_of_an_idle_database(source, lake, table, options)
+    stopped_alone(lake, table, table, "new snapshot")
 
 
 def test_a_new_table_is_appended_part_by_part_while_keys_do_not_meet(source: Source, lake: Lake):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from tailrace_sink import read
 from tailrace_sink.columns import task_files, topic_messages
@@ -20,6 +21,7 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.pipeline.running import wait_until
 from tests.sink.conftest import Lake
+from tests.sink.delta.test_column_files import OURS
 from tests.sink.intake.test_lost_changes import brought_back, stopped_alone, taken_again
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -87,6 +89,42 @@ def test_what_kafka_loses_before_the_batch_stops_its_table_alone(source: Source,
     taken_again(source, loses)
     lake.catch_up()
     brought_back(lake, loses)
+
+
+@pytest.mark.slow("two batches in a lake of its own")
+def test_a_large_batch_of_which_the_log_has_a_part_is_read_from_kafka_if_it_has_all(
+    source: Source, lake: Lake
+):
+    lake.options |= {"bulk_changes": 8, "local_changes_max": 0, "rewrite_below_bytes": 0}
+    table = source.table("t", *COLUMNS)
+    insert(source, table, *range(4))
+    lake.log_only()
+    insert(source, table, *range(4, 14))
+    lake.catch_up()
+    assert by_columns(lake, table) == [True], "one append of all"
+    assert lake.by_key(table) == table.rows
+
+    insert(source, table, *range(14, 18))
+    lake.log_only()
+    copied = source.topics.end_offset(table.topic)
+    insert(source, table, *range(18, 28))
+    lake.log_only()
+    source.topics.delete_records(table.topic, {0: copied})
+    lake.catch_up()
+    assert by_columns(lake, table) == [True, False], "Kafka lacks what the log has"
+    assert lake.by_key(table) == table.rows
+
+
+def by_columns(lake: Lake, table: SourceTable) -> list[bool]:
+    """Whether the files of each append were written without Spark, oldest first."""
+    location = lake.location(table.name.table)
+    found, known = [], set[str]()
+    for version in range(DeltaTable(location).version() + 1):
+        files = set(DeltaTable(location, version=version).file_uris())
+        if new := files - known:
+            found.append(all(OURS.fullmatch(uri.rpartition("/")[2]) for uri in new))
+        known = files
+    return found
 
 
 ROWS = 12_000

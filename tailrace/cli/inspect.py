@@ -1,11 +1,10 @@
-"""Commands that inspect what was published: tail, schema, explain, audit, verify."""
+"""Commands that inspect what was published: tail, schema, explain, audit."""
 
 from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -203,86 +202,3 @@ def audit(configuration: Configuration, with_lake: bool, as_json: bool) -> None:
     with quiet_logs():
         is_right = run(config, lake, as_json=as_json)
     sys.exit(0 if is_right else 1)
-
-
-@click.command()
-@click.argument("tables", nargs=-1, metavar="[SCHEMA.TABLE...]")
-@click.option(
-    "--rows-per-second",
-    "rows_per_s",
-    default=100_000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Read at most this many rows per second from the source.",
-)
-@click.option("--secondary", is_flag=True, help="Read the tables from a readable secondary.")
-@click.option(
-    "--wait",
-    "wait_s",
-    default=120.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="Wait at most this long for a cut that has what was read.",
-)
-@click.option(
-    "--examples",
-    default=20,
-    show_default=True,
-    type=click.IntRange(0),
-    metavar="N",
-    help="Show at most this many differing rows per table.",
-)
-@click.option(
-    "--html",
-    "page",
-    type=click.File("w", encoding="utf-8", lazy=False),
-    metavar="FILE",
-    help="Write the report as one HTML page, too.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@configured
-def verify(
-    configuration: Configuration,
-    tables: tuple[str, ...],
-    rows_per_s: int,
-    secondary: bool,
-    wait_s: float,
-    examples: int,
-    page: TextIO | None,
-    as_json: bool,
-) -> None:
-    """Compare every row of source and lake as they move.
-
-    SQL Server writes and hashes its rows, Spark those of a cut. Rows that changed meanwhile are
-    compared again at a later cut, so only true differences are reported. Shows key, columns and
-    both values of differing rows. Without a table: all tables. Needs the sink's extra and Java.
-
-    Ends with 0 if all rows are equal, with 3 if some differ. Ends with 4 if none differs, but some
-    could not be compared.
-    """
-    publisher, sink = configuration.publisher, configuration.sink
-    from tailrace.cli.log_format import quiet_logs
-    from tailrace.reading.change_rows import NotThere
-    from tailrace.reading.lake_session import configured_session
-    from tailrace.verify.compare import Limits
-    from tailrace.verify.page import verification_page
-    from tailrace.verify.report import exit_code, print_verification, verification_json
-    from tailrace.verify.verify import VerifyOptions
-    from tailrace.verify.verify import verify as compare
-
-    options = VerifyOptions(tables, rows_per_s, secondary, Limits(wait_s, examples))
-    spark = configured_session(sink)
-    try:
-        with failing_with(NotThere), quiet_logs():
-            found = compare(publisher, sink, spark, options)
-    finally:
-        spark.stop()
-    if page is not None:
-        page.write(verification_page(found, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"))
-    if as_json:
-        click.echo(shown_json(verification_json(found)))
-    else:
-        print_verification(found)
-    sys.exit(exit_code(found))

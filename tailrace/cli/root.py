@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from tailrace.cli import init, inspect, lake, local, operate, run, setup, watch
+from tailrace.cli import init, inspect, lake, local, operate, run, setup, verify, watch
 from tailrace.cli.failures import sentence_of
 from tailrace.cli.options import Configuration, fail
 
@@ -23,7 +23,7 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
         inspect.schema,
         inspect.explain,
         inspect.audit,
-        inspect.verify,
+        verify.verify,
         lake.query,
     ),
     "Operate": (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tailrace.cli.options import LOG_FORMAT, Configuration, configured, fail, failing_with
+from tailrace.cli.stop_on_signal import StopOnSignal
 
 if TYPE_CHECKING:
     from tailrace.cli.log_format import LogFormat
@@ -74,33 +74,8 @@ def sink(configuration: Configuration, once: bool, log_format: LogFormat) -> Non
     set_log_format(log_format, "sink")
     metrics = SinkMetrics()
     bar = progress_bar(metrics, once=once) if sys.stderr.isatty() else nullcontext()
-    with _StopOnSignal() as stop, bar:
+    with StopOnSignal() as stop, bar:
         with failing_with(SinkError, RegistryError, named=True):
             run(config, spark_jars(config.lake, config.format), stop, once=once, metrics=metrics)
         if once and stop.is_set():
             fail("Stopped before everything was written. Fix: run it again; it resumes")
-
-
-class _StopOnSignal:
-    """Set an event at the first SIGTERM or SIGINT; leave the second one to Python.
-
-    For a process that starts a Java virtual machine: it would inherit the signals that StopSignal
-    blocks.
-    """
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> threading.Event:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._previous[number] = signal.signal(number, self._stop)
-        return self._event
-
-    def _stop(self, number: int, _frame: object) -> None:
-        self._event.set()
-        signal.signal(number, self._previous[number])
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)

@@ -17,6 +17,7 @@ PROGRAMS: Final = {
     "publisher": ROOT / "publisher" / "tailrace_publisher",
     "sink": ROOT / "spark_sink" / "tailrace_sink",
     "both, and the page": ROOT / "service" / "tailrace_service",
+    "verify --continuous": ROOT / "tailrace" / "verify",
 }
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical", "exception")
 _LOGGERS: Final = ("_log", "log")

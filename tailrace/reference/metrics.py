@@ -26,11 +26,16 @@ _COLUMNS: Final = "| metric | kind | labels | what it says |\n|---|---|---|---|"
 
 def document() -> str:
     """The page's text."""
+    from tailrace.verify.metrics import VerifyMetrics
     from tailrace_publisher.metrics.publisher_metrics import Metrics
     from tailrace_sink.watch.metrics import SinkMetrics
 
     parts = [_HEAD]
-    programs = (("publisher", Metrics().registry), ("sink", SinkMetrics().registry))
+    programs = (
+        ("publisher", Metrics().registry),
+        ("sink", SinkMetrics().registry),
+        ("verify --continuous", VerifyMetrics().registry),
+    )
     for program, registry in programs:
         lines = "\n".join(sorted(_lines(registry)))
         parts.append(f"## {program}\n\n{_COLUMNS}\n{lines}\n")

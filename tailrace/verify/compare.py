@@ -34,7 +34,7 @@ from tailrace.reading.lake import newest_logged, reading_options
 from tailrace.verify.changed_keys import changed_keys
 from tailrace.verify.lake_rows import Differences, checksums, differences, row_count, texts_of
 from tailrace.verify.not_provable import NotProvable
-from tailrace.verify.ranges import EVERYTHING, KeyRange, differing, has_ranges
+from tailrace.verify.ranges import EVERYTHING, KeyRange, differing, has_ranges, whole
 from tailrace.verify.row_differences import Kind, RowDifference, row_difference
 from tailrace.verify.source_rows import Reading, SourceRows, wait_for
 from tailrace.verify.table_shape import Key, TableShape
@@ -63,18 +63,22 @@ class TableResult:
 
     Attributes:
         lsn: of the newest cut that it was compared with.
+        first_lsn: of the first one: each row was compared at it or later.
+        last_key: where the comparison of a part of the table ended; None: at its end.
         ranges: key ranges whose checksums were compared; 0 if the rows' hashes were.
         ranges_differing: of them, neighbours joined, those whose rows were then compared.
         rows_read: rows of the source that were read, repeated ones included.
         examples: the first differing rows.
         unsettled: rows that differed and changed each time that they were compared.
-        not_examined: further rows whose hashes differ, or that changed during the first reads.
+        not_examined: further rows that differ, or changed during the first reads.
         problem: why it was not compared; None if it was.
         notes: what of it is not compared.
     """
 
     table: str
     lsn: str | None = None
+    first_lsn: str | None = None
+    last_key: int | None = None
     ranges: int = 0
     ranges_differing: int = 0
     source_rows: int = 0
@@ -127,8 +131,13 @@ class Comparison:
         self._limits = limits
         self._late: str | None = None
 
-    def compare(self, shape: TableShape) -> TableResult:
+    def compare(
+        self, shape: TableShape, after: int | None = None, rows: int | None = None
+    ) -> TableResult:
         """Compare a table; an error that concerns no other table becomes its problem.
+
+        Args:
+            after, rows: the part of a table with ranges, as :meth:`SourceRows.checksums`.
 
         Raises:
             SourceError: the server did not answer.
@@ -138,7 +147,7 @@ class Comparison:
         begun = time.monotonic()
         try:
             if shape.key:
-                self._compare_keyed(shape, result)
+                self._compare_keyed(shape, result, after, rows)
             else:
                 self._compare_counted(shape, result)
         except (NotProvable, CutUnknown) as error:
@@ -155,10 +164,12 @@ class Comparison:
         result.seconds = time.monotonic() - begun
         return result
 
-    def _compare_keyed(self, shape: TableShape, result: TableResult) -> None:
-        ranges, moved = [EVERYTHING], set[Key]()
+    def _compare_keyed(
+        self, shape: TableShape, result: TableResult, after: int | None, rows: int | None
+    ) -> None:
+        ranges, moved, part = [EVERYTHING], set[Key](), EVERYTHING
         if has_ranges(shape):
-            ranges, moved = self._differing_ranges(shape, result)
+            part, ranges, moved = self._differing_ranges(shape, after, rows, result)
         pending: list[Key] = []
         if ranges:
             reading = self._timed(lambda: self._source.rows(shape, ranges), result)
@@ -166,16 +177,18 @@ class Comparison:
             result.not_examined = found.count - len(found.rows)
             pending = [difference.key for difference in found.rows]
             moved |= changed or set()
+        if part != EVERYTHING:
+            moved = {key for key in moved if part.has(int(str(key[0])))}
+        result.last_key = part.last
         further = moved.difference(pending)
         pending += islice(further, _MOVED_MAX)
         result.not_examined += max(0, len(further) - _MOVED_MAX)
         for _ in range(_ROUNDS_MAX):
-            some = [
-                pending[at : at + _KEYS_AT_ONCE] for at in range(0, len(pending), _KEYS_AT_ONCE)
-            ]
+            starts = range(0, len(pending), _KEYS_AT_ONCE)
+            some = [pending[at : at + _KEYS_AT_ONCE] for at in starts]
             pending = [key for keys in some for key in self._examine(shape, keys, result)]
-            if self._late is not None:
-                break  # What changed after the newest cut stays so until the sink moves.
+            if self._late is not None:  # What changed after the newest cut stays so.
+                break
         result.unsettled = len(pending)
 
     def _compare_counted(self, shape: TableShape, result: TableResult) -> None:
@@ -196,10 +209,10 @@ class Comparison:
             self._report(RowDifference(kind, {"hash": row.key[0]}, rows=count), result)
 
     def _differing_ranges(
-        self, shape: TableShape, result: TableResult
-    ) -> tuple[list[KeyRange], set[Key]]:
-        """Return the ranges whose checksums differ, and the keys that changed during the read."""
-        reading = self._timed(lambda: self._source.checksums(shape), result)
+        self, shape: TableShape, after: int | None, rows: int | None, result: TableResult
+    ) -> tuple[KeyRange, list[KeyRange], set[Key]]:
+        """Return what was read, its ranges that differ, and the keys that changed meanwhile."""
+        reading = self._timed(lambda: self._source.checksums(shape, after, rows), result)
         reached, cut = self._settled(reading, result)
         begun = time.monotonic()
         lake = checksums(shape, cut.read(shape.table), reading.ranges)
@@ -209,7 +222,8 @@ class Comparison:
         result.ranges = len(reading.ranges)
         found = differing(reading.ranges, reading.checksums, lake)
         result.ranges_differing = len(found)
-        return found, self._changed(shape, reading, reached, cut) or set()
+        changed = self._changed(shape, reading, reached, cut) or set()
+        return whole(reading.ranges), found, changed
 
     def _differences(
         self, shape: TableShape, reading: Reading, result: TableResult
@@ -274,10 +288,10 @@ class Comparison:
         # A sink that did not move while it was waited for once is not waited for again.
         is_still = self._late is not None and self._newest() == self._late
         wait_for(lambda: self._logged(reached), 0 if is_still else limit_s)
-        # Without a bound a log that grows faster than it is read would be read for ever.
-        cut = self._cuts.as_of(lsn=self._newest())
+        cut = self._cuts.as_of(lsn=self._newest())  # Else a growing log is read for ever.
         self._late = cut.closed_lsn if Lsn.parse(cut.closed_lsn) < reached else None
         result.lsn = cut.closed_lsn
+        result.first_lsn = result.first_lsn or cut.closed_lsn
         return reached, cut
 
     def _newest(self) -> str | None:
@@ -287,13 +301,13 @@ class Comparison:
     def _logged(self, reached: Lsn) -> Lsn | None:
         """Return the closed LSN of the lake's log if it has an LSN."""
         logged = self._newest()
-        return Lsn.parse(logged) if logged is not None and Lsn.parse(logged) >= reached else None
+        return reached if logged is not None and Lsn.parse(logged) >= reached else None
 
     def _changed(
         self, shape: TableShape, reading: Reading, reached: Lsn, cut: Cut
     ) -> set[Key] | None:
-        between = window(reading.started, reached, Lsn.parse(cut.closed_lsn))
-        return changed_keys(self._source.control, shape, *between)
+        after, up_to = window(reading.started, reached, Lsn.parse(cut.closed_lsn))
+        return changed_keys(self._source.control, shape, after, up_to)
 
 
 def window(started: Lsn, reached: Lsn, cut: Lsn) -> tuple[Lsn, Lsn]:

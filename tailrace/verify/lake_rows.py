@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tailrace.verify.canonical_text import lake_row
 from tailrace.verify.not_provable import NotProvable
-from tailrace.verify.ranges import EVERYTHING, Checksum, KeyRange, lake_parts, range_of
+from tailrace.verify.ranges import EVERYTHING, Checksum, KeyRange, lake_parts, range_of, whole
 from tailrace.verify.source_rows import COUNT, HASH, key_names
 from tailrace.verify.table_shape import Key, TableShape
 from tailrace_sink.tables.lake_table import CHANGED, OPERATION, quote
@@ -87,12 +87,16 @@ def checksums(
 ) -> dict[int, Checksum]:
     """Return the checksum of each range that has rows, by its number.
 
+    Args:
+        ranges: each follows the one before it.
+
     Raises:
         NotProvable: the table cannot be compared (:func:`present_rows`).
     """
     name = shape.newest.identity[0]
     lasts = [keys.last for keys in ranges if keys.last is not None]
-    hashed = present_rows(table, shape).selectExpr(
+    rows = present_rows(table, shape).where(whole(ranges).condition(quote(name)))
+    hashed = rows.selectExpr(
         f"{range_of(name, lasts)} AS number", f"{lake_row(shape.columns)} AS {_LAKE_HASH}"
     )
     parts = [f"SUM({part})" for part in lake_parts(_LAKE_HASH)]

@@ -55,6 +55,10 @@ class KeyRange:
         bounds += [] if self.last is None else [f"{name} <= {self.last}"]
         return " AND ".join(bounds) or "1 = 1"
 
+    def has(self, key: int) -> bool:
+        """Return whether a key is in it."""
+        return (self.after is None or key > self.after) and (self.last is None or key <= self.last)
+
 
 EVERYTHING: Final = KeyRange(None, None)
 
@@ -67,6 +71,11 @@ def has_ranges(shape: TableShape) -> bool:
         and shape.newest.key == shape.newest.identity
         and identity[0].type.name in _INTEGERS
     )
+
+
+def whole(ranges: Sequence[KeyRange]) -> KeyRange:
+    """Return what some ranges have together, each of which follows the one before it."""
+    return KeyRange(ranges[0].after, ranges[-1].last)
 
 
 def range_rows(rows: int) -> int:

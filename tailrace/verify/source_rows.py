@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tailrace.verify.canonical_text import ROW_HASH_BYTES, source_row
 from tailrace.verify.not_provable import NotProvable
+from tailrace.verify.pace import Pace
 from tailrace.verify.ranges import (
     EVERYTHING,
     NOTHING,
@@ -39,35 +40,6 @@ _ROWS_AT_ONCE: Final = 20
 """Rows by key in one round trip; each has a statement of its own."""
 HASH: Final = "source_hash"
 COUNT: Final = "source_count"
-
-
-class Pace:
-    """Bounds the rows that are read per second, over the time since the first one.
-
-    Args:
-        rows_per_s: None for no bound.
-        pause: waits for some seconds.
-    """
-
-    def __init__(
-        self, rows_per_s: int | None, pause: Callable[[float], object] | None = None
-    ) -> None:
-        self._rows_per_s = rows_per_s
-        self._pause = pause or threading.Event().wait
-        self._begun: float | None = None
-        self.rows = 0
-
-    def begin(self) -> None:
-        """Start the time, at the first read."""
-        self._begun = self._begun or time.monotonic()
-
-    def took(self, rows: int) -> None:
-        """Count rows, and wait while they are too many for the time that has passed."""
-        self.rows += rows
-        if self._rows_per_s is not None and self._begun is not None:
-            ahead_s = self.rows / self._rows_per_s - (time.monotonic() - self._begun)
-            if ahead_s > 0:
-                self._pause(ahead_s)
 
 
 @dataclass(slots=True)
@@ -112,34 +84,43 @@ class SourceRows:
         self._fences = FenceSource(control)
         self._log_ends = LogEndSource(reader, None)
 
-    def checksums(self, shape: TableShape) -> Reading:
+    def checksums(
+        self, shape: TableShape, after: int | None = None, rows: int | None = None
+    ) -> Reading:
         """Read the checksum of each key range of a table that has ranges.
+
+        Args:
+            after: the key before the first row; None for all rows from the first one.
+            rows: how many to read, about; None for all. The last range has no end if there are no
+                further rows.
 
         Raises:
             NotProvable: the secondary does not show what is captured.
             SourceError: the server did not answer.
         """
         begun = self._begin(shape)
-        known = estimated_rows(self.control).get(shape.newest.source_object_id, 0)
-        size = range_rows(known)
+        if rows is None:
+            known = estimated_rows(self.control).get(shape.newest.source_object_id, 0)
+            size = range_rows(known)
+        else:
+            size = min(range_rows(rows), rows)
         ranges: list[KeyRange] = []
         found: list[Checksum] = []
-        last: int | None = None
-        while True:
+        last, count, is_end = after, 0, False
+        while not is_end and (rows is None or count < rows):
             statement = checksum_statement(shape, is_first=last is None)
-            after = [] if last is None else [str(last)]
-            ((*checksum, end),) = self._reader.query(statement, size, *after)
-            if not checksum[0]:
-                break
-            ranges.append(KeyRange(last, end))
-            found.append(tuple(map(int, checksum)))
-            last = end
-            self._pace.took(checksum[0])
-            if checksum[0] < size:
-                break
-        ranges.append(KeyRange(last, None))
-        found.append(NOTHING)
-        count = sum(checksum[0] for checksum in found)
+            parameters = [] if last is None else [str(last)]
+            ((*checksum, end),) = self._reader.query(statement, size, *parameters)
+            is_end = checksum[0] < size
+            if checksum[0]:
+                ranges.append(KeyRange(last, end))
+                found.append(tuple(map(int, checksum)))
+                last = end
+                count += checksum[0]
+                self._pace.took(checksum[0])
+        if is_end:
+            ranges.append(KeyRange(last, None))
+            found.append(NOTHING)
         return Reading(begun, self._end(begun), count, ranges=ranges, checksums=found)
 
     def rows(self, shape: TableShape, ranges: Sequence[KeyRange] = (EVERYTHING,)) -> Reading:

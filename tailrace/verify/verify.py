@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.reading.change_rows import NotThere
 from tailrace.verify.compare import Comparison, Limits, TableResult
-from tailrace.verify.source_rows import Pace, SourceRows
+from tailrace.verify.pace import Pace
+from tailrace.verify.source_rows import SourceRows
 from tailrace.verify.table_shape import TableShape, shape_of
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.encode.columns.value_hash import rules_of
@@ -34,6 +35,7 @@ class VerifyOptions:
     Attributes:
         tables: names, in any case; empty for all published tables.
         rows_per_s: bound of what is read from the source; None for no bound.
+        core_percent: bound of the share of a processor of the server, up to 100.
         is_secondary: whether tables are read from a readable secondary.
     """
 
@@ -41,6 +43,7 @@ class VerifyOptions:
     rows_per_s: int | None = None
     is_secondary: bool = False
     limits: Limits = field(default_factory=Limits)
+    core_percent: float = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,32 @@ def verify(
         SourceError: the server did not answer.
         SinkError: the lake cannot be read.
     """
+    with comparing(publisher, sink, spark, options) as (database, shapes, comparison):
+        return Verification(database, sink.lake, [comparison.compare(shape) for shape in shapes])
+
+
+@contextmanager
+def comparing(
+    publisher: PublisherConfig,
+    sink: SinkConfig,
+    spark: SparkSession,
+    options: VerifyOptions,
+    pause: Callable[[float], object] | None = None,
+) -> Iterator[tuple[str, list[TableShape], Comparison]]:
+    """Connect for a comparison; yield the database, the chosen tables and what compares them.
+
+    Args:
+        pause: waits for some seconds between two statements.
+
+    Raises:
+        NotThere, ColumnsRefused, SourceError: as :func:`verify`.
+    """
     with _connected(publisher, options) as (control, reader):
         database = database_name(control)
         shapes = _shapes(publisher, control, database, options.tables)
-        pace = Pace(options.rows_per_s)
+        pace = Pace(options.rows_per_s, options.core_percent, pause)
         source = SourceRows(control, reader, pace, options.limits.wait_s)
-        comparison = Comparison(source, spark, sink, options.limits)
-        return Verification(database, sink.lake, [comparison.compare(shape) for shape in shapes])
+        yield database, shapes, Comparison(source, spark, sink, options.limits)
 
 
 @contextmanager

@@ -8,12 +8,14 @@ from confluent_kafka import KafkaException
 
 from tailrace.explain.explain import explain_key_or_moment
 from tailrace.explain.report import explanation_lines
+from tailrace.lake.errors import LakeUnreadable
 from tailrace.reading.change_rows import NotThere
 from tailrace.reading.event_text import as_line
 from tailrace.reading.moments import Moment, MomentError, parse_moment
 from tailrace.reading.newest_events import newest_events
 from tailrace.reading.schema_versions import Version, ddl_of, versions_of
 from tailrace.reading.table_names import TableNameError, parse_table, splits
+from tailrace.verify.verified import VerifiedTable, VerifiedUnreadable, of_json, verified_path
 from tailrace.web.browsing import Browsed, searched, wanted_by
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.source.catalog import capture_catalog as catalog
@@ -21,6 +23,7 @@ from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryError
+from tailrace_sink.errors import ConfigError, StoreUnusable
 
 if TYPE_CHECKING:
     from tailrace.settings.settings import Settings
@@ -54,6 +57,29 @@ class Details:
         except (RegistryError, ValueError) as error:
             problems.append(str(error))
             return []
+
+    def verified(self, table: str, problems: list[str]) -> VerifiedTable | None:
+        """What ``tailrace verify --continuous`` found of a table; None if nothing is known.
+
+        Args:
+            problems: gets what could not be read.
+        """
+        if self._lake is None:
+            return None
+        from tailrace.lake.store import LakeStore
+
+        try:
+            store = LakeStore.of(self._lake.lake, self._lake.store or {})
+        except ConfigError:
+            return None  # Only Hadoop opens this store.
+        path = verified_path("").lstrip("/")
+        try:
+            text = store.text(path)
+            known = {} if text is None else of_json(text, path)
+        except (LakeUnreadable, StoreUnusable, VerifiedUnreadable) as error:
+            problems.append(str(error))
+            return None
+        return {name.casefold(): found for name, found in known.items()}.get(table.casefold())
 
     def explained(self, name: str, key: str, moment: str) -> str:
         """What all stages hold of a row or of a commit, as lines, or why that is not known.

@@ -117,7 +117,10 @@ class Site:
             browsed = self._details.events(table, since or "", of or "")
         explorer = Explorer(row.table, key, at, explained, since or "", of or "", browsed)
         stages = model.freshness.stages
-        body = table_page(explorer, row, versions, problems=problems, stages=stages)
+        verified = self._details.verified(row.table, problems)
+        body = table_page(
+            explorer, row, versions, verified=verified, problems=problems, stages=stages
+        )
         return html_response(self._page(row.table, body))
 
     def _runbook(self, request: Request) -> Response:

@@ -56,19 +56,26 @@ def run_all(config: Path, commands: Mapping[str, Command]) -> dict[str, Answer]:
 
 
 @contextmanager
-def page(config: Path) -> Iterator[str]:
-    """The address of ``tailrace web``, which runs while the block does."""
-    process = _start(config, Command("web", ("--port", "0", "--every", "0.2")), "web")
+def running(config: Path, command: Command, name: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs while the block does, and then ends well on SIGTERM."""
+    process = _start(config, command, name)
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("The page is at "), process.communicate(timeout=LIMIT_S)
-        yield line.split()[-1]
+        yield process
         process.terminate()
         assert process.wait(LIMIT_S) == 0
     finally:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def page(config: Path) -> Iterator[str]:
+    """The address of ``tailrace web``, which runs while the block does."""
+    with running(config, Command("web", ("--port", "0", "--every", "0.2")), "web") as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("The page is at "), process.communicate(timeout=LIMIT_S)
+        yield line.split()[-1]
 
 
 def _start(config: Path, command: Command, name: str) -> subprocess.Popen[str]:

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pyodbc
 import pytest
 from pyspark.sql import SparkSession
@@ -17,13 +19,18 @@ from tailrace.audit.audit import audit
 from tailrace.lake.log import DeltaLog
 from tailrace.lake.store import LakeStore
 from tailrace.settings.load import load
+from tailrace.verify import continuous
 from tailrace.verify.compare import Limits
+from tailrace.verify.metrics import VerifyMetrics
+from tailrace.verify.pace import Pace
+from tailrace.verify.ranges import KeyRange
 from tailrace.verify.report import difference_text, exit_code, verification_json, verification_lines
 from tailrace.verify.row_differences import HIDDEN
-from tailrace.verify.source_rows import Pace
+from tailrace.verify.verified import VerifiedTable, of_json, verified_path
 from tailrace.verify.verify import Verification, VerifyOptions, verify
+from tailrace_emulator.testing.process import free_port
 from tailrace_service.registry.client import SchemaRegistry
-from tests.end_to_end.commands import Command, run_all
+from tests.end_to_end.commands import Command, run_all, running
 from tests.end_to_end.conftest import Pipeline, wait_until
 from tests.verify_values import COLUMNS, rows_of_values
 
@@ -239,9 +246,11 @@ def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
         ):
             found = compared("dbo.Accounts")
         planted_rows_are_found(found)
+        parts_are_compared_one_after_another(pipeline, spark, monkeypatch)
         what_cannot_be_shown_is_not(pipeline, compared)
     the_log_is_audited(pipeline)
-    what_fails_in_one_table_is_its_problem(pipeline)
+    with the_next_part_is_compared_by_another_process(pipeline):
+        what_fails_in_one_table_is_its_problem(pipeline)
 
 
 def planted_rows_are_found(found: Verification) -> None:
@@ -256,6 +265,62 @@ def planted_rows_are_found(found: Verification) -> None:
         f"branch = {(BUSY + 300) % 7}, id = {BUSY + 300}: missing in the lake",
         f"branch = {(BUSY + 599) % 7}, id = {BUSY + 599 + 100000}: surplus in the lake",
     }
+
+
+def parts_are_compared_one_after_another(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tailrace verify --continuous: a part of five rows and a whole table, then it is stopped."""
+    stop = threading.Event()
+
+    class Metrics(VerifyMetrics):
+        steps = 0
+
+        def compared(self, table: str, rows: int) -> None:
+            super().compared(table, rows)
+            self.steps += 1
+            if self.steps == 2:
+                stop.set()
+
+    monkeypatch.setattr(continuous, "_STEP_S", 0.005)
+    settings, metrics = load(pipeline.config(), {}), Metrics()
+    options = VerifyOptions(("dbo.kinds", "dbo.accounts"), rows_per_s=1000)
+    with repeating(pipeline.scan, 0.5):
+        continuous.Steps(settings.publisher(), settings.sink(), spark, options).run(metrics, stop)
+    kinds, accounts = (verified_of(pipeline)[f"dbo.{name}"] for name in ("kinds", "accounts"))
+    assert (accounts.differing, accounts.lsn, len(accounts.ranges)) == (4, None, 1)
+    assert [(part.keys, part.lsn is None) for part in kinds.ranges] == [
+        (KeyRange(None, 4), False),
+        (KeyRange(4, None), True),
+    ]
+    told = metrics.registry.get_sample_value
+    assert told("tailrace_verified_differing_rows", {"table": "dbo.accounts"}) == 4
+    assert told("tailrace_verified_rows_total", {"table": "dbo.kinds"}) == 5
+    assert told("tailrace_verified_lsn", {"table": "dbo.kinds"}) == 0
+    assert (told("tailrace_verified_age_seconds", {"table": "dbo.kinds"}) or 0) > 0
+
+
+@contextmanager
+def the_next_part_is_compared_by_another_process(pipeline: Pipeline) -> Iterator[None]:
+    """It continues where the first one was stopped, and serves what was verified."""
+    before, port = verified_of(pipeline), free_port()
+    arguments = ("dbo.kinds", "--continuous", "--wait", "5", "--metrics-port", str(port))
+    command = Command("verify", arguments)
+    url = f"http://127.0.0.1:{port}/metrics"
+    with running(pipeline.config(), command, "continuous"), repeating(pipeline.scan, 0.5):
+        yield
+        wait_until(lambda: verified_of(pipeline)["dbo.kinds"].lsn is not None, "all is verified")
+        served = httpx.get(url, trust_env=False).text
+    after = verified_of(pipeline)
+    assert after["dbo.kinds"].ranges[0] == before["dbo.kinds"].ranges[0]
+    assert after["dbo.accounts"] == before["dbo.accounts"]
+    assert 'tailrace_verified_rows_total{table="dbo.kinds"} 3.0' in served
+    assert 'tailrace_verified_differing_rows{table="dbo.kinds"} 0.0' in served
+
+
+def verified_of(pipeline: Pipeline) -> dict[str, VerifiedTable]:
+    path = Path(verified_path(str(pipeline.folder / "lake")))
+    return of_json(path.read_text("utf-8"), str(path))
 
 
 def what_cannot_be_shown_is_not(pipeline: Pipeline, compared: Callable[..., Verification]) -> None:

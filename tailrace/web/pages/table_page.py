@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from tailrace.web.pages.advice import advice
 from tailrace.web.pages.html import DASH, lsn, moment, seconds, tag, text
+from tailrace.web.pages.runbooks_page import runbook_link
 from tailrace.web.pages.table_groups import STAGES, actions
 
 if TYPE_CHECKING:
     from tailrace.reading.schema_versions import Version
+    from tailrace.verify.verified import VerifiedTable
     from tailrace.web.browsing import Browsed
     from tailrace.web.model import Row
 
@@ -43,6 +45,7 @@ def table_page(
     row: Row | None,
     versions: Sequence[Version],
     *,
+    verified: VerifiedTable | None = None,
     problems: Sequence[str] = (),
     stages: Collection[str] = (),
 ) -> str:
@@ -51,20 +54,21 @@ def table_page(
     Args:
         explorer: the table, and what was asked of its rows.
         row: what is known of it; None where nothing is.
+        verified: what tailrace verify --continuous found of it.
         problems: what could not be asked.
         stages: those that are configured.
     """
     parts = [tag("h1", text(explorer.table))]
     parts += [tag("p", text(problem), {"class": "bad"}) for problem in problems]
     if row is not None:
-        parts.append(_state(row, stages))
+        parts.append(_state(row, stages, verified))
     parts.append(_events(explorer))
     parts.append(_explorer(explorer))
     parts.append(_versions(versions))
     return "".join(parts)
 
 
-def _state(row: Row, stages: Collection[str]) -> str:
+def _state(row: Row, stages: Collection[str], verified: VerifiedTable | None) -> str:
     lags = {"topics": row.topic_s, "log": row.log_s, "lake": row.lake_s}
     facts = {
         "state": text(row.state),
@@ -73,11 +77,21 @@ def _state(row: Row, stages: Collection[str]) -> str:
         **{f"{STAGES[name]} behind": seconds(lags[name]) for name in STAGES if name in stages},
         "schema from": lsn(row.schema_lsn),
         "snapshot": text(row.snapshot_told),
+        "verified": "" if verified is None else _verified(verified),
     }
     told = "".join(tag("dt", name) + tag("dd", value) for name, value in facts.items() if value)
     command = f"<noscript><p>tailrace snapshot '{text(row.table)}'</p></noscript>"
     fix = advice(*row.fix) if row.is_bad else ""
     return tag("dl", told) + fix + actions(row, "Actions") + command
+
+
+def _verified(table: VerifiedTable) -> str:
+    if table.differing:
+        told = f"{table.differing:,} rows differ from the source"
+        return tag("strong", told, {"class": "bad"}) + f" {runbook_link('LakeDiffers')}"
+    if table.lsn is None:
+        return "not all rows yet"
+    return f"every row is as in the source, since {moment(table.oldest_ms)} {lsn(table.lsn)}"
 
 
 def _events(explorer: Explorer) -> str:

@@ -12,8 +12,9 @@ from emulator.tests.fix_sqlserver import SourceServer
 from tailrace.verify import ranges, source_rows
 from tailrace.verify.changed_keys import changed_keys
 from tailrace.verify.not_provable import NotProvable
+from tailrace.verify.pace import Pace
 from tailrace.verify.ranges import KeyRange, has_ranges
-from tailrace.verify.source_rows import Pace, SourceRows
+from tailrace.verify.source_rows import SourceRows
 from tailrace.verify.table_shape import TableShape, shape_of
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
@@ -136,6 +137,24 @@ def test_checksums_are_the_sums_of_the_rows_of_their_ranges(source, connection, 
     some = rows.rows(table, [KeyRange(0, 4), KeyRange(6, None)])
     assert some.rows["key_0"].to_pylist() == ["3", "4", "1000", "2147483647"]
     assert [n for n in KEYS if has_ranges(shape(source, connection, n))] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("after", "rows_max", "found"),
+    [
+        (None, 2, [KeyRange(None, 0)]),
+        (0, 4, [KeyRange(0, 5), KeyRange(5, 2147483647)]),
+        (4, 3, [KeyRange(4, 1000)]),
+        (6, 3, [KeyRange(6, 2147483647), KeyRange(2147483647, None)]),
+        (2147483647, 3, [KeyRange(2147483647, None)]),
+    ],
+)
+def test_a_part_of_a_table_has_the_rows_after_a_key(
+    source, connection, rows, after, rows_max, found
+):
+    reading = rows.checksums(shape(source, connection, "one"), after, rows_max)
+    assert reading.ranges == found
+    assert reading.count == sum(checksum[0] for checksum in reading.checksums)
 
 
 @pytest.mark.parametrize("by_function", [False, True])

@@ -13,6 +13,7 @@ import yaml
 
 from tailrace.cli.root import cli
 from tailrace.settings.load import load
+from tailrace.verify.metrics import VerifyMetrics
 from tailrace_compose.images.base import OFFICIAL
 from tailrace_compose.images.build import IMAGES
 from tailrace_compose.local import jars
@@ -236,9 +237,9 @@ def test_a_shared_network_is_told_to_every_service(compose, host_network):
 
 
 def exported() -> set[str]:
-    """Names of the series that publisher and sink give Prometheus."""
+    """Names of the series that publisher, sink and verify give Prometheus."""
     names = {"up"}
-    for registry in (Metrics().registry, SinkMetrics().registry):
+    for registry in (Metrics().registry, SinkMetrics().registry, VerifyMetrics().registry):
         for metric in registry.collect():
             suffixes = {
                 "counter": ("_total",),

@@ -43,3 +43,19 @@ def test_what_is_logged_meanwhile_is_not_part_of_the_report(
     assert found.exit_code == status, found.output
     (table,) = json.loads(found.stdout)["tables"]
     assert (table["table"], table["problem"]) == ("dbo.t", problem)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--hours", "22-6"], "--hours can be used only with --continuous."),
+        (["--metrics-port", "9407"], "--metrics-port can be used only with --continuous."),
+        (["--continuous", "--json"], "--json cannot be used with --continuous."),
+        (["--continuous", "--hours", "22-25"], "not two different hours of the day"),
+        (["--continuous", "--core-percent", "0"], "0.0 is not in the range 0<x<=100"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_before_anything_is_read(arguments, problem):
+    found = CliRunner().invoke(cli, ["verify", *arguments])
+    assert found.exit_code == 2
+    assert problem in " ".join(found.stderr.split())

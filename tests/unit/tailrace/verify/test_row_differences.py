@@ -17,7 +17,6 @@ from tailrace.verify.report import (
     verification_lines,
 )
 from tailrace.verify.row_differences import HIDDEN, Kind, RowDifference, row_difference
-from tailrace.verify.source_rows import Pace
 from tailrace.verify.table_shape import TableShape
 from tailrace.verify.verify import Verification
 from tailrace_schemas.position.lsn import Lsn
@@ -80,19 +79,6 @@ def test_a_difference_counts_for_more_than_what_was_not_compared():
     differs = TableResult("dbo.t", unsettled=3)
     differs.differing["value"] += 1
     assert exit_code(Verification("shop", "/lake", [differs])) == 3
-
-
-def test_the_rate_is_that_of_all_reads_together():
-    waited: list[float] = []
-    pace = Pace(100, waited.append)
-    pace.begin()
-    pace.took(100)
-    pace.begin()
-    pace.took(100)
-    assert waited[0] == pytest.approx(1, abs=0.5)
-    assert waited[1] == pytest.approx(2, abs=0.5)
-    Pace(None, waited.append).took(10**9)
-    assert len(waited) == 2
 
 
 def test_the_page_has_everything_that_was_found_and_needs_no_other_file():

@@ -32,6 +32,7 @@ def query(
     """
     from datetime import UTC, datetime
 
+    from tailrace.lake.duck import rows_over
     from tailrace.lake.reader import Lake
     from tailrace.lake.store import LakeStore
     from tailrace.reading.moments import Moment, MomentError
@@ -43,8 +44,7 @@ def query(
         at = None if moment.time_ms is None else datetime.fromtimestamp(moment.time_ms / 1000, UTC)
         lake = Lake(LakeStore.of(config.lake, config.store or {}))
         cut = lake.as_of(lsn=None if moment.lsn is None else str(moment.lsn), time=at)
-        found = cut.sql(statement)
-        rows = None if found is None else found.to_arrow_table()
+        rows = rows_over(cut, statement)
     if rows is not None:
         _print(rows, as_json=as_json)
     click.echo(f"The cut at LSN {cut.closed_lsn}.", err=True)

@@ -313,7 +313,7 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
     from tailrace_sink.errors import SinkError
     from tailrace_sink.options.catalog_options import CatalogKind
     from tailrace_sink.reading.permanent_views import create_cut_views
-    from tailrace_sink.reading.tail_plan import Point
+    from tailrace_sink.reading.point import Point
     from tailrace_sink.tables.catalog_names import allowed
 
     config = configuration.sink

@@ -6,17 +6,34 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from tailrace.lake.errors import ColumnsChanged, FeatureUnsupported, LakeUnreadable, NeedsSpark
+from tailrace.lake.errors import (
+    ColumnsChanged,
+    ExtraMissing,
+    FeatureUnsupported,
+    LakeUnreadable,
+    NeedsSpark,
+    QueryFailed,
+    from_extra,
+)
 
 if TYPE_CHECKING:
     from tailrace.lake.reader import Lake
 
-__all__ = ["ColumnsChanged", "FeatureUnsupported", "LakeUnreadable", "NeedsSpark", "open"]
+__all__ = [
+    "ColumnsChanged",
+    "ExtraMissing",
+    "FeatureUnsupported",
+    "LakeUnreadable",
+    "NeedsSpark",
+    "QueryFailed",
+    "open",
+]
 
 
-def open(address: str, **options: Any) -> Lake:  # noqa: A001 - lake.open(...) is its name
+def open(address: str | PathLike[str], **options: Any) -> Lake:  # noqa: A001 - lake.open(...) is its name
     """Open a lake.
 
     Args:
@@ -26,8 +43,10 @@ def open(address: str, **options: Any) -> Lake:  # noqa: A001 - lake.open(...) i
 
     Raises:
         ConfigError: an option is wrong, or the address is in a store that only Hadoop opens.
+        ExtraMissing: a package of the extra is not installed.
     """
-    from tailrace.lake.reader import Lake
-    from tailrace.lake.store import LakeStore
+    with from_extra("lake"):
+        from tailrace.lake.reader import Lake
+        from tailrace.lake.store import LakeStore
 
     return Lake(LakeStore.of(address, options))

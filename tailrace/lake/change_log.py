@@ -13,7 +13,6 @@ import pyarrow as pa
 from tailrace.lake.change_counts import check_counts, good_of
 from tailrace.lake.log import DeltaLog, text
 from tailrace.lake.store import LakeStore
-from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import ChangesUnknown, ForeignRecord
 from tailrace_sink.options.modes import BadRecords
@@ -21,8 +20,8 @@ from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts_of, refuse_bulk
 from tailrace_sink.reading.change_table import NoChanges
+from tailrace_sink.reading.point import lsn_or_time, milliseconds
 from tailrace_sink.reading.table_by_name import table_by_name
-from tailrace_sink.reading.tail_plan import milliseconds
 from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
 
 _COMMIT_MS: Final = """CAST(regexp_match(state, '"through_commit_ms": ([0-9]+)')[1] AS BIGINT)"""
@@ -93,13 +92,14 @@ class ChangeLog:
 
         Raises:
             ChangesUnknown: the log is empty, or has no cut that old.
+            PointInvalid: a point is neither an LSN nor a time.
         """
         last = log.last()
         if last is None:
-            raise no_log(lake)
-        first = None if after is None else _lsn_of(log, after)
+            raise ChangesUnknown.no_log(lake)
+        first = None if after is None else _lsn_of(lake, log, after)
         newest = last.state.closed_lsn
-        end = newest if up_to is None else min(newest, _lsn_of(log, up_to))
+        end = newest if up_to is None else min(newest, _lsn_of(lake, log, up_to))
         return cls(lake, log, last, first, end)
 
     def begins(self) -> str:
@@ -264,17 +264,12 @@ class ChangeLog:
         begins = self.begins()
         needed = self.first if self.first is not None else self.began or begins
         if needed < begins:
-            raise ChangesUnknown(
-                f"the log starts at LSN {begins}, which is later than {needed}: older days were"
-                " deleted (sink.retention), or the lake started there"
-            )
+            raise ChangesUnknown.starts_later(self.lake, begins, needed)
         in_range = f"lsn > {text(self.first or begins)} AND lsn <= {text(self.end)}"
         for found in self._states(f"{in_range} AND NOT {_NOTHING_LOST}"):
             if topic in found.lost:
-                raise ChangesUnknown(
-                    f"the log lacks changes of table {table} up to LSN {found.state.closed_lsn}:"
-                    f" {found.lost[topic].reason}"
-                )
+                reason = found.lost[topic].reason
+                raise ChangesUnknown.lost(table, found.state.closed_lsn, reason)
 
     def _states(self, condition: str) -> list[LogState]:
         rows = self.log.rows(f"SELECT state FROM t WHERE topic = '' AND {condition}").to_pylist()
@@ -313,22 +308,18 @@ def opened_log(store: LakeStore) -> DeltaLog:
     """
     log = DeltaLog.of(store)
     if log is None:
-        raise no_log(store.lake)
+        raise ChangesUnknown.no_log(store.lake)
     return log
 
 
-def no_log(lake: str) -> ChangesUnknown:
-    """Create the error of a lake without a log."""
-    return ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")
-
-
-def _lsn_of(log: DeltaLog, point: str | datetime) -> str:
+def _lsn_of(lake: str, log: DeltaLog, point: str | datetime) -> str:
     """Find the newest closed LSN at or before a point."""
-    if isinstance(point, str):
-        return str(Lsn.parse(point))
-    found = log.rows(
-        f"SELECT max(lsn) AS lsn FROM t WHERE topic = '' AND {_COMMIT_MS} <= {milliseconds(point)}"
+    found = lsn_or_time(point)
+    if isinstance(found, str):
+        return found
+    newest = log.rows(
+        f"SELECT max(lsn) AS lsn FROM t WHERE topic = '' AND {_COMMIT_MS} <= {milliseconds(found)}"
     )["lsn"][0].as_py()
-    if found is None:
-        raise ChangesUnknown(f"the lake's log has no cut at or before {point}")
-    return str(found)
+    if newest is None:
+        raise ChangesUnknown.no_cut(lake, point)
+    return str(newest)

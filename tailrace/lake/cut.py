@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tailrace.lake.errors import NeedsSpark
+from tailrace.lake.errors import NeedsSpark, from_extra
 from tailrace.lake.folded import FoldedTable
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
@@ -103,7 +103,8 @@ class Cut(CutReading[pa.Table]):
 
     def lazy_frame(self, table: TableName | str, **companion: bool) -> pl.LazyFrame:
         """Return one table as a Polars LazyFrame; arguments and errors as :meth:`dataset`."""
-        import polars as pl
+        with from_extra("lake"):
+            import polars as pl
 
         return pl.scan_pyarrow_dataset(self.dataset(table, **companion))
 
@@ -112,14 +113,19 @@ class Cut(CutReading[pa.Table]):
 
         Arguments and errors as :meth:`read`.
         """
-        import pandas as pd
+        with from_extra("lake"):
+            import pandas as pd
 
         rows = self.read(table, **companion)
         frame: pd.DataFrame = rows.to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
     def sql(self, query: str, duck: Any = None) -> Any:
-        """Run a statement of DuckDB over the tables of this cut: see ``query_over``."""
+        """Run a statement of DuckDB over the tables of this cut: see ``query_over``.
+
+        Its relation runs when its rows are fetched. Values that a cast refuses raise DuckDB's own
+        error then.
+        """
         from tailrace.lake.duck import query_over
 
         return query_over(self, query, duck)
@@ -130,7 +136,8 @@ class Cut(CutReading[pa.Table]):
         Args:
             duck: the connection; None: DuckDB's default one.
         """
-        import duckdb
+        with from_extra("lake"):
+            import duckdb
 
         return (duck or duckdb).from_arrow(self.dataset(table, **companion))
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tailrace.lake.errors import QueryFailed
+from tailrace.lake.errors import QueryFailed, from_extra
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import SinkError
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.tables.lake_table import COMPANIONS, Kind, table_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Tables(Protocol):
@@ -42,6 +45,11 @@ class _View:
     def companion(self) -> dict[str, bool]:
         return {"is_changes": self.kind is Kind.CHANGES, "is_history": self.kind is Kind.HISTORY}
 
+    def __str__(self) -> str:
+        """As a statement names it."""
+        parts = (self.table.schema, self.name)
+        return ".".join(of if of.isidentifier() else _quoted(of) for of in parts)
+
 
 def query_over(cut: Tables, sql: str, duck: Any = None) -> Any:
     """Run a statement of DuckDB over the tables of a cut.
@@ -59,19 +67,48 @@ def query_over(cut: Tables, sql: str, duck: Any = None) -> Any:
         QueryFailed: DuckDB refuses the statement.
         SinkError: a table that it names cannot be read: see ``Cut.read``.
     """
-    import duckdb
+    with from_extra("lake"):
+        import duckdb
 
     duck = duck or duckdb.connect()
-    refused = _create_views(cut, sql, duck)
+    refused: list[SinkError] = []
     try:
+        refused = _create_views(cut, sql, duck)
         return duck.sql(sql)
     except duckdb.CatalogException as error:
         for reason in refused:
             raise reason from error
-        known = ", ".join(f"{view.table.schema}.{view.name}" for view in _views(cut)) or "none"
-        raise QueryFailed(str(error), f"the cut has the tables {known}") from error
+        known = ", ".join(map(str, _views(cut))) or "none"
+        raise QueryFailed.of(error, f"use a table of the cut: {known}") from error
     except duckdb.Error as error:
-        raise QueryFailed(str(error), "correct the statement") from error
+        raise _failed(error) from error
+
+
+def rows_over(cut: Tables, sql: str) -> pa.Table | None:
+    """Run a statement of DuckDB over the tables of a cut, and fetch its rows.
+
+    Raises:
+        QueryFailed: DuckDB refuses the statement, or a value in it.
+        SinkError: a table that it names cannot be read: see ``Cut.read``.
+    """
+    with from_extra("lake"):
+        import duckdb
+
+    found = query_over(cut, sql)
+    try:
+        return None if found is None else found.to_arrow_table()
+    except duckdb.Error as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> QueryFailed:
+    """Return our error for one of DuckDB's."""
+    fixes = {
+        "BinderException": "correct the statement; DESCRIBE schema.table lists its columns",
+        "ConversionException": "correct the cast, or use TRY_CAST",
+        "ConnectionException": "pass a connection that is open",
+    }
+    return QueryFailed.of(error, fixes.get(type(error).__name__, "correct the statement"))
 
 
 def _create_views(cut: Tables, sql: str, duck: Any) -> list[SinkError]:

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Self
 
 from tailrace_sink.errors import SinkError
 
 WITH_SPARK: Final = "read it with Spark: tailrace_sink.read(spark, lake)"
+
+
+class ExtraMissing(ModuleNotFoundError):
+    """A package of an extra is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed. Fix: pip install 'tailrace[{extra}]'", name=package
+        )
+
+
+@contextmanager
+def from_extra(extra: str) -> Iterator[None]:
+    """Name the extra that brings a package which an import in the block does not find.
+
+    Raises:
+        ExtraMissing: the package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if not package or package.startswith("tailrace"):
+            raise
+        raise ExtraMissing(package, extra) from error
 
 
 class LakeUnreadable(SinkError):
@@ -50,6 +77,12 @@ class QueryFailed(SinkError):
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(f"{reason}. Fix: {fix}")
+
+    @classmethod
+    def of(cls, error: Exception, fix: str) -> Self:
+        """Create the error for one of DuckDB, in one line: without its picture of the place."""
+        reason = " ".join(str(error).partition("\n\nLINE ")[0].split())
+        return cls(reason.rstrip(".!"), fix)
 
 
 class ColumnsChanged(SinkError):

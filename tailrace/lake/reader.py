@@ -13,14 +13,14 @@ from tailrace.lake.cut import Cut
 from tailrace.lake.log import DeltaLog, text
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
-from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_of_row
 from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
 from tailrace_sink.reading.cut_tables import CutTables
-from tailrace_sink.reading.tail_plan import Point, milliseconds, plan_tail
+from tailrace_sink.reading.point import LATEST, Point
+from tailrace_sink.reading.tail_plan import plan_tail
 
 _COMMITS: Final = "_tailrace/commits"
 
@@ -32,32 +32,27 @@ class Lake:
         self._store = store
 
     def as_of(
-        self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
+        self, when: str = LATEST, *, lsn: str | None = None, time: datetime | str | None = None
     ) -> Cut:
         """Return the newest cut at or before a point. It does not change while the sink runs.
 
         Args:
             when: only ``latest`` is supported.
-            lsn: source LSN as text.
-            time: source commit time; UTC without a zone.
+            lsn: source LSN as text, or as SQL Server shows binary(10).
+            time: source commit time, also as a text of ISO 8601; UTC without a zone.
 
         Raises:
             CutForgotten: retention removed the cut.
             CutUnknown: no cut is that old, or the address has no lake.
             LakeUnreadable, StoreUnusable: the lake cannot be read.
-            ValueError: ``when`` is another word, or both points are given.
+            PointInvalid: the point is not understood, or both are given.
         """
-        if when != "latest" or (lsn is not None and time is not None):
-            raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
-        point = Point(
-            None if lsn is None else str(Lsn.parse(lsn)),
-            None if time is None else milliseconds(time),
-        )
+        point = Point.of(when, lsn, time)
         row = self._commit_row(point)
         state = SinkState() if row is None else state_of_row(row)
         events = self._tail(state, point)
         if events is None and row is None:
-            raise CutUnknown(f"lake {self._store.lake} has no cut{point.phrase}")
+            raise CutUnknown.no_cut(self._store.lake, point.phrase, None)
         at = CutTables.of(state, None if events is None else events.plan)
         return Cut(self._store, at, events, self._store.has_iceberg())
 
@@ -72,8 +67,8 @@ class Lake:
 
         Args:
             table: ``"dbo.orders"``, in any case; or with the database first.
-            after: LSN or commit time (UTC without a zone) after which changes start; None: the
-                start of the lake's log.
+            after: LSN or commit time (UTC without a zone; also as text) after which changes start;
+                None: the start of the lake's log.
             up_to: the last LSN or commit time; None: the newest closed LSN in the log.
 
         Returns:
@@ -84,6 +79,7 @@ class Lake:
             BadRecord: a record cannot be decoded and was not stored in the dead letters.
             NeedsSpark: only Spark casts a value of an earlier type.
             LakeUnreadable, StoreUnusable: the log cannot be read.
+            PointInvalid: a point is neither an LSN nor a time.
         """
         log = opened_log(self._store)
         return ChangeReader(ChangeLog.between(self._store.lake, log, after, up_to)).read(table)
@@ -101,9 +97,7 @@ class Lake:
         lake = self._store.lake
         table = self._store.delta(_COMMITS)
         if table is None:
-            raise CutUnknown(
-                f"{lake} is not a lake of Tailrace: it has no commit table at {lake}/{_COMMITS}"
-            )
+            raise CutUnknown.no_lake(lake, f"{lake}/{_COMMITS}")
         condition = "true"
         if point.lsn is not None:
             condition = f"through_lsn <= {text(point.lsn)}"
@@ -122,4 +116,4 @@ class Lake:
         oldest = self._store.oldest_cut()
         if oldest.has_forgotten:
             raise CutForgotten(lake, point.phrase, oldest)
-        raise CutUnknown(f"lake {lake} has no cut{point.phrase}")
+        raise CutUnknown.no_cut(lake, point.phrase, every[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any, Self
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
-from tailrace.lake.errors import LakeUnreadable
+from tailrace.lake.errors import WITH_SPARK, LakeUnreadable
 from tailrace.reading.lake import delta_problem
 from tailrace.reading.store_failure import PATIENCE, store_failure
 from tailrace_sink.errors import ConfigError
@@ -37,7 +38,7 @@ class LakeStore:
     _files: fs.FileSystem = field(default_factory=fs.LocalFileSystem, repr=False)
 
     @classmethod
-    def of(cls, address: str, options: Mapping[str, Any] | S3Options) -> Self:
+    def of(cls, address: str | PathLike[str], options: Mapping[str, Any] | S3Options) -> Self:
         """Return the store of an address.
 
         Args:
@@ -46,17 +47,23 @@ class LakeStore:
         Raises:
             ConfigError: an option is wrong, or only Hadoop opens the store.
         """
+        address = fspath(address)
         lake = s3_address(address).rstrip("/")
+        if not lake:
+            raise ConfigError(["the lake's address is empty. Fix: use the address in sink.lake"])
         if is_s3(address):
             s3 = options if isinstance(options, S3Options) else S3Options.load(options)
             return cls(lake, s3, fs.S3FileSystem(**s3.pyarrow()))
         if "://" in address:
             scheme = address.partition("://")[0]
-            raise ConfigError(
-                [f"lake {address}: only Hadoop opens {scheme}://; read it with Spark instead"]
-            )
+            raise ConfigError([f"lake {address}: only Hadoop opens {scheme}://. Fix: {WITH_SPARK}"])
         if options:
-            raise ConfigError([f"lake {address}: options of a store need an address at s3://"])
+            raise ConfigError(
+                [
+                    f"lake {address}: options of a store need an address at s3://. Fix: leave them"
+                    " out, or give that address"
+                ]
+            )
         return cls(lake)
 
     @property

@@ -36,7 +36,7 @@ class Moment:
             MomentError: it is none, or there are two.
         """
         if lsn is not None and time is not None:
-            raise MomentError("give an LSN or a time, not both")
+            raise MomentError("there is an LSN and a time. Fix: give one of the two")
         if lsn is not None:
             return cls(lsn=parse_lsn(lsn))
         if time is None:
@@ -45,8 +45,8 @@ class Moment:
             at = datetime.fromisoformat(time)
         except ValueError as error:
             raise MomentError(
-                f"{time!r} is not a time: write ISO 8601, as in 2026-11-22T14:05:00+01:00; without"
-                " an offset it is UTC"
+                f"{time!r} is not a time. Fix: write ISO 8601, as in 2026-11-22T14:05:00+01:00;"
+                " without an offset it is UTC"
             ) from error
         aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
         return cls(time_ms=round(aware.timestamp() * 1000))
@@ -93,11 +93,6 @@ def parse_lsn(text: str) -> Lsn:
         MomentError: the text is no LSN.
     """
     try:
-        if text[:2].casefold() == "0x":
-            return Lsn.from_bytes(bytes.fromhex(text[2:]))
-        return Lsn.parse(text)
+        return Lsn.of_text(text)
     except ValueError as error:
-        raise MomentError(
-            f"{text!r} is not an LSN: write xxxxxxxx:xxxxxxxx:xxxx, or 0x and twenty hexadecimal"
-            " digits as SQL Server shows binary(10)"
-        ) from error
+        raise MomentError(str(error)) from error

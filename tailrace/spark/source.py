@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tailrace.lake.change_log import ChangeLog, no_log, opened_log
+from tailrace.lake.change_log import ChangeLog, opened_log
 from tailrace.lake.change_rows import ChangeTable
 from tailrace.lake.changes import ChangeReader
 from tailrace.lake.store import LakeStore
@@ -171,7 +171,7 @@ class ChangesStreamReader(DataSourceStreamReader):
         log = opened_log(store)
         last = log.last()
         if last is None:
-            raise no_log(store.lake)
+            raise ChangesUnknown.no_log(store.lake)
         newest = LogOffset(log.id, last.state.closed_lsn, last.state.closed_commit_ms)
         _require_same(newest, self._seen, store.lake)
         return self._seen if newest.lsn == self._seen.lsn else newest
@@ -214,7 +214,7 @@ def _reader(loaded: _Loaded, part: LogPart) -> ChangeReader:
     log = opened_log(store)
     last = log.last()
     if last is None:
-        raise no_log(store.lake)
+        raise ChangesUnknown.no_log(store.lake)
     newest = LogOffset(log.id, last.state.closed_lsn)
     _require_same(newest, LogOffset(part.log, part.end), store.lake)
     return ChangeReader(ChangeLog(store.lake, log, last, part.first, part.end, part.began))
@@ -242,7 +242,8 @@ def _continuous(after: str) -> Iterator[None]:
     try:
         yield
     except ChangesUnknown as error:
-        raise StreamBroken(str(error), after) from error
+        reason = str(error).partition(". Fix: ")[0]  # That fix is one of a read between points.
+        raise StreamBroken(reason, after) from error
 
 
 def _store(options: SourceOptions) -> LakeStore:

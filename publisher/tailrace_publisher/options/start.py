@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -60,10 +59,7 @@ class StartConfig(Section):
     def _is_lsn(cls, text: str | None) -> str | None:
         if text is None:
             return None
-        if re.fullmatch(r"0[xX][0-9a-fA-F]{20}", text):
-            lsn = Lsn.from_bytes(bytes.fromhex(text[2:]))
-        else:
-            lsn = Lsn.parse(text)
+        lsn = Lsn.of_text(text)
         if lsn == Lsn.ZERO:
             raise ValueError(
                 "an LSN of zeros is none. Fix: remove the option to start from scratch"

@@ -67,6 +67,24 @@ class Lsn:
             raise ValueError(f"not an LSN of the form xxxxxxxx:xxxxxxxx:xxxx: {text!r}")
         return cls(*(int(part, 16) for part in match.groups()))
 
+    @classmethod
+    def of_text(cls, text: str) -> Lsn:
+        """Read an LSN as people write it: the text form, or binary(10) as SQL Server shows it.
+
+        Raises:
+            ValueError: the text is neither; says how one is written.
+        """
+        bare = text.strip()
+        try:
+            if bare[:2].casefold() == "0x":
+                return cls.from_bytes(bytes.fromhex(bare[2:]))
+            return cls.parse(bare)
+        except ValueError as error:
+            raise ValueError(
+                f"{text!r} is not an LSN. Fix: write xxxxxxxx:xxxxxxxx:xxxx, or 0x and twenty"
+                " hexadecimal digits as SQL Server shows binary(10)"
+            ) from error
+
     def to_bytes(self) -> bytes:
         """The ten bytes, as SQL Server binds them to binary(10)."""
         return _LAYOUT.pack(self.vlf, self.block, self.slot)

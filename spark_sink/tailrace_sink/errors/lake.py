@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors.base import SNAPSHOT_HELPS, SinkError, TableError
 
 
@@ -174,3 +176,36 @@ class NamingFailed(SinkError):
 
 class ChangesUnknown(SinkError):
     """The lake's log lacks changes between two points."""
+
+    @classmethod
+    def no_log(cls, lake: str) -> Self:
+        """Create the error of a lake without a log."""
+        return cls(
+            f"{lake} has no log: no sink of this release has written to it yet. Fix: use the"
+            " address in sink.lake, or start the sink (tailrace sink)"
+        )
+
+    @classmethod
+    def no_cut(cls, lake: str, point: object) -> Self:
+        """Create the error of a time before the log's first cut."""
+        return cls(
+            f"the log of {lake} has no cut at or before {point}. Fix: choose a later time, or leave"
+            " it out: changes then start where the log starts"
+        )
+
+    @classmethod
+    def starts_later(cls, lake: str, begins: str, after: str) -> Self:
+        """Create the error of an LSN before the log's first cut."""
+        return cls(
+            f"the log of {lake} starts at LSN {begins}, which is later than {after}: older days"
+            " were deleted (sink.retention), or the lake started there. Fix: read the changes after"
+            f" LSN {begins}, and the table at that LSN with as_of(lsn=...)"
+        )
+
+    @classmethod
+    def lost(cls, table: TableName, lsn: str, reason: str) -> Self:
+        """Create the error of records that Kafka lost, or that were left out."""
+        return cls(
+            f"the log lacks changes of table {table} up to LSN {lsn}: {reason}. Fix: read the"
+            " changes after that LSN, and the table at that LSN or a later one with as_of(lsn=...)"
+        )

@@ -13,7 +13,6 @@ from pyspark.sql.avro.functions import from_avro
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.framing import FRAME_BYTES
-from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.log.log_table import LogTable
@@ -25,13 +24,13 @@ from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.change_table import NoChanges, changed_columns, shared_columns
+from tailrace_sink.reading.point import lsn_or_time, milliseconds
 from tailrace_sink.reading.shared_changes import (
     SourceEvents,
     events_of_all,
     with_origins,
 )
 from tailrace_sink.reading.table_by_name import table_by_name
-from tailrace_sink.reading.tail_plan import milliseconds
 from tailrace_sink.rows.bad_records import REASON, Screen
 from tailrace_sink.rows.decode import POSITION_SQL
 from tailrace_sink.rows.writer_schema import WriterSchema, fields_of, writer_schema
@@ -48,8 +47,8 @@ from tailrace_sink.tables.lake_table import (
 from tailrace_sink.tables.origins import in_shared_table
 
 Point = str | datetime
-"""A source LSN as text, or a source commit time (UTC without a zone). A time means the newest cut
-of the log at or before it."""
+"""A source LSN, or a source commit time (UTC without a zone), also as text. A time means the newest
+cut of the log at or before it."""
 
 
 def changes(
@@ -90,12 +89,12 @@ def changes(
     log = LogTable.of_lake(spark, f"{lake}/_tailrace/log")
     last = None if log is None else log.last()
     if log is None or last is None:
-        raise ChangesUnknown(f"{lake} has no log: no sink of this release has written to it yet")
+        raise ChangesUnknown.no_log(lake)
     names = TopicNames(last.prefix)
     rows = log.rows()
     states = rows.where("topic = ''")
-    first = None if after is None else _lsn_of(states, after)
-    end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
+    first = None if after is None else _lsn_of(lake, states, after)
+    end = last.state.closed_lsn if up_to is None else _lsn_of(lake, states, up_to)
     end = min(end, last.state.closed_lsn)
     shared = SharedTables(last.into)
     table, sources = _named(table, rows, names, lake, shared)
@@ -133,7 +132,7 @@ class _Log:
         rows, names, first, end = self.rows, self.names, self.first, self.end
         states = rows.where("topic = ''")
         topic = names.data(table)
-        _check_complete(states, table, topic, first, end)
+        _check_complete(self.lake, states, table, topic, first, end)
         # The cut that closes the last point has all changes up to it, so later cuts are not read.
         through = _batch(states, "min", f"lsn >= {literal(end)}")
         events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
@@ -203,17 +202,18 @@ def _schema_ids(events: DataFrame) -> set[int]:
     return ids - {None}
 
 
-def _lsn_of(states: DataFrame, point: Point) -> str:
+def _lsn_of(lake: str, states: DataFrame, point: Point) -> str:
     """Find the newest closed LSN at or before a point."""
-    if isinstance(point, str):
-        return str(Lsn.parse(point))
+    found = lsn_or_time(point)
+    if isinstance(found, str):
+        return found
     reached = states.where(
         "CAST(get_json_object(state, '$.state.through_commit_ms') AS BIGINT)"
-        f" <= {milliseconds(point)}"
+        f" <= {milliseconds(found)}"
     )
     row = reached.selectExpr("max(lsn) AS lsn").first()
     if row is None or row["lsn"] is None:
-        raise ChangesUnknown(f"the lake's log has no cut at or before {point}")
+        raise ChangesUnknown.no_cut(lake, point)
     return str(row["lsn"])
 
 
@@ -224,23 +224,18 @@ def _batch(states: DataFrame, of: str, condition: str) -> int:
 
 
 def _check_complete(
-    states: DataFrame, table: TableName, topic: str, first: str | None, end: str
+    lake: str, states: DataFrame, table: TableName, topic: str, first: str | None, end: str
 ) -> None:
     oldest = states.selectExpr("min_by(lsn, batch) AS lsn").first()
     begins = "" if oldest is None else oldest["lsn"]
     if first is not None and first < begins:
-        raise ChangesUnknown(
-            f"the log starts at LSN {begins}, which is later than {first}: older days were deleted"
-            " (sink.retention), or the lake started there"
-        )
+        raise ChangesUnknown.starts_later(lake, begins, first)
     in_range = states.where(f"lsn > {literal(first or begins)} AND lsn <= {literal(end)}")
     lossy = in_range.where("get_json_object(state, '$.lost') <> '{}'")
     for row in lossy.selectExpr("lsn", "get_json_object(state, '$.lost') AS lost").collect():
         reason = json.loads(row["lost"]).get(topic)
         if reason is not None:
-            raise ChangesUnknown(
-                f"the log lacks changes of table {table} up to LSN {row['lsn']}: {reason}"
-            )
+            raise ChangesUnknown.lost(table, row["lsn"], reason)
 
 
 def _check_counts(

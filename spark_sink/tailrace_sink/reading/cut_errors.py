@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any, Self
 
 from tailrace_sink.errors import SinkError
 from tailrace_sink.plan.oldest_cut import OldestCut
 
 
+class PointInvalid(SinkError, ValueError):
+    """A point of the source that is written neither as an LSN nor as a time."""
+
+
 class CutUnknown(SinkError):
     """The lake has no cut at or before the point, or the cut lacks the table."""
+
+    @classmethod
+    def no_lake(cls, lake: str, commits: str) -> Self:
+        """Create the error of an address without a commit table."""
+        return cls(
+            f"{lake} is not a lake of Tailrace: it has no commit table at {commits}. Fix: use the"
+            " address in sink.lake, or start the sink (tailrace sink), which creates the table"
+        )
+
+    @classmethod
+    def no_cut(cls, lake: str, phrase: str, newest: Mapping[str, Any] | None) -> Self:
+        """Create the error of a point before the lake's first cut.
+
+        Args:
+            newest: newest row of the commit table; None if it is empty.
+        """
+        if newest is None:
+            return cls(f"lake {lake} has no cut yet. Fix: wait for the sink's first batch")
+        at = f"LSN {newest['through_lsn']} ({newest['through_commit_time']})"
+        return cls(f"lake {lake} has no cut{phrase}. Fix: choose a later one, up to {at}")
 
 
 class CutForgotten(CutUnknown):

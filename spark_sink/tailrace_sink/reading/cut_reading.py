@@ -57,6 +57,10 @@ class CutReading(ABC, Generic[RowsT]):
     tail: TailValues[RowsT] | None
 
     def _selected(self, name: TableName | str, *, is_changes: bool, is_history: bool) -> RowsT:
+        if is_changes and is_history:
+            raise CutUnknown(
+                f"table {name}: is_changes and is_history are two tables. Fix: read one of them"
+            )
         table = self.at.named(name)
         kind = Kind.HISTORY if is_history else Kind.CHANGES if is_changes else None
         try:
@@ -76,7 +80,7 @@ class CutReading(ABC, Generic[RowsT]):
         changed = [] if self.at.tail is None else self.at.tail.of(table)
         is_new = kind is None and table in self.at.tables
         if version is None and not is_new:
-            raise CutUnknown(self.at.lacks(table))
+            raise CutUnknown(self.at.lacks(table, kind))
         base = None
         if version is not None:
             folded = self._folded(table, kind or Kind.MIRROR, version)

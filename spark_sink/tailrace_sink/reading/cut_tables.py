@@ -10,7 +10,7 @@ from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.reading.tail_plan import TailPlan
-from tailrace_sink.tables.lake_table import companion_paths, source_path, table_at
+from tailrace_sink.tables.lake_table import Kind, companion_paths, source_path, table_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class CutTables:
         try:
             return table_by_name(name, known | set(self.tables))
         except LookupError as error:
-            raise CutUnknown(f"{self.lacks(name)}. {error}") from None
+            raise CutUnknown(f"{self._absent(name)}. {error}") from None
 
     def shared_by(self, table: TableName) -> TableName | None:
         """Return the lake table that has a source table's rows among others; None: its own.
@@ -93,8 +93,19 @@ class CutTables:
             raise CutUnknown(self.lacks(table))
         return table_at(home)[0]
 
-    def lacks(self, table: TableName | str) -> str:
-        """Return the sentence that a table is not in the cut."""
+    def lacks(self, table: TableName | str, kind: Kind | None = None) -> str:
+        """Return the sentence that a table, or a companion of it, is not in the cut."""
+        if kind is not None and table in self.tables:
+            name = "history" if kind is Kind.HISTORY else "changelog"
+            return (
+                f"table {table} has no {name} in the cut at LSN {self.closed_lsn}. Fix: add {name}"
+                " to its sink.kinds, and read a cut after the sink's next batch"
+            )
+        return (
+            f"{self._absent(table)}. Fix: see tailrace status for the reason, or read a later cut"
+        )
+
+    def _absent(self, table: TableName | str) -> str:
         return (
             f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
             " finished, the sink or the publisher stopped it, it is excluded, or it has no"

@@ -16,7 +16,8 @@ from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.schema_store import SchemaStore
 from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.reading.tail_plan import Point, TailPlan, plan_tail
+from tailrace_sink.reading.point import Point
+from tailrace_sink.reading.tail_plan import TailPlan, plan_tail
 
 _LOCAL_CHANGES_MAX: Final = 20_000
 _LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -17,8 +17,8 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.state_json import state_of_row
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.kept_cuts import require_kept
+from tailrace_sink.reading.point import Point
 from tailrace_sink.reading.reader import commit_row
-from tailrace_sink.reading.tail_plan import Point
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.tables.catalog_names import CatalogName, catalog_names
 from tailrace_sink.tables.lake_table import literal, properties_ddl, quote, source_path
@@ -63,7 +63,7 @@ def create_cut_views(spark: SparkSession, config: SinkConfig, label: str, point:
     try:
         row = commit_row(spark, lake, point)
         if row is None:
-            raise CutUnknown(f"lake {lake} has no cut yet")
+            raise CutUnknown.no_cut(lake, point.phrase, None)
         require_kept(spark, lake, row["batch"])
         versions, left_out = dict(row["tables"]), state_of_row(row.asDict()).left_out
         names = {

@@ -21,7 +21,7 @@ from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.kept_cuts import oldest_cut
 from tailrace_sink.reading.log_tail import TailReader
-from tailrace_sink.reading.tail_plan import Point, milliseconds
+from tailrace_sink.reading.point import LATEST, Point
 from tailrace_sink.tables.lake_table import literal
 
 
@@ -59,28 +59,26 @@ class LakeReader:
         return changes(self._spark, self._lake, table, after=after, up_to=up_to)
 
     def as_of(
-        self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
+        self, when: str = LATEST, *, lsn: str | None = None, time: datetime | str | None = None
     ) -> Cut:
         """Return the newest cut at or before a point. It does not change while the sink runs.
 
         Args:
             when: only ``latest`` is supported.
-            lsn: source LSN as text.
-            time: source commit time; UTC without a zone.
+            lsn: source LSN as text, or as SQL Server shows binary(10).
+            time: source commit time, also as a text of ISO 8601; UTC without a zone.
 
         Raises:
             CutForgotten: retention removed the cut.
             CutUnknown: no cut is that old.
-            ValueError: ``when`` is another word, or both points are given.
+            PointInvalid: the point is not understood, or both are given.
         """
-        if when != "latest" or (lsn is not None and time is not None):
-            raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
-        point = Point(lsn, None if time is None else milliseconds(time))
+        point = Point.of(when, lsn, time)
         row = commit_row(self._spark, self._lake, point)
         state = SinkState() if row is None else state_of_row(row.asDict())
         tail = self._tails.tail(state, point)
         if tail is None and row is None:
-            raise CutUnknown(f"lake {self._lake} has no cut{point.phrase}")
+            raise CutUnknown.no_cut(self._lake, point.phrase, None)
         at = CutTables.of(state, None if tail is None else tail.plan)
         return Cut(self._spark, self._lake, self._tables, at, tail)
 
@@ -99,15 +97,15 @@ def commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
     """Read the newest row at or before a point; None if the table is empty."""
     path = f"{lake}/_tailrace/commits"
     if CommitTable(spark, path).version() < 0:
-        raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")
+        raise CutUnknown.no_lake(lake, path)
     if point == Point():
         return newest_commit(spark, path)
     row = newest_row(spark, path, _condition(point), point.may_be_in)
-    if row is None and newest_commit(spark, path) is not None:
+    if row is None and (newest := newest_commit(spark, path)) is not None:
         oldest = oldest_cut(spark, lake)
         if oldest.has_forgotten:
             raise CutForgotten(lake, point.phrase, oldest)
-        raise CutUnknown(f"lake {lake} has no cut{point.phrase}")
+        raise CutUnknown.no_cut(lake, point.phrase, newest.asDict())
     return row
 
 

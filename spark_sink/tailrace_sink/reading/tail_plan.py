@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import SinkError
@@ -22,9 +21,9 @@ from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
 from tailrace_sink.plan.sink_state import BatchPlan, SinkState
+from tailrace_sink.reading.point import Point
 
 _ALL: Final = 1 << 62
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,58 +67,6 @@ class TailPlan:
     def new_tables(self) -> set[TableName]:
         """Return the lake tables whose rows may be only in the log."""
         return {found.lake_table for found in self.tables.values() if found.writers}
-
-
-def milliseconds(moment: datetime) -> int:
-    """Convert a time to whole milliseconds since 1970; without a zone it is UTC.
-
-    A float would turn 1.007 s into 1006 ms.
-    """
-    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (zoned - _EPOCH) // timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The point up to which to read; without values, the newest one.
-
-    Attributes:
-        lsn: source LSN as text.
-        commit_ms: source commit time, milliseconds UTC.
-    """
-
-    lsn: str | None = None
-    commit_ms: int | None = None
-
-    @property
-    def phrase(self) -> str:
-        """What an error says of the point, after its noun; empty for the newest one."""
-        if self.lsn is not None:
-            return f" at or before LSN {self.lsn}"
-        if self.commit_ms is not None:
-            return f" at or before {datetime.fromtimestamp(self.commit_ms / 1000, UTC)}"
-        return ""
-
-    def has(self, closed_lsn: str, commit_ms: int | None) -> bool:
-        """Whether a closed LSN is at or before the point."""
-        if self.lsn is not None and closed_lsn > self.lsn:
-            return False
-        return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
-
-    def is_before(self, closed_lsn: str, commit_ms: int | None) -> bool:
-        """Whether a closed LSN of all shards is past the point: the rest of the log is later."""
-        if self.lsn is not None and closed_lsn >= self.lsn:
-            return True
-        return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
-
-    def may_be_in(self, least: Mapping[str, Any]) -> bool:
-        """Whether a file of the commit table, with its columns' least values, may have a row."""
-        lsn, time = (least.get(of) for of in ("through_lsn", "through_commit_time"))
-        if self.lsn is not None and lsn is not None and str(lsn) > self.lsn:
-            return False
-        if self.commit_ms is None or time is None:
-            return True
-        return milliseconds(datetime.fromisoformat(time)) <= self.commit_ms
 
 
 def plan_tail(

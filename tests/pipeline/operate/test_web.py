@@ -80,8 +80,8 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
             assert f'name="at" value="{lsn}"' in commit
             wrong = client.get("/table", params={"name": "dbo.orders", "at": "<noon>"}).text
             assert "&lt;noon&gt;" in wrong
-            assert "is not an LSN: write" in wrong
-            assert "is not a time: write" in wrong
+            assert "is not an LSN. Fix: write" in wrong
+            assert "is not a time. Fix: write" in wrong
             odd = client.get("/table", params={"name": "dbo.<b>'odd]", "key": "7"})
             assert (odd.status_code, "no such row" in odd.text) == (200, True)
             assert client.get("/table", params={"name": "dbo.nosuch"}).status_code == 404
@@ -139,7 +139,7 @@ def events_are_browsed(client: httpx.Client) -> None:
     assert shown(of='{"ID": 1}', since="2000-01-01")[0] == ["read", "update", "read"]
     assert "Everything asked for was searched: 3 records" in shown(of="2")[1]
     assert "no events" in shown(since="2099-01-01")[1]
-    assert "is not a time: write ISO 8601" in shown(since="noon")[1]
+    assert "is not a time. Fix: write ISO 8601" in shown(since="noon")[1]
 
 
 def test_a_stopped_table_is_told_from_the_topics_when_no_publisher_answers(

@@ -23,7 +23,7 @@ from tailrace_sink.log.oldest_cut import OldestCutFile
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import OldestCut
 from tailrace_sink.reading.permanent_views import create_cut_views
-from tailrace_sink.reading.tail_plan import Point
+from tailrace_sink.reading.point import Point
 from tailrace_sink.upkeep.table_names import TableNames
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column

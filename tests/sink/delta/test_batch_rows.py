@@ -12,7 +12,7 @@ from tailrace_sink.log import commit_table
 from tailrace_sink.log.batch_rows import newest_row, rows_of_batch
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.reading.tail_plan import Point
+from tailrace_sink.reading.point import Point
 from tailrace_sink.spark.session import small_batch_session
 
 MANY = 60

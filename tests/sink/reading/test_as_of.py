@@ -13,7 +13,7 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink import changes
 from tailrace_sink.delta import classes as delta_classes
 from tailrace_sink.reading.cut import Cut
-from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_sink.reading.cut_errors import CutUnknown, PointInvalid
 from tailrace_sink.reading.reader import LakeReader, read
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS, quote
 from tests.envelopes.messages import FIRST_COMMIT_MS
@@ -105,6 +105,8 @@ def test_every_closed_lsn_is_readable(source: Source, lake: Lake, delete_mode: s
     at = datetime.fromtimestamp((FIRST_COMMIT_MS + Lsn.parse(lsns[3]).block) / 1000, UTC)
     assert reader(lake).as_of(time=at).closed_lsn == lsns[3]
     assert reader(lake).as_of("latest").closed_lsn == lsns[-1]
+    with pytest.raises(PointInvalid, match=r"'25:60:3' is not an LSN\. Fix:"):
+        reader(lake).as_of(lsn="25:60:3")
     with pytest.raises(CutUnknown, match="no cut at or before LSN"):
         reader(lake).as_of(lsn="00000000:00000000:0001")
     with pytest.raises(CutUnknown, match=r"dbo\.line is not in the cut .*Near names: dbo\.lines"):

@@ -11,7 +11,7 @@ import pytest
 from tailrace_sink import read
 from tailrace_sink.reading.cut import Cut
 from tailrace_sink.reading.permanent_views import create_cut_views
-from tailrace_sink.reading.tail_plan import Point
+from tailrace_sink.reading.point import Point
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.both_readers import assert_same_cut, changes

@@ -109,7 +109,7 @@ def test_offsets_of_other_connectors_and_foreign_records_are_left_out():
 @pytest.mark.parametrize(
     ("start", "told"),
     [
-        ({"lsn": "27:758:5"}, "not an LSN of the form"),
+        ({"lsn": "27:758:5"}, "is not an LSN. Fix: write"),
         ({"lsn": "0x" + "00" * 10}, "an LSN of zeros"),
         ({"lsn": "00000000:00000000:0000"}, "an LSN of zeros"),
         ({"lsn": COMMIT_LSN, "time": "2026-11-22T10:00:00Z"}, "give one of lsn, time"),

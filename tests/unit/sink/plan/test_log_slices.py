@@ -19,7 +19,8 @@ from tailrace_sink.plan.log_state import LogState, Mark
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.reading.tail_plan import Point, backlog_up_to
+from tailrace_sink.reading.point import Point
+from tailrace_sink.reading.tail_plan import backlog_up_to
 from tests.unit.sink.plan.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)

@@ -48,8 +48,9 @@ def test_the_newest_cut_and_an_older_one(run):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("SELECT * FROM dbo.kept",), "the cut has the tables dbo.keyed, dbo.keyed.changes"),
+        (("SELECT * FROM dbo.kept",), 'of the cut: dbo.keyed, dbo."keyed.changes"'),
         (("SELECT FROM",), "Fix: correct the statement"),
+        (("SELECT CAST(line AS int) FROM dbo.lines",), "TRY_CAST"),
         (("--lsn", "00000000:00000000:0001", "SELECT 1"), "has no cut at or before LSN"),
         (("--time", "soon", "SELECT 1"), "'soon' is not a time"),
     ],

@@ -245,7 +245,7 @@ def test_what_the_log_lacks_breaks_the_stream(log: WrittenLog, tmp_path: Path):
     behind = Query(log, after=lossy)
     log.forget(f"lsn < '{last}'")
     for broken in (behind.run, lambda: from_start.rows(*planned)):
-        with pytest.raises(StreamBroken, match=r"log starts at LSN .*sink\.retention"):
+        with pytest.raises(StreamBroken, match=r"the log of .* starts at LSN .*sink\.retention"):
             broken()
     assert len(query.run()) == 1
     shutil.rmtree(log.lake)

@@ -1,0 +1,119 @@
+"""Points of the source at which a lake is read, as people write them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
+
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_sink.reading.cut_errors import PointInvalid
+
+LATEST: Final = "latest"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The point up to which to read; without values, the newest one.
+
+    Attributes:
+        lsn: source LSN as text.
+        commit_ms: source commit time, milliseconds UTC.
+    """
+
+    lsn: str | None = None
+    commit_ms: int | None = None
+
+    @classmethod
+    def of(cls, when: str, lsn: str | None, time: datetime | str | None) -> Self:
+        """Return the point that a call of ``as_of`` names.
+
+        Raises:
+            PointInvalid: it names two, or none that is understood.
+        """
+        if when != LATEST:
+            raise PointInvalid(
+                f"as_of({when!r}) is no point. Fix: write as_of('latest'), as_of(lsn=...) or"
+                " as_of(time=...)"
+            )
+        if lsn is not None and time is not None:
+            raise PointInvalid("as_of has an LSN and a time. Fix: give one of the two")
+        if lsn is not None:
+            return cls(lsn=_lsn(lsn))
+        return cls() if time is None else cls(commit_ms=milliseconds(_time(time)))
+
+    @property
+    def phrase(self) -> str:
+        """What an error says of the point, after its noun; empty for the newest one."""
+        if self.lsn is not None:
+            return f" at or before LSN {self.lsn}"
+        if self.commit_ms is not None:
+            return f" at or before {datetime.fromtimestamp(self.commit_ms / 1000, UTC)}"
+        return ""
+
+    def has(self, closed_lsn: str, commit_ms: int | None) -> bool:
+        """Whether a closed LSN is at or before the point."""
+        if self.lsn is not None and closed_lsn > self.lsn:
+            return False
+        return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
+
+    def is_before(self, closed_lsn: str, commit_ms: int | None) -> bool:
+        """Whether a closed LSN of all shards is past the point: the rest of the log is later."""
+        if self.lsn is not None and closed_lsn >= self.lsn:
+            return True
+        return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
+
+    def may_be_in(self, least: Mapping[str, Any]) -> bool:
+        """Whether a file of the commit table, with its columns' least values, may have a row."""
+        lsn, time = (least.get(of) for of in ("through_lsn", "through_commit_time"))
+        if self.lsn is not None and lsn is not None and str(lsn) > self.lsn:
+            return False
+        if self.commit_ms is None or time is None:
+            return True
+        return milliseconds(datetime.fromisoformat(time)) <= self.commit_ms
+
+
+def lsn_or_time(point: str | datetime) -> str | datetime:
+    """Return an LSN in its text form, or a time, of what a person writes.
+
+    Raises:
+        PointInvalid: the text has another form.
+    """
+    if isinstance(point, datetime):
+        return point
+    for read in (_lsn, _time):
+        with suppress(PointInvalid):
+            return read(point)
+    raise PointInvalid(
+        f"{point!r} is neither an LSN nor a time. Fix: write xxxxxxxx:xxxxxxxx:xxxx, or 0x and"
+        " twenty hexadecimal digits, or a time as in 2026-11-22T14:05:00+01:00"
+    )
+
+
+def milliseconds(moment: datetime) -> int:
+    """Convert a time to whole milliseconds since 1970; without a zone it is UTC.
+
+    A float would turn 1.007 s into 1006 ms.
+    """
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _lsn(text: str) -> str:
+    try:
+        return str(Lsn.of_text(str(text)))
+    except ValueError as error:
+        raise PointInvalid(str(error)) from error
+
+
+def _time(found: datetime | str) -> datetime:
+    try:
+        return found if isinstance(found, datetime) else datetime.fromisoformat(str(found))
+    except ValueError as error:
+        raise PointInvalid(
+            f"{found!r} is not a time. Fix: write ISO 8601, as in 2026-11-22T14:05:00+01:00;"
+            " without an offset it is UTC"
+        ) from error

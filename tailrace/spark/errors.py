@@ -23,6 +23,17 @@ class StreamBroken(SinkError):
         )
 
 
+class SparkUnsupported(SinkError):
+    """This release of Spark has no data sources in Python."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(
+            f"tailrace.spark needs Spark 4.0 or later, and PySpark is {version}: earlier releases"
+            " have no data sources in Python. Fix: install pyspark 4.0.1 to 4.2, or read changes"
+            " without Spark: tailrace.lake.open(lake).changes(table)"
+        )
+
+
 class ColumnsDiffer(SinkError):
     """A source table got other columns between the load of a DataFrame and its start."""
 

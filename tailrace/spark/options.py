@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.s3_options import S3Options
+from tailrace_sink.reading.cut_errors import PointInvalid
+from tailrace_sink.reading.point import LATEST, lsn_or_time
 
-LATEST: Final = "latest"
 CLOSED_ROWS: Final = "closed_rows"
 _STORE: Final = "s3."
 _NAMES: Final = ("path", "tables", "after", "up_to", CLOSED_ROWS)
@@ -52,11 +52,7 @@ class SourceOptions:
         problems = [_unknown(name) for name in given if name not in _NAMES]
         if not given.get("path"):
             problems.append('the lake is missing. Fix: .load("<the lake\'s address>")')
-        tables = _tables(given.get("tables", ""))
-        if not tables:
-            problems.append(
-                'tables is missing. Fix: .option("tables", "dbo.orders"), or a JSON list'
-            )
+        tables = _tables(given.get("tables", ""), problems)
         points: dict[str, Point | None] = {}
         for name in ("after", "up_to"):
             points[name] = text = given.get(name) or None
@@ -73,15 +69,22 @@ class SourceOptions:
         )
 
 
-def _tables(text: str) -> tuple[str, ...]:
+def _tables(text: str, problems: list[str]) -> tuple[str, ...]:
     """Read the option: a name, or a JSON list of names."""
-    if not text.lstrip().startswith("["):
-        return (text.strip(),) if text.strip() else ()
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return ()
-    return tuple(dict.fromkeys(found)) if all(isinstance(name, str) for name in found) else ()
+    found: Any = [text.strip()] if text.strip() else []
+    if text.lstrip().startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = [None]
+    if found and all(isinstance(name, str) for name in found):
+        return tuple(dict.fromkeys(found))
+    said = f"is {text!r}" if text.strip() else "is missing"
+    problems.append(
+        f'tables {said}. Fix: .option("tables", "dbo.orders"), or a JSON list of names:'
+        ' ["dbo.orders", "dbo.lines"]'
+    )
+    return ()
 
 
 def _unknown(name: str) -> str:
@@ -93,12 +96,8 @@ def _unknown(name: str) -> str:
 
 def _point(name: str, text: str, problems: list[str]) -> Point | None:
     try:
-        return str(Lsn.parse(text))
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        also = f" or {LATEST}" if name == "after" else ""
-        problems.append(f"{name} is {text!r}. Fix: use an LSN, a time as in ISO 8601{also}")
+        return lsn_or_time(text)
+    except PointInvalid as error:
+        also = f", or {LATEST}" if name == "after" else ""
+        problems.append(f"{name}: {error}{also}")
         return None

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -33,9 +34,10 @@ from tailrace.lake.changes import ChangeReader
 from tailrace.lake.store import LakeStore
 from tailrace.spark.errors import ColumnsDiffer, StreamBroken
 from tailrace.spark.offset import LogOffset, LogPart, split
-from tailrace.spark.options import LATEST, SourceOptions
+from tailrace.spark.options import SourceOptions
 from tailrace.spark.rows import closing, combined, in_batches, schema_of
 from tailrace_sink.errors import ChangesUnknown, ConfigError
+from tailrace_sink.reading.point import LATEST, milliseconds
 
 FORMAT: Final = "tailrace"
 _EVENTS_OF_A_TASK: Final = 100_000
@@ -49,31 +51,40 @@ class _Loaded:
     """What a DataFrame has once it is loaded.
 
     Attributes:
-        first: where its changes start, unless a checkpoint says otherwise.
-        end: where those of a batch end.
+        newest: the newest closed LSN of the log by then.
     """
 
     options: SourceOptions
     tables: tuple[ChangeTable, ...]
-    first: LogOffset
-    end: LogOffset
+    newest: LogOffset
 
     @classmethod
     def of(cls, options: SourceOptions) -> _Loaded:
         store = _store(options)
-        log = opened_log(store)
-        after = None if options.after == LATEST else options.after
-        of = ChangeLog.between(store.lake, log, after, options.up_to)
-        newest = replace(of, first=None, end=of.last.state.closed_lsn)
-        found = (ChangeReader(newest).table(name) for name in options.tables)
+        every = ChangeLog.between(store.lake, opened_log(store), None, None)
+        found = (ChangeReader(every).table(name) for name in options.tables)
         tables = {table.name: table for table in found}
-        if options.after == LATEST:
-            first = LogOffset(log.id, newest.end)
-        elif of.first is None:
-            first = LogOffset(log.id, "", began=of.begins())
-        else:
-            first = LogOffset(log.id, of.first)
-        return cls(options, tuple(tables.values()), first, LogOffset(log.id, of.end))
+        state = every.last.state
+        newest = LogOffset(every.log.id, state.closed_lsn, state.closed_commit_ms)
+        return cls(options, tuple(tables.values()), newest)
+
+    def bounds(self) -> tuple[LogOffset, LogOffset]:
+        """Return where the options start and end, in the log as it was when it was loaded.
+
+        Raises:
+            ChangesUnknown: the log starts later.
+        """
+        after, store = self.options.after, _store(self.options)
+        if after == LATEST:
+            return self.newest, self.newest
+        of = ChangeLog.between(store.lake, opened_log(store), after, self.options.up_to)
+        end = replace(self.newest, lsn=min(of.end, self.newest.lsn))
+        begins = of.begins()
+        if of.first is None:
+            return LogOffset(of.log.id, "", began=begins), end
+        if of.first < begins:
+            raise ChangesUnknown.starts_later(store.lake, begins, of.first)
+        return LogOffset(of.log.id, of.first), end
 
     @property
     def schema(self) -> StructType:
@@ -122,7 +133,7 @@ class ChangesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the tasks."""
-        return _parts(self._loaded, self._loaded.first, self._loaded.end)
+        return _parts(self._loaded, *self._loaded.bounds())
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Read the changes of a task; none of None, which Spark plans if there is no partition."""
@@ -135,13 +146,28 @@ class ChangesStreamReader(DataSourceStreamReader):
 
     def __init__(self, loaded: _Loaded) -> None:
         self._loaded = loaded
-        self._seen = loaded.first
+        self._seen = loaded.newest
         self._newest: LogOffset | None = None
         self._looked_s = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts."""
-        return self._loaded.first.to_json()
+        """Return where a new query starts; Spark requests it only without a checkpoint.
+
+        Raises:
+            ConfigError: that place is yet to come, so changes before it would be in the stream.
+            ChangesUnknown: the log starts later.
+        """
+        after, newest = self._loaded.options.after, self._loaded.newest.lsn
+        if isinstance(after, datetime) and milliseconds(after) > time.time() * 1000:
+            raise ConfigError(
+                [f"after is {after}, which is in the future. Fix: add its offset, or use latest"]
+            )
+        self._seen, _ = self._loaded.bounds()
+        if self._seen.lsn > newest:
+            raise ConfigError(
+                [f"after is {after}, and the log ends at LSN {newest}. Fix: use that, or latest"]
+            )
+        return self._seen.to_json()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the newest closed LSN of the log."""

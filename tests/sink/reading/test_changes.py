@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.streaming import StreamingQuery
 
 from tailrace.spark import changes_stream, of_table
 from tailrace_schemas.position.lsn import Lsn
@@ -20,7 +21,7 @@ from tailrace_sink.reading.history import history
 from tailrace_sink.reading.reader import read
 from tests.envelopes.messages import FIRST_COMMIT_MS
 from tests.envelopes.source import Source
-from tests.envelopes.tables import column
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.both_readers import changes
 from tests.sink.conftest import Interrupted, Lake
 
@@ -46,25 +47,32 @@ class Followed:
     """A query over a stream of two tables with a checkpoint, stopped at the newest closed LSN.
 
     Attributes:
+        after: where a query without a checkpoint starts.
         batches: what each micro-batch had of dbo.t, by its id; the last try counts.
     """
 
-    def __init__(self, lake: Lake, checkpoint: Path) -> None:
+    def __init__(self, lake: Lake, checkpoint: Path, after: str | None = None) -> None:
         self.lake = lake
         self.checkpoint = str(checkpoint)
+        self.after = after
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
 
-    def run(self, *, fails: bool = False) -> list[tuple[Any, ...]]:
-        """Start the query, and return what it has seen since the first start."""
+    def start(self, *, fails: bool = False) -> StreamingQuery:
+        """Start the query."""
 
         def keep(batch: DataFrame, number: int) -> None:
             self.batches[number] = told(of_table(batch, "dbo.t"))
             if fails:
                 raise RuntimeError
 
-        stream = changes_stream(self.lake.spark, self.lake.address, ["dbo.t", "dbo.airports"])
+        where, tables = (self.lake.spark, self.lake.address), ["dbo.t", "dbo.airports"]
+        stream = changes_stream(*where, tables, after=self.after)
         writer = stream.writeStream.option("checkpointLocation", self.checkpoint)
-        query = writer.foreachBatch(keep).start()
+        return writer.foreachBatch(keep).start()
+
+    def run(self, *, fails: bool = False) -> list[tuple[Any, ...]]:
+        """Start the query, and return what it has seen since the first start."""
+        query = self.start(fails=fails)
         try:
             query.processAllAvailable()
         finally:
@@ -86,11 +94,30 @@ def windows(lake: Lake, path: Path) -> list[int]:
     return [row["count"] for row in lake.spark.table("windows").orderBy("window").collect()]
 
 
+def a_bulk_cut_ends(followed: Followed, source: Source, table: SourceTable) -> None:
+    """A running query ends at a bulk cut; a new one after it continues, as the error says."""
+    lake, running = followed.lake, followed.start()
+    running.processAllAvailable()
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, w=n) for n in range(30, 35)))
+    source.publish()
+    lake.log_only(opens_tables=True, bulk_changes=2)
+    with pytest.raises(StreamingQueryException, match=r"StreamBroken: 5 changes .*bulk_changes: 0"):
+        running.processAllAvailable()
+    lake.catch_up()
+    after = read(lake.spark, lake.address).as_of("latest").closed_lsn
+    source.commit(lambda t: t.insert(table, id=40, w=40))
+    source.publish()
+    lake.log_only()
+    again = Followed(lake, Path(f"{followed.checkpoint}-again"), after)
+    assert again.run() == [("c", None, (40, 40, None))]
+
+
 @pytest.mark.guarantee(15)
 def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     """Folded or not, over a rename and a new column; a snapshot's rows are no changes.
 
-    A stream of the same changes has each once, over restarts and a micro-batch that failed.
+    A stream of the same changes has each once, over restarts and a micro-batch that failed. A bulk
+    cut ends it.
     """
     followed = Followed(lake, tmp_path / "followed")
     table, other = (source.table(name, KEY, column(2, "v", "int")) for name in ("t", "airports"))
@@ -104,6 +131,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     lake.log_only()
     with pytest.raises(StreamingQueryException):
         followed.run(fails=True)
+    followed.after = "1999-12-31T00:00"  # its checkpoint takes precedence
     source.alter(table, KEY, column(2, "w", "bigint"), column(3, "more", "int"))
     third = source.commit(
         lambda t: t.insert(table, id=2, w=2**40, more=3), lambda t: t.delete(table, (1,))
@@ -142,6 +170,8 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
         changes(lake.spark, folder, "dbo.tt")
     with pytest.raises(ChangesUnknown, match=r"no event of table shop\.dbo\.none"):
         changes(lake.spark, folder, type(table.name)("shop", "dbo", "none"))
+
+    a_bulk_cut_ends(followed, source, table)
 
     source.commit(lambda t: t.insert(table, id=6, w=6))
     source.publish()

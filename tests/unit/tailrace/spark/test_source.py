@@ -7,17 +7,21 @@ import pickle
 import random
 import shutil
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 
+import tailrace.spark
 from tailrace import lake
 from tailrace.lake.errors import ColumnsChanged
 from tailrace.spark import source as of_spark
-from tailrace.spark.errors import ColumnsDiffer, StreamBroken
+from tailrace.spark.errors import ColumnsDiffer, SparkUnsupported, StreamBroken
 from tailrace.spark.source import ChangeSource
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.errors import ChangesUnknown, ConfigError
 from tests.envelopes.every_type import change, of_every_type, with_a_wide_key
 from tests.envelopes.tables import SourceTable, column
@@ -179,6 +183,41 @@ def test_a_stream_starts_where_it_is_told_to(log: WrittenLog):
         batch.streamReader(batch.schema())
 
 
+def test_a_new_query_starts_at_a_place_that_the_log_has(log: WrittenLog):
+    """One with a checkpoint continues, whatever the option says of a start long ago."""
+    table = log.table("t", KEY, V)
+    first, *_, last = inserts(log, table, 1, 2, 3)
+    hour = datetime.now(UTC) + timedelta(hours=1)
+    later = str(Lsn.parse(last).increment())
+    for after, reason in (
+        (hour.isoformat(), r"in the future\. Fix: add its offset, or use latest"),
+        (later, rf"the log ends at LSN {last}\. Fix: use that, or latest"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            Query(log, after=after)
+    assert told(Query(log, after=f"0x{Lsn.parse(last).to_bytes().hex()}").run()) == []
+
+    for after in (first, "2023-11-14T22:13:20.001+00:00"):
+        query = Query(log, after=after)
+        query.run()
+        kept = log.lake.with_name(f"kept {after}")
+        shutil.copytree(log.lake, kept)
+        log.forget(f"lsn <= '{first}'")
+        inserts(log, table, 9)
+        query.restart()
+        assert told(query.run()) == [("c", None, (9, 9))]
+        with pytest.raises(ChangesUnknown, match=r"starts at LSN|no cut at or before"):
+            Query(log, after=after)
+        shutil.rmtree(log.lake)
+        shutil.copytree(kept, log.lake)
+
+
+def test_an_earlier_spark_is_told_apart(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pyspark, "__version__", "3.5.4")
+    with pytest.raises(SparkUnsupported, match=r"Spark 4\.0 or later, .* 3\.5\.4.*Fix: install"):
+        _ = tailrace.spark.changes_stream
+
+
 def test_a_running_stream_keeps_its_columns_or_stops(log: WrittenLog):
     """A rename and a dropped column change nothing; a new column and a wider type do."""
     table = log.table("t", KEY, V, column(3, "gone", "int"))
@@ -281,10 +320,14 @@ def test_tables_that_share_a_lake_table_come_with_their_origin(tmp_path: Path):
     ("options", "told"),
     [
         ({}, r"the lake is missing.*tables is missing. Fix: .option"),
-        ({"path": "/l", "tables": "[1]"}, "tables is missing"),
+        ({"path": "/l", "tables": "[1]"}, r"tables is '\[1\]'\. Fix: .*a JSON list of names"),
+        ({"path": "/l", "tables": '["dbo.t"'}, r"""tables is '\["dbo.t"'\. Fix: """),
         ({"path": "/l", "tables": "t", "tabels": "t"}, "tabels is no option.*mean tables"),
-        ({"path": "/l", "tables": "t", "after": "noon"}, "after is 'noon'.*ISO 8601 or latest"),
-        ({"path": "/l", "tables": "t", "up_to": "latest"}, "up_to is 'latest'"),
+        (
+            {"path": "/l", "tables": "t", "after": "noon"},
+            "'noon' is neither .*or latest$",
+        ),
+        ({"path": "/l", "tables": "t", "up_to": "latest"}, "up_to: 'latest' is neither"),
         ({"path": "/l", "tables": "t", "closed_rows": "1"}, "use true or false"),
         ({"path": "s3://l", "tables": "t", "s3.acces_key": "a"}, "acces_key"),
     ],

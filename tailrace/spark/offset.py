@@ -68,7 +68,7 @@ def split(
     reached = first or ""
     for lsn, same in groupby(cuts, key=itemgetter(0)):
         events = sum(of for _, of in same)
-        if count and count + events > events_max:
+        if count and count + events > events_max and reached > (first or ""):
             yield first, reached
             first, count = reached, 0
         count += events

@@ -78,6 +78,11 @@ class SinkState:
         return CutPoint(self.batch, self.closed_lsn, self.closed_commit_ms)
 
     @property
+    def furthest_lsn(self) -> str:
+        """Closed LSN of the shard that is furthest ahead: no change up to here is later."""
+        return max((of.closed_lsn for of in self.shards.values()), default=self.closed_lsn)
+
+    @property
     def left_out(self) -> dict[str, frozenset[TableName]]:
         """Sources whose rows are not at the cut, by the path of the table that they share.
 

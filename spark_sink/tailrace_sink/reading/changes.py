@@ -51,6 +51,13 @@ Point = str | datetime
 cut of the log at or before it."""
 
 
+_FURTHEST = (
+    "array_max(transform(map_values(from_json(get_json_object(state, '$.state.shards'),"
+    " 'MAP<STRING, STRUCT<through_lsn: STRING>>')), shard -> shard.through_lsn))"
+)
+"""``SinkState.furthest_lsn`` of a state row: a shard that is ahead has later changes in the cut."""
+
+
 def changes(
     spark: SparkSession,
     lake: str,
@@ -137,8 +144,10 @@ class _Log:
         through = _batch(states, "min", f"lsn >= {literal(end)}")
         events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
         since = -1
-        if first and len(self.last.state.shards) < 2:
-            since = _batch(states, "max", f"lsn <= {literal(first)}")
+        if first:
+            since = _batch(
+                states, "max", f"lsn <= {literal(first)} AND {_FURTHEST} <= {literal(first)}"
+            )
         values = events.where(f"batch > {since}")
         bulk = bulk_cuts(states.where(f"batch > {since} AND batch <= {through}"))
         refuse_bulk(bulk, table, topic, first or "")

@@ -327,3 +327,5 @@ def test_rows_read_in_a_shard_that_is_ahead_come_once(source: Source, lake: Lake
     lake.catch_up()
     events = [(1, "c"), (1, "d"), (1, "r"), (2, "c"), (2, "r"), (3, "c")]
     assert in_tail == found() == (events, [2, 3])
+    later = changes(lake.spark, f"{lake.path}/lake", table.name, after=middle)
+    assert told(later) == [("c", None, (3, 3))], "it is in the cut that closes the LSN before it"

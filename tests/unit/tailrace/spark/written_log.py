@@ -39,11 +39,14 @@ _PROGRESS_ID = 1
 class WrittenLog:
     """A source whose commits are in the log of a lake at once: a cut for each."""
 
-    def __init__(self, lake: Path, into: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, lake: Path, into: Mapping[str, str] | None = None, *, shards: int = 1
+    ) -> None:
         self.lake = lake
         self.placeholder: str | None = None
         self.names = TopicNames("p")
-        self.closed = str(Lsn.ZERO)
+        self._closed = dict.fromkeys(range(shards), str(Lsn.ZERO))
+        self._records = dict.fromkeys(range(shards), 0)
         self._into = into or {}
         self._messages = Messages("p")
         self._batch = 0
@@ -89,21 +92,29 @@ class WrittenLog:
         messages: list[Message],
         closed: str,
         *,
+        shard: int = 0,
         is_bulk: bool = False,
         lost: str | None = None,
     ) -> None:
         """Append a cut.
 
         Args:
+            shard: the one whose events these are.
             is_bulk: whether the events themselves are left out.
             lost: name of a topic of which records are lost.
         """
         self._batch += 1
         ranges: dict[str, LogRange] = {}
-        record = self._progress(messages, closed, ranges)
-        after = ProgressRecord(0, self._batch, record, framed_progress(_PROGRESS_ID, record))
-        shards = {0: ShardPosition(0, self._batch + 1, closed)}
-        state = SinkState(self._batch, closed, record.closed_commit_ms, shards)
+        record = self._progress(messages, closed, ranges, shard)
+        offset = self._records[shard]
+        self._records[shard] += 1
+        after = ProgressRecord(shard, offset, record, framed_progress(_PROGRESS_ID, record))
+        shards = {
+            number: ShardPosition(number, self._records[number], lsn)
+            for number, lsn in self._closed.items()
+        }
+        least = min(self._closed.values())
+        state = SinkState(self._batch, least, _commit_ms(least), shards)
         found = LogState(
             state,
             epoch=1,
@@ -150,7 +161,7 @@ class WrittenLog:
         return pa.Table.from_pylist(rows, pa.schema(list(zip(names, types, strict=True))))
 
     def _progress(
-        self, messages: list[Message], closed: str, ranges: dict[str, LogRange]
+        self, messages: list[Message], closed: str, ranges: dict[str, LogRange], shard: int
     ) -> Progress:
         parts: dict[tuple[str, int], PartitionProgress] = {}
         for message in messages:
@@ -169,14 +180,14 @@ class WrittenLog:
                 part.schema_ids.append(message.schema_id)
         for part in parts.values():
             ranges.setdefault(part.topic, LogRange()).take(part)
-        after, self.closed = self.closed, closed
+        after, self._closed[shard] = self._closed[shard], closed
         return Progress(
-            shard=0,
+            shard=shard,
             server="test",
             database=DATABASE,
             after_lsn=after,
             closed_lsn=closed,
-            closed_commit_ms=FIRST_COMMIT_MS + Lsn.parse(closed).block,
+            closed_commit_ms=_commit_ms(closed),
             closed=True,
             published_ms=FIRST_COMMIT_MS,
             partitions=list(parts.values()),
@@ -194,3 +205,7 @@ class WrittenLog:
         path = self.lake / "_tailrace" / "schemas" / f"{schema_id}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(schema), encoding="utf-8")
+
+
+def _commit_ms(lsn: str) -> int:
+    return FIRST_COMMIT_MS + Lsn.parse(lsn).block

@@ -45,6 +45,10 @@ class RowTypeMismatch(SubscribeError):
     """A row does not fit the dataclass that was given for its table."""
 
 
+class ArgumentRefused(SubscribeError, ValueError):
+    """An argument that no subscription can have, or a call that needs another one."""
+
+
 class OptionRefused(SubscribeError):
     """An option of the Kafka client that would break the order or show aborted events."""
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tailrace.subscribe.errors import (
-    OptionRefused,
-)
+from tailrace.subscribe.errors import ArgumentRefused, OptionRefused
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.registry.client import SchemaRegistry
 
@@ -26,6 +24,7 @@ _WHY: Final[Mapping[str, str]] = {
     "auto.offset.reset": "events that retention removed would be skipped in silence",
     "enable.partition.eof": "the end of a partition would not be noticed",
 }
+_SCHEMES: Final = ("http://", "https://")
 _OURS: Final[Mapping[str, str]] = {
     "group.id": "pass group= to subscribe",
     "bootstrap.servers": "it is the first argument of Feed",
@@ -45,6 +44,7 @@ class Feed:
 
     Raises:
         ValueError: the prefix is not usable.
+        ArgumentRefused: an address has another form.
         OptionRefused: an option of ``kafka`` would break the order.
     """
 
@@ -56,6 +56,15 @@ class Feed:
     def __post_init__(self) -> None:
         """Check the options before anything connects."""
         _ = self.names
+        if not self.bootstrap or "http" in self.bootstrap.partition("://")[0]:
+            raise ArgumentRefused(
+                f"brokers {self.bootstrap!r} are no addresses of Kafka. Fix: write host:port, such"
+                " as localhost:9092; commas separate several"
+            )
+        if isinstance(self.registry, str) and not self.registry.startswith(_SCHEMES):
+            raise ArgumentRefused(
+                f"registry {self.registry!r} is no URL. Fix: begin it with http:// or https://"
+            )
         for name, value in self.kafka.items():
             if name in _OURS:
                 raise OptionRefused(f"kafka option {name} is not yours to set: {_OURS[name]}")

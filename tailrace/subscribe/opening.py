@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tailrace.reading.moments import Moment
 from tailrace.subscribe.bookmark import Bookmark, ShardPlace
 from tailrace.subscribe.brokers import Brokers
+from tailrace.subscribe.errors import ArgumentRefused
 from tailrace.subscribe.feed import Feed
 from tailrace.subscribe.fetching import TIMEOUT_S, shard_log, watermarks
 from tailrace.subscribe.groups import Where
@@ -49,6 +51,7 @@ def subscribe(
         RegistryUnavailable: the schema registry does not answer.
         TableNameError: a name is not ``schema.table``.
     """
+    _check(tables, start, rows or {}, columns or {})
     chosen = options or Options()
     brokers = Brokers(feed)
     consumer = brokers.consumer(group, chosen.memory_bytes)
@@ -71,10 +74,42 @@ def subscribe(
             {brokers.one(topics, name): kind for name, kind in (rows or {}).items()},
         )
         own = None if registry is feed.registry else registry
-        return Subscription(Opened(brokers, consumer, decoder, mark, since, table_of, own), chosen)
+        opened = Opened(brokers, consumer, decoder, mark, since, table_of, own, group is not None)
+        return Subscription(opened, chosen)
     except BaseException:
         consumer.close()
         raise
+
+
+def _check(
+    tables: Sequence[str],
+    start: Start,
+    rows: Mapping[str, type[Any]],
+    columns: Mapping[str, Sequence[str]],
+) -> None:
+    """Refuse arguments that no feed makes right, before anything connects."""
+    if isinstance(tables, str):
+        raise ArgumentRefused(f"tables is the text {tables!r}. Fix: pass a list, [{tables!r}]")
+    if not isinstance(start, Start):
+        raise ArgumentRefused(
+            f"start is {start!r}. Fix: pass a Start, such as Start.from_snapshot()"
+        )
+    for table, kind in rows.items():
+        if not is_dataclass(kind):
+            raise ArgumentRefused(
+                f"rows of table {table} are to be {kind!r}, which is no dataclass. Fix: decorate it"
+                " with @dataclass, or leave the table out of rows for dicts"
+            )
+        if table in columns:
+            raise ArgumentRefused(
+                f"table {table} is in rows and in columns. Fix: name it in one of them; the fields"
+                " of the dataclass are its columns"
+            )
+    for table, names in columns.items():
+        if isinstance(names, str):
+            raise ArgumentRefused(
+                f"columns of table {table} is the text {names!r}. Fix: pass a list, [{names!r}]"
+            )
 
 
 def _tables(

@@ -44,6 +44,7 @@ class Opened:
         since: what comes before this moment is left out.
         table_of: the table of a data topic that is read; None for other topics.
         registry: to be closed with the subscription; None if it is not its own.
+        has_group: whether offsets may be committed.
     """
 
     brokers: Brokers
@@ -53,3 +54,4 @@ class Opened:
     since: Moment
     table_of: Callable[[str], TableName | None]
     registry: SchemaRegistry | None
+    has_group: bool

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from tailrace.reading.moments import Moment
 from tailrace.subscribe.commit_order import CommitOrder, Ended, Ready, Started, WindowEnd
-from tailrace.subscribe.errors import TransactionTooLarge
+from tailrace.subscribe.errors import ArgumentRefused, TransactionTooLarge
 from tailrace.subscribe.events import (
     Change,
     Closed,
@@ -101,7 +101,13 @@ class Subscription:
 
         Raises:
             BrokersUnavailable, BrokersRefused: the brokers do not answer, or refuse.
+            ArgumentRefused: the subscription has no group.
         """
+        if not self._opened.has_group:
+            raise ArgumentRefused(
+                "a subscription without a group has no offsets to commit. Fix: pass group= to"
+                " subscribe, or store its bookmark"
+            )
         topic = self._opened.brokers.names.progress
         offsets = [
             TopicPartition(topic, number, place.offset)

@@ -70,7 +70,7 @@ class RegistryRejected(RegistryError):
 
     def __init__(self, subject: str, status: int, reason: str, fix: str) -> None:
         """Keep what was refused, why, and the way out."""
-        super().__init__(f"schema registry refused {subject} ({status}): {reason}; {fix}")
+        super().__init__(f"schema registry refused {subject} ({status}): {reason}. Fix: {fix}")
         self.subject = subject
         self.status = status
         self.reason = reason

@@ -164,6 +164,11 @@ def test_a_group_continues_at_the_closed_lsn_and_errors_say_the_fix(shop: Pipe):
     assert first
     with opened(shop, Start.beginning(), group=group) as subscription:
         assert list(subscription) == []
+    with (
+        opened(shop, Start.now()) as subscription,
+        pytest.raises(errors.ArgumentRefused, match=r"Fix: pass group= to subscribe"),
+    ):
+        subscription.commit()
 
     with pytest.raises(errors.UnknownTable, match=r"dbo\.nothing is not published.*dbo\.lines"):
         opened(shop, Start.now(), ["dbo.nothing"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
@@ -17,6 +18,12 @@ from tailrace.subscribe.start import Record, ShardLog, begin_at, resume
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.topics.topic_names import TableName
+
+
+@dataclass
+class Row:
+    id: int
+
 
 ORDERS = {"p.d.dbo.orders": TableName("d", "dbo", "orders")}
 
@@ -127,6 +134,24 @@ def test_bad_input_says_the_fix(monkeypatch: pytest.MonkeyPatch):
     odd = Feed("localhost:1", "http://localhost:1", "p", {"no.such.option": 1})
     with pytest.raises(errors.BrokersRefused, match=r"no\.such\.option"):
         subscribe(odd, [], Start.now())
+    with pytest.raises(errors.ArgumentRefused, match=r"'localhost:8081' is no URL\. Fix: begin"):
+        Feed("localhost:1", "localhost:8081", "p")
+    for bootstrap in ("", "http://localhost:9092"):
+        with pytest.raises(errors.ArgumentRefused, match="Fix: write host:port"):
+            Feed(bootstrap, "http://localhost:1", "p")
+    for told, arguments in {
+        r"is the text 'dbo\.t'\. Fix: pass a list, \['dbo\.t'\]": ("dbo.t", Start.now()),
+        r"start is 'now'\. Fix: pass a Start": ([], "now"),
+    }.items():
+        with pytest.raises(errors.ArgumentRefused, match=told):
+            subscribe(feed, *arguments)  # type: ignore[arg-type] # as people call it
+    for further, told in (
+        ({"rows": {"dbo.t": dict}}, r"dbo\.t .*no dataclass\. Fix: decorate it"),
+        ({"rows": {"dbo.t": Row}, "columns": {"dbo.t": ["id"]}}, r"Fix: name it in one of them"),
+        ({"columns": {"dbo.t": "id"}}, r"Fix: pass a list, \['id'\]"),
+    ):
+        with pytest.raises(errors.ArgumentRefused, match=told):
+            subscribe(feed, [], Start.now(), **further)  # type: ignore[arg-type] # the same
     with pytest.raises(ValueError, match="topic prefix"):
         Feed("localhost:1", "http://localhost:1", "a prefix")
     with pytest.raises(MomentError, match="is not an LSN"):

@@ -114,6 +114,18 @@ def test_the_readme_of_a_package_leads_to_every_file_that_decides():
         assert f"]({path})" in (ROOT / package / "README.md").read_text("utf-8"), link
 
 
+def test_the_readme_leads_to_every_example_and_a_test_runs_each():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    tests = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    found = (ROOT / "examples").iterdir()
+    examples = {path.name for path in found if path.name[0] not in "._"} - {"README.md"}
+    assert len(examples) > 10
+    for name in sorted(examples):
+        assert f"](examples/{name}" in readme, name
+        named = re.compile(rf'"{name.removesuffix(".py")}(\.py)?"')
+        assert any(named.search(text) for text in tests), f"no test runs {name}"
+
+
 def test_every_public_name_of_python_can_be_imported():
     table = (ROOT / "docs" / "api.md").read_text("utf-8").partition("## Python")[2]
     rows = re.findall(r"(?m)^\| `([\w.]+)` \| (.+) \|$", table.partition("\n## ")[0])

@@ -70,6 +70,8 @@ def query_over(cut: Tables, sql: str, duck: Any = None) -> Any:
     with from_extra("lake"):
         import duckdb
 
+    if not sql.strip():
+        raise QueryFailed("the statement is empty", "write a SELECT")
     duck = duck or duckdb.connect()
     refused: list[SinkError] = []
     try:

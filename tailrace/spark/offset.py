@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from pyspark.sql.datasource import InputPartition
 
+from tailrace_sink.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class LogOffset:
@@ -33,8 +35,20 @@ class LogOffset:
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Self:
-        """Convert from what Spark stored."""
-        return cls(**found)
+        """Convert from what Spark stored.
+
+        Raises:
+            ConfigError: another source stored it.
+        """
+        try:
+            return cls(**found)
+        except TypeError as error:
+            raise ConfigError(
+                [
+                    "the checkpoint is of another source than the format tailrace. Fix: start the"
+                    " query with a checkpoint location of its own"
+                ]
+            ) from error
 
 
 @dataclass(frozen=True)

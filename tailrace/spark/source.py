@@ -253,7 +253,8 @@ def _require_same(log: LogOffset, known: LogOffset, lake: str) -> None:
         StreamBroken: the lake was created again, or ends before the offset.
     """
     if log.log != known.log:
-        raise StreamBroken(f"the log of {lake} was created again", known.lsn)
+        reason = f"the log of {lake} was created again, or the checkpoint is of another lake"
+        raise StreamBroken(reason, known.lsn)
     if log.lsn < known.lsn:
         raise StreamBroken(f"the log of {lake} ends at LSN {log.lsn}", known.lsn)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.lake.change_rows import OWN
@@ -63,13 +64,20 @@ def changes_stream(
     """
     register(spark)
     names = [tables] if isinstance(tables, str) else list(tables)
-    reader = spark.readStream.format(FORMAT).option("tables", json.dumps(names))
+    options = {"path": lake, "tables": json.dumps(names), CLOSED_ROWS: "true"}
     if after is not None:
-        reader = reader.option("after", after if isinstance(after, str) else after.isoformat())
-    for name, value in (s3 or {}).items():
-        reader = reader.option(f"s3.{name}", value)
-    stream = reader.option(CLOSED_ROWS, "true").load(lake)
+        options["after"] = after if isinstance(after, str) else after.isoformat()
+    options |= {f"s3.{name}": _text(value) for name, value in (s3 or {}).items()}
+    try:
+        stream = spark.readStream.format(FORMAT).options(**options).load()
+    except AnalysisException:
+        ChangeSource(options).schema()  # Spark's error has this one's stack trace as its text.
+        raise
     return stream.withWatermark(COMMIT_TIME, late).where(_IS_CHANGE)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def of_table(changes: DataFrame, table: str) -> DataFrame:
@@ -81,7 +89,10 @@ def of_table(changes: DataFrame, table: str) -> DataFrame:
     Raises:
         LookupError: the stream has no such table.
     """
-    if TABLE not in changes.columns or table not in changes.columns:
-        raise LookupError(f"the stream has no table {table}; it has {changes.columns}")
+    if TABLE not in changes.columns:
+        raise LookupError("the stream is of one table. Fix: use it without of_table")
+    if table not in changes.columns:
+        there = ", ".join(name for name in changes.columns if name not in (TABLE, *OWN))
+        raise LookupError(f"the stream has no table {table}. Fix: name one of {there}")
     own = [quote(name) for name in OWN]
     return changes.where(f"{TABLE} = {literal(table)}").selectExpr(f"{quote(table)}.*", *own)

@@ -168,6 +168,8 @@ def test_changes_between_two_points(source: Source, lake: Lake, tmp_path: Path):
     assert told(changes(lake.spark, folder, table.name, after=source.through)) == []
     with pytest.raises(ChangesUnknown, match=r"has no table dbo\.tt\. Near names: dbo\.t$"):
         changes(lake.spark, folder, "dbo.tt")
+    with pytest.raises(ChangesUnknown, match=r"has no table dbo\.tt\. Near names: dbo\.t$"):
+        changes_stream(lake.spark, lake.address, "dbo.tt")
     with pytest.raises(ChangesUnknown, match=r"no event of table shop\.dbo\.none"):
         changes(lake.spark, folder, type(table.name)("shop", "dbo", "none"))
 

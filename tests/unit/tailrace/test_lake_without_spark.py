@@ -144,6 +144,7 @@ def test_tables_and_cuts_that_are_not_there_are_named(old_lake: str):
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
+        (" ", r"the statement is empty\. Fix: write a SELECT$"),
         ("SELEC 1", r'syntax error at or near "SELEC"\. Fix: correct the statement$'),
         (
             "SELECT * FROM dbo.kept",

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.spark.offset import LogOffset, split
+from tailrace_sink.errors import ConfigError
 
 CUTS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), max_size=20)
 
@@ -33,3 +34,8 @@ def test_parts_follow_each_other_and_end_at_cuts(
 )
 def test_an_offset_is_read_as_it_was_stored(offset: LogOffset):
     assert LogOffset.of_json(offset.to_json()) == offset
+
+
+def test_a_checkpoint_of_another_source_is_refused():
+    with pytest.raises(ConfigError, match=r"of another source .*Fix: start the query with"):
+        LogOffset.of_json({"shop.dbo.orders": {"0": 7}})

@@ -51,4 +51,6 @@ def main(brokers: str, registry: str, prefix: str, path: str, *tables: str) -> N
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

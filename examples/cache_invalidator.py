@@ -23,6 +23,8 @@ def invalidate(changes: Subscription, cache: MutableMapping[Key, Any]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     brokers, registry, prefix, *tables = sys.argv[1:]
     with subscribe(Feed(brokers, registry, prefix), tables, Start.now()) as subscription:
         invalidate(subscription, {})

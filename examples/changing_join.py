@@ -49,5 +49,7 @@ def joined(
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 7:
+        sys.exit(__doc__)
     lake, table, column, other, key, folder = sys.argv[1:]
     joined(lake_session(), lake, (table, column), (other, key), folder).start().awaitTermination()

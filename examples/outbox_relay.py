@@ -42,6 +42,8 @@ def subscribed(feed: Feed, table: str) -> Subscription:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     brokers, registry, prefix, table = sys.argv[1:]
     with subscribed(Feed(brokers, registry, prefix), table) as subscription:
         relay(subscription, Producer({"bootstrap.servers": brokers, "enable.idempotence": True}))

@@ -53,5 +53,7 @@ def kept(
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 6:
+        sys.exit(__doc__)
     lake, table, key, *columns, folder = sys.argv[1:]
     kept(lake_session(), lake, table, key, columns, folder).start().awaitTermination()

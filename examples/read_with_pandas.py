@@ -10,6 +10,8 @@ import sys
 
 from tailrace import lake
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 address, table = sys.argv[1:]
 cut = lake.open(address).as_of("latest")
 rows = cut.pandas(table)

@@ -51,5 +51,7 @@ def totals(
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     lake, table, column, folder = sys.argv[1:]
     totals(lake_session(), lake, table, column, folder).start().awaitTermination()

@@ -96,6 +96,8 @@ def subscribed(feed: Feed, table: str, db: sqlite3.Connection) -> Subscription:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 6:
+        sys.exit(__doc__)
     brokers, registry, prefix, table, path = sys.argv[1:]
     index_db = opened(path)
     with subscribed(Feed(brokers, registry, prefix), table, index_db) as subscription:

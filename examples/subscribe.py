@@ -52,6 +52,8 @@ def changes(brokers: str, registry: str, topic: str, group: str) -> Iterator[dic
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     for change in changes(*sys.argv[1:]):
         # op is r (snapshot), c, u or d; source has the LSN of the commit.
         print(change["op"], change["before"], change["after"], flush=True)

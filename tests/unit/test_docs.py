@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -124,6 +126,15 @@ def test_the_readme_leads_to_every_example_and_a_test_runs_each():
         assert f"](examples/{name}" in readme, name
         named = re.compile(rf'"{name.removesuffix(".py")}(\.py)?"')
         assert any(named.search(text) for text in tests), f"no test runs {name}"
+
+
+@pytest.mark.parametrize("program", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_an_example_without_arguments_says_how_it_is_called(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "argv", [program.name])
+    with pytest.raises(SystemExit, match=f"\npython {re.escape(program.name)} "):
+        runpy.run_path(str(program), run_name="__main__")
 
 
 def test_every_public_name_of_python_can_be_imported():

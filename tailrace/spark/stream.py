@@ -67,7 +67,8 @@ def changes_stream(
     options = {"path": lake, "tables": json.dumps(names), CLOSED_ROWS: "true"}
     if after is not None:
         options["after"] = after if isinstance(after, str) else after.isoformat()
-    options |= {f"s3.{name}": _text(value) for name, value in (s3 or {}).items()}
+    given = {name: value for name, value in (s3 or {}).items() if value is not None}
+    options |= {f"s3.{name}": _text(value) for name, value in given.items()}
     try:
         stream = spark.readStream.format(FORMAT).options(**options).load()
     except AnalysisException:

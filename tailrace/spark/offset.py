@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pyspark.sql.datasource import InputPartition
 
 from tailrace_sink.errors import ConfigError
+
+_STARTS: Final = ("lsn", "since")
+"""Empty: the start of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +24,31 @@ class LogOffset:
         log: Delta's id of the log.
         lsn: empty before the first cut.
         commit_ms: source commit time of the LSN, milliseconds UTC; None if unknown.
-        began: LSN that the log's first cut closed, if ``lsn`` is empty.
+        began: LSN that the log's first cut closed, if a range starts before it.
+        since: LSN where the query's first micro-batch starts, in the offset where it ends. Spark
+            stores no start of that one: after a failure, it requests the initial offset again.
     """
 
     log: str
     lsn: str
     commit_ms: int | None = None
     began: str = ""
+    since: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to what Spark stores: values that are neither None nor empty."""
-        return {name: value for name, value in asdict(self).items() if value or name == "lsn"}
+        """Convert to what Spark stores: values that are not the default ones."""
+        found = asdict(self)
+        return {name: of for name, of in found.items() if of or (of == "" and name in _STARTS)}
+
+    def start_of(self, planned: LogOffset) -> LogOffset:
+        """Return where the micro-batch starts that ends here.
+
+        Args:
+            planned: where Spark lets it start; of none, it is this place itself.
+        """
+        if self.since is None or planned == self:
+            return planned
+        return LogOffset(self.log, self.since, began=self.began)
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Self:

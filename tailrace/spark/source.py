@@ -147,11 +147,12 @@ class ChangesStreamReader(DataSourceStreamReader):
     def __init__(self, loaded: _Loaded) -> None:
         self._loaded = loaded
         self._seen = loaded.newest
+        self._initial: LogOffset | None = None
         self._newest: LogOffset | None = None
         self._looked_s = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts; Spark requests it only without a checkpoint.
+        """Return where a new query starts; Spark requests it until its first micro-batch is done.
 
         Raises:
             ConfigError: that place is yet to come, so changes before it would be in the stream.
@@ -162,12 +163,13 @@ class ChangesStreamReader(DataSourceStreamReader):
             raise ConfigError(
                 [f"after is {after}, which is in the future. Fix: add its offset, or use latest"]
             )
-        self._seen, _ = self._loaded.bounds()
-        if self._seen.lsn > newest:
+        self._initial, _ = self._loaded.bounds()
+        if self._initial.lsn > newest:
             raise ConfigError(
                 [f"after is {after}, and the log ends at LSN {newest}. Fix: use that, or latest"]
             )
-        return self._seen.to_json()
+        self._seen = self._initial
+        return self._initial.to_json()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the newest closed LSN of the log."""
@@ -180,8 +182,9 @@ class ChangesStreamReader(DataSourceStreamReader):
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
         """Plan the tasks of a micro-batch. After a restart, Spark calls it with the last offset."""
-        first, last = LogOffset.of_json(start), LogOffset.of_json(end)
-        self._seen = last
+        last = LogOffset.of_json(end)
+        first = last.start_of(LogOffset.of_json(start))
+        self._seen, self._initial = last, None
         with _continuous(first.lsn):
             return _parts(self._loaded, first, last)
 
@@ -200,7 +203,11 @@ class ChangesStreamReader(DataSourceStreamReader):
             raise ChangesUnknown.no_log(store.lake)
         newest = LogOffset(log.id, last.state.closed_lsn, last.state.closed_commit_ms)
         _require_same(newest, self._seen, store.lake)
-        return self._seen if newest.lsn == self._seen.lsn else newest
+        if newest.lsn == self._seen.lsn:
+            return self._seen
+        if self._initial is not None:
+            newest = replace(newest, since=self._initial.lsn, began=self._initial.began)
+        return newest
 
 
 def _parts(loaded: _Loaded, start: LogOffset, end: LogOffset) -> list[LogPart]:

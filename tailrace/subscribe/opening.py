@@ -52,6 +52,8 @@ def subscribe(
         TableNameError: a name is not ``schema.table``.
     """
     _check(tables, start, rows or {}, columns or {})
+    if group == "":
+        raise ArgumentRefused("group is empty. Fix: name it, or leave it out")
     chosen = options or Options()
     brokers = Brokers(feed)
     consumer = brokers.consumer(group, chosen.memory_bytes)

@@ -52,7 +52,7 @@ class RegistryUnavailable(RegistryError):
     def __init__(self, url: str, reason: str) -> None:
         """Keep the URL and the reason."""
         super().__init__(
-            f"schema registry {url} is not available: {reason}. Fix: start it, or check"
+            f"schema registry {url} is not available: {reason.rstrip('.')}. Fix: start it, or check"
             " registry.url"
         )
         self.url = url

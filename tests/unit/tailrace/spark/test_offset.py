@@ -30,7 +30,12 @@ def test_parts_follow_each_other_and_end_at_cuts(
 
 @pytest.mark.parametrize(
     "offset",
-    [LogOffset("id", "", began="00000001:00000001:0001"), LogOffset("id", "1", 7)],
+    [
+        LogOffset("id", "", began="00000001:00000001:0001"),
+        LogOffset("id", "1", 7),
+        LogOffset("id", "2", 7, began="1", since=""),
+        LogOffset("id", "2", since="1"),
+    ],
 )
 def test_an_offset_is_read_as_it_was_stored(offset: LogOffset):
     assert LogOffset.of_json(offset.to_json()) == offset

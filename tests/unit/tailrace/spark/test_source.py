@@ -116,6 +116,37 @@ def test_every_change_comes_once_and_in_order_over_restarts(
     assert found == every.to_pylist()
 
 
+@pytest.mark.parametrize("options", [{}, {"after": "latest"}])
+def test_a_first_micro_batch_that_failed_is_repeated_as_it_was(
+    log: WrittenLog, options: dict[str, str]
+):
+    """Spark requests its start again, which is another one by then."""
+    table = log.table("t", KEY, V)
+    first, _ = inserts(log, table, 1, 2)
+    query = Query(log, **options)
+    inserts(log, table, 3, 4)
+    start, end = query.planned()
+    failed = query.rows(start, end)
+    inserts(log, table, 5)
+    again = Query(log, **options)
+    assert again.offset is not None
+    assert again.rows(again.offset, end) == failed
+    assert again.rows(end, end) == []
+    again.offset = end
+    assert told(again.run()) == [("c", None, (5, 5))]
+    again.restart()
+    assert again.run() == []
+
+    log.forget(f"lsn <= '{first}'")
+    late = Query(log, **options)
+    assert late.offset is not None
+    if options:
+        assert late.rows(late.offset, end) == failed
+    else:
+        with pytest.raises(StreamBroken, match="starts at LSN"):
+            late.rows(late.offset, end)
+
+
 def test_nothing_new_is_no_micro_batch(log: WrittenLog):
     table = log.table("t", KEY, V)
     inserts(log, table, 1)

@@ -148,6 +148,7 @@ def test_bad_input_says_the_fix(monkeypatch: pytest.MonkeyPatch):
     for further, told in (
         ({"rows": {"dbo.t": dict}}, r"dbo\.t .*no dataclass\. Fix: decorate it"),
         ({"rows": {"dbo.t": Row}, "columns": {"dbo.t": ["id"]}}, r"Fix: name it in one of them"),
+        ({"group": ""}, r"group is empty\. Fix: name it"),
         ({"columns": {"dbo.t": "id"}}, r"Fix: pass a list, \['id'\]"),
     ):
         with pytest.raises(errors.ArgumentRefused, match=told):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from tailrace.audit.ledger import Problems
@@ -21,6 +22,7 @@ from tailrace_schemas.records.progress import (
     signed,
 )
 from tailrace_schemas.topics.topic_names import TopicNames
+from tailrace_sink.plan.topic_ranges import data_parts
 
 if TYPE_CHECKING:
     from tailrace.lake.log import DeltaLog
@@ -127,7 +129,7 @@ class LogAudit:
         """Return what a cut should have, by topic and partition."""
         lost, in_kafka = ({}, {}) if state is None else (state.lost, state.in_kafka)
         due: dict[tuple[str, int], list[PartitionProgress]] = defaultdict(list)
-        for part in _data_parts(records, self._names):
+        for part in chain.from_iterable(data_parts(of, self._names) for of in records):
             loss = lost.get(part.topic)
             if loss is not None and loss.has(part):
                 self._found.left_out[loss.reason] += part.count
@@ -205,7 +207,7 @@ class LogAudit:
             partition, offset = place
             if offset >= ends.get(partition, 0):
                 continue  # The sink has not read it yet.
-            if not any(_data_parts([self._ledger[place]], self._names)):
+            if not any(data_parts(self._ledger[place], self._names)):
                 continue
             if offset < begins.get(partition, offset + 1):
                 self._found.earlier += 1
@@ -214,13 +216,6 @@ class LogAudit:
                 f"the lake's log lacks the progress record of partition {partition} offset"
                 f" {offset}, LSN {self._ledger[place].closed_lsn}"
             )
-
-
-def _data_parts(records: Iterable[Progress], names: TopicNames) -> Iterator[PartitionProgress]:
-    """Yield what progress records count of data topics."""
-    for record in records:
-        ours = {names.offsets, names.progress, names.ddl(record.database)}
-        yield from (part for part in record.partitions if part.topic not in ours)
 
 
 def _windows(

@@ -118,7 +118,7 @@ def _build(
         held = following_held.keys() | _named(group.records)
         after_lsn = _already_applied(state, group)
         for record in group.records:
-            for part in data_parts([record], names):
+            for part in data_parts(record.progress, names):
                 if part.topic not in {*held, *stopped} and record.why_lost(part) is None:
                     add(
                         applied,

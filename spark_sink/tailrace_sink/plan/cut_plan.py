@@ -156,8 +156,8 @@ def _cut(
             found = frozenset(record.progress.snapshotting)
             is_renamed = is_renamed or found != now_named.get(group.shard, frozenset())
             now_named[group.shard] = found
-        for part in data_parts(group.records, names):
-            topics.setdefault(part.topic, LogRange()).take(part)
+            for part in data_parts(record.progress, names):
+                topics.setdefault(part.topic, LogRange()).take(part)
     closed_lsn, closed_ms = state.closed_lsn, state.closed_commit_ms
     if len(positions) >= shards:
         slowest = min(positions, key=lambda shard: positions[shard].closed_lsn)

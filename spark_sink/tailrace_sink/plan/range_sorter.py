@@ -64,7 +64,7 @@ class RangeSorter:
                     since_lsn=record.progress.after_lsn,
                 )
             self._named[shard] = named
-            for part in data_parts([record], names):
+            for part in data_parts(record.progress, names):
                 self._take(part, record, None if part.topic in left_out else after_lsn)
 
     def result(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.records.progress import OperationCounts, PartitionProgress, signed
+from tailrace_schemas.records.progress import OperationCounts, PartitionProgress, Progress, signed
 from tailrace_schemas.topics.topic_names import TopicNames
-from tailrace_sink.plan.progress_record import ProgressRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +144,10 @@ def together(
     return found
 
 
-def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator[PartitionProgress]:
+def data_parts(progress: Progress, names: TopicNames) -> Iterator[PartitionProgress]:
     """Select the ranges of data topics; the ledger also counts Tailrace's own topics."""
-    for record in records:
-        ours = {names.offsets, names.progress, names.ddl(record.progress.database)}
-        yield from (part for part in record.progress.partitions if part.topic not in ours)
+    ours = {names.offsets, names.progress, names.ddl(progress.database)}
+    return (part for part in progress.partitions if part.topic not in ours)
 
 
 def as_one(held: TopicRange, part: TopicRange) -> TopicRange | None:

@@ -28,25 +28,7 @@ TABLE = TableName("shop", "dbo", "t")
 
 def test_spark_writes_the_same_texts(spark):
     """As SQL Server: tests/pipeline/operate/test_canonical_text.py has the same values."""
-    declared = {name: ColumnType.parse(name) for name in VALUES}
-    schema = ", ".join(f"`{name}` {lake_type(declared[name])}" for name in VALUES)
-    rows = [
-        tuple(values[n].lake if n < len(values) else None for values in VALUES.values())
-        for n in range(max(map(len, VALUES.values())))
-    ]
-    texts = [
-        tuple(values[n].text if n < len(values) else None for values in VALUES.values())
-        for n in range(len(rows))
-    ]
-    columns = [
-        canonical_column(SchemaColumn(1, name, column), column) for name, column in declared.items()
-    ]
-    frame = spark.createDataFrame(rows, schema).selectExpr(
-        *(f"{column.lake} AS `{column.name}`" for column in columns), lake_row(columns)
-    )
-    found = frame.collect()
-    assert [tuple(row[:-1]) for row in found] == texts
-    assert [bytes(row[-1]) for row in found] == [row_hash(columns, row) for row in texts]
+    check_texts(every_value(spark).coalesce(1))
 
 
 def test_spark_finds_what_differs_and_nothing_else(spark):
@@ -102,6 +84,34 @@ def test_spark_finds_what_differs_and_nothing_else(spark):
         row_count(keyed, changes_frame(spark, events))
     with pytest.raises(NotProvable, match="the cut has no column name"):
         row_count(keyed, frame.drop("name"))
+
+
+def every_value(spark: SparkSession) -> DataFrame:
+    """The values of every type, with the types that they have in a lake."""
+    schema = ", ".join(f"`{name}` {lake_type(ColumnType.parse(name))}" for name in VALUES)
+    rows = [
+        tuple(values[n].lake if n < len(values) else None for values in VALUES.values())
+        for n in range(max(map(len, VALUES.values())))
+    ]
+    return spark.createDataFrame(rows, schema)
+
+
+def check_texts(frame: DataFrame) -> None:
+    """Compare the texts of every value in a lake's table, which has them in their order."""
+    declared = {name: ColumnType.parse(name) for name in VALUES}
+    columns = [
+        canonical_column(SchemaColumn(1, name, column), column) for name, column in declared.items()
+    ]
+    found = frame.selectExpr(
+        *(f"{column.lake} AS `{column.name}`" for column in columns), lake_row(columns)
+    ).collect()
+    texts = [
+        tuple(values[n].text if n < len(values) else None for values in VALUES.values())
+        for n in range(len(found))
+    ]
+    assert len(found) == max(map(len, VALUES.values()))
+    assert [tuple(row[:-1]) for row in found] == texts
+    assert [bytes(row[-1]) for row in found] == [row_hash(columns, row) for row in texts]
 
 
 def shape_with(

@@ -39,7 +39,6 @@ from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.ports.table_format import Check, Destination, Examine, Latest, Once, Owner
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
-    CURRENT,
     MODE_PROPERTY,
     NO_ZONE,
     OWNER_PROPERTY,
@@ -111,7 +110,7 @@ class DeltaWriter(DeltaTables):
         mode = {MODE_PROPERTY: table.mode} if table.mode else {}
         owner = {OWNER_PROPERTY: self._fence.owner.text}
         properties = {**new_table_properties(self._config), **owner, **mode}
-        location, layout = self._at(table.path), self._layout(table)
+        location, layout = self._at(table.path), self._config.layout_of(table)
         spark.sql(create_statement(table, location, properties, *layout))
 
     def replace(self, spark: SparkSession, table: LakeTable) -> LakeTable:
@@ -130,20 +129,13 @@ class DeltaWriter(DeltaTables):
         no_rows: list[tuple[Any, ...]] = []
         empty = spark.createDataFrame(no_rows, columns_ddl(table))
         writer = empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        partition_by, cluster_by = self._layout(table)
+        partition_by, cluster_by = self._config.layout_of(table)
         if partition_by:
             writer = writer.partitionBy(*partition_by)
         elif cluster_by:
             writer = writer.clusterBy(*cluster_by)
         self._fence.write(spark, location, partial(writer.save, location))
         return replace(table, features=features | table.features)
-
-    def _layout(self, table: LakeTable) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the columns by which a table is partitioned, and those by which clustered."""
-        if table.kind is Kind.HISTORY:
-            return [CURRENT], ()
-        name = f"{table.table.schema}.{table.table.table}"
-        return self._config.partition_by.get(name, ()), self._config.cluster_by.get(name, ())
 
     def alter(self, spark: SparkSession, path: str, change: str | Feature) -> None:
         """Change a table's columns or properties."""
@@ -177,9 +169,10 @@ class DeltaWriter(DeltaTables):
         else:
             self._fence.write_once(spark, location, once.scope, once.batch, run)
 
-    def done(self, spark: SparkSession, path: str, scope: str) -> int | None:
-        """Return the newest batch of a scope in a table; None if there is none."""
-        return transaction_version(spark, self._at(path), scope)
+    def done(self, spark: SparkSession, path: str, once: Once) -> int | None:
+        """Return the newest batch of a scope in a table, if it is a given one or later."""
+        found = transaction_version(spark, self._at(path), once.scope)
+        return found if found is not None and found >= once.batch else None
 
     def write_files(
         self,
@@ -223,7 +216,7 @@ class DeltaFormat(DeltaTables):
         """Do the first writes, which take long, into tables of the sink's own."""
         warm_up(spark, self._config)
 
-    def expire(self, spark: SparkSession, path: str, oldest: int) -> bool:
+    def expire(self, spark: SparkSession, path: str, oldest: int, *, is_full: bool) -> bool:
         """Leave it to the caller, which removes files of the log alike."""
         return False
 

@@ -25,7 +25,7 @@ from tailrace_sink.fold.lake_tables import LakeTables
 from tailrace_sink.log.past_changes import past_changes
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.table_format import Once, TableWriter
 from tailrace_sink.rows.lost_rows import as_read, deletes_of, without_keys
 from tailrace_sink.tables.lake_table import (
     OPERATION,
@@ -102,8 +102,8 @@ def start(
         raise ValueError(f"no companion {kind}")
     companion = replace(found, origin=None)
     purpose = _PURPOSES[kind]
-    done = tables.done(spark, companion.path, once_in(config, companion, purpose))
-    if done is not None and done >= cut.batch:
+    once = Once(once_in(config, companion, purpose), cut.batch)
+    if tables.done(spark, companion.path, once) is not None:
         return companion.path
     past = None
     if not mirror.is_shared and tables.rows(spark, companion.path).isEmpty():

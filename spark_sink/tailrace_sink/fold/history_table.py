@@ -101,8 +101,8 @@ class History:
             rows: all rows that the source has after the changes; None if that is not known.
         """
         once = Once(once_in(self.config, self.table, purpose), batch)
-        found = self.tables.done(spark, self.table.path, once.scope)
-        if found is not None and found >= batch:
+        found = self.tables.done(spark, self.table.path, once)
+        if found is not None:
             if found > batch:
                 raise AppendSkipped(self.table.path, batch, found)
             return

@@ -28,6 +28,7 @@ from tailrace_sink.spark.jvm_errors import cause_classes, translated
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
 _NO_TABLE: Final = f"{_ICEBERG}NoSuchTableException"
 _REFUSED: Final = f"{_ICEBERG}CommitFailedException"
+_CONFLICTS: Final = frozenset({_REFUSED, f"{_ICEBERG}ValidationException"})
 _DENIED: Final = frozenset({f"{_ICEBERG}NotAuthorizedException", f"{_ICEBERG}ForbiddenException"})
 _NOT_KNOWN: Final = frozenset(
     {
@@ -45,6 +46,11 @@ _NO_ANSWER: Final = frozenset(
 )
 _ANSWERED: Final = f"{_ICEBERG}RESTException"
 """The last cause if the server answered with another status; above the cause if nobody did."""
+
+
+def is_conflict(error: PySparkException | Py4JError) -> bool:
+    """Whether a commit of Iceberg or Spark conflicted with another one."""
+    return not _CONFLICTS.isdisjoint(cause_classes(error))
 
 
 class Outcome(Enum):

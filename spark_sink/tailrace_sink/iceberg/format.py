@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
 import structlog
 from pyspark.sql import SparkSession
 
 from tailrace_sink.iceberg.catalog import IcebergCatalog
-from tailrace_sink.iceberg.maintenance import Compaction, expire
+from tailrace_sink.iceberg.maintenance import Compaction, expire, remove_orphans
 from tailrace_sink.iceberg.proof import prove_catalog
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.iceberg.tables import IcebergTables
 from tailrace_sink.iceberg.writer import IcebergWriter
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.oldest_cut import DAY_MS
 from tailrace_sink.ports.table_format import Owner
+
+_ORPHAN_DAYS_MIN: Final = 3.0
+"""Age from which a file of no snapshot is removed, at least: Iceberg's own default."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -45,12 +52,18 @@ class IcebergFormat(IcebergTables):
     def warm_up(self, spark: SparkSession) -> None:
         """Do nothing: a scratch table in the catalog is not worth the seconds."""
 
-    def expire(self, spark: SparkSession, path: str, oldest: int) -> bool:
+    def expire(self, spark: SparkSession, path: str, oldest: int, *, is_full: bool) -> bool:
         """Remove snapshots before one, and the files that only they need."""
         found = self.loaded(path)
         removed = 0 if found is None else expire(found, oldest)
         if removed:
             _log.info("snapshots_expired", table=path, snapshots=removed)
+        now = self.loaded(path) if is_full else None
+        if now is not None:
+            days = max(self._config.retention.days, _ORPHAN_DAYS_MIN)
+            before_ms = round(time.time() * 1000 - days * DAY_MS)
+            files = remove_orphans(self._catalog, spark, now, before_ms)
+            _log.info("orphan_files_removed", table=path, files=files)
         return True
 
     def compaction(self, spark: SparkSession) -> Compaction:

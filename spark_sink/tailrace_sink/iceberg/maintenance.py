@@ -1,4 +1,4 @@
-"""Maintenance of Iceberg tables between batches: small files, and snapshots that no cut needs.
+"""Maintenance of Iceberg tables between batches: small files, and what no kept cut needs.
 
 A rewrite commits to the main branch, and the staging branch follows it. If a batch was staged there
 meanwhile, by a newer sink, the branch stays: that sink's publication is refused and staged again.
@@ -13,11 +13,12 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome
+from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
 from tailrace_sink.iceberg.loaded_table import LoadedTable
 from tailrace_sink.iceberg.names import BRANCH, MAIN
+from tailrace_sink.iceberg.new_table import own_folder
 from tailrace_sink.iceberg.tables import IcebergTables
-from tailrace_sink.spark.jvm_errors import cause_classes
+from tailrace_sink.spark.jvm_errors import cause_classes, lacks_file
 
 FILES_MIN: Final = 50
 """Files that a table has more than after its last rewrite, from which it is rewritten."""
@@ -25,7 +26,6 @@ ABANDONED_MS: Final = 24 * 3_600_000
 """Age from which a snapshot that was staged and never published is removed."""
 _REWRITE: Final = "replace"
 _COUNTED: Final = ("total-data-files", "total-delete-files")
-_CONFLICTS: Final = ("CommitFailedException", "ValidationException")
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -77,7 +77,7 @@ class Compaction:
         try:
             rewritten = rewrite(self._catalog, self._spark, table)
         except Py4JError as error:
-            if not any(name.endswith(_CONFLICTS) for name in cause_classes(error)):
+            if not is_conflict(error):
                 raise self._catalog.failure(f"compaction of table {path}", error) from error
             _log.info("compaction_deferred", table=path)
             return path
@@ -101,7 +101,8 @@ def rewrite(catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable) ->
     """
     before = table.head(MAIN)
     actions = catalog.jvm.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
-    done = actions.rewriteDataFiles(table.java).execute()
+    action = actions.rewriteDataFiles(table.java)
+    done = (action.sort() if table.java.sortOrder().isSorted() else action).execute()
     now = catalog.load(table.name)
     if now is None or now.head(MAIN) == before:
         return 0
@@ -144,6 +145,33 @@ def expire(table: LoadedTable, oldest: int) -> int:
         expired = expired.expireSnapshotId(id_)
     expired.commit()
     return len(gone)
+
+
+def remove_orphans(
+    catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable, before_ms: int
+) -> int:
+    """Remove data files that are in no snapshot, staged or published: of writes that failed.
+
+    Args:
+        before_ms: store's time of the newest file to remove; later ones may be of a running write.
+
+    Returns:
+        Number of files removed.
+
+    Raises:
+        Py4JError: the catalog or the store failed.
+    """
+    folder = own_folder(table.properties)
+    if folder is None:
+        return 0
+    actions = catalog.jvm.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    try:
+        done = actions.deleteOrphanFiles(table.java).location(folder).olderThan(before_ms).execute()
+    except Py4JError as error:
+        if lacks_file(cause_classes(error)):
+            return 0  # Nothing was written yet, so there is no folder.
+        raise
+    return len(list(done.orphanFileLocations()))
 
 
 def _files_after_rewrite(table: LoadedTable) -> int:

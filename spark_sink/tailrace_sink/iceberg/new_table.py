@@ -2,15 +2,17 @@
 
 Format version 3: rows that change are marked in deletion vectors, and every row has a lineage. The
 key's columns are identifier fields. The table starts with an empty snapshot, so the branch for
-staging exists from the first moment on.
+staging exists from the first moment on. Its data files have a folder that no other table ever had,
+so whatever is in there and in none of its snapshots is nobody's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 
@@ -18,6 +20,7 @@ from tailrace_sink.errors import ConfigError
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.names import BRANCH, TableId
 from tailrace_sink.iceberg.stamp import Stamp
+from tailrace_sink.options.layout_options import NO_LAYOUT, Layout
 from tailrace_sink.spark.jvm_errors import cause_classes
 
 PROPERTIES: Final[Mapping[str, str]] = {
@@ -29,8 +32,11 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "write.distribution-mode": "none",
     "write.metadata.delete-after-commit.enabled": "true",
 }
+DATA_PROPERTY: Final = "write.data.path"
+"""Property with the folder of a table's data files."""
 _EXISTS: Final = "org.apache.iceberg.exceptions.AlreadyExistsException"
 _NEVER_IDENTIFY: Final = frozenset({"float", "double"})
+_OWN: Final = re.compile(r"/[0-9a-f]{32}$")
 TRANSFORM: Final = re.compile(
     r"(?P<name>year|month|day|hour)s?\((?P<column>.+)\)"
     r"|(?P<sized>bucket|truncate)\((?P<size>\d+) *, *(?P<of>.+)\)"
@@ -45,15 +51,14 @@ class NewTable:
     Attributes:
         columns: with types and comments, as for CREATE TABLE of Spark.
         key: names of the key's columns, which are declared NOT NULL.
-        partition_by: names of columns, or ``day(c)``, ``bucket(16, c)`` and their like.
-        sort_by: names of columns, ascending.
-        data: address of its data files; empty: where the catalog puts them.
+        layout: partitioned by columns, or by ``day(c)``, ``bucket(16, c)`` and their like;
+            clustered means sorted within files.
+        data: address below which its data files get a folder; empty: where the catalog puts them.
     """
 
     columns: str
     key: Sequence[str] = ()
-    partition_by: Sequence[str] = ()
-    sort_by: Sequence[str] = ()
+    layout: Layout = NO_LAYOUT
     properties: Mapping[str, str] = field(default_factory=dict)
     data: str = ""
 
@@ -71,8 +76,6 @@ def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: S
     catalog.ensure_namespace(name)
     schema = _schema(catalog, new)
     properties = {**PROPERTIES, **new.properties}
-    if new.data:
-        properties["write.data.path"] = new.data
     builder = catalog.java.buildTable(catalog.identifier(name), schema)
     builder = builder.withPartitionSpec(_partitions(catalog, name, new, schema))
     builder = builder.withSortOrder(_order(catalog, name, new, schema))
@@ -80,6 +83,11 @@ def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: S
         builder = builder.withProperty(entry, text)
     try:
         transaction = builder.createTransaction()
+        base = new.data or properties.get(DATA_PROPERTY)
+        base = base or f"{transaction.table().location()}/data"
+        change = transaction.updateProperties()
+        change.set(DATA_PROPERTY, f"{base}/{uuid4().hex}")
+        change.commit()
         append = transaction.newFastAppend()
         for entry, text in stamp.summary.items():
             append.set(entry, text)
@@ -92,6 +100,12 @@ def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: S
             return False
         raise catalog.failure(f"creating table {name}", error) from error
     return True
+
+
+def own_folder(properties: Mapping[str, str]) -> str | None:
+    """Return the folder that only this table's data files are in; None if somebody changed it."""
+    folder = properties.get(DATA_PROPERTY, "")
+    return folder if _OWN.search(folder) else None
 
 
 def _schema(catalog: IcebergCatalog, new: NewTable) -> Any:
@@ -107,7 +121,7 @@ def _schema(catalog: IcebergCatalog, new: NewTable) -> Any:
 
 def _partitions(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
     spec = catalog.jvm.PartitionSpec.builderFor(schema)
-    for text in new.partition_by:
+    for text in new.layout.partition_by:
         found = TRANSFORM.fullmatch(text)
         if found is None:
             spec.identity(known_column(schema, name, text, "partition_by"))
@@ -123,9 +137,22 @@ def _partitions(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: A
 
 def _order(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
     order = catalog.jvm.SortOrder.builderFor(schema)
-    for column in new.sort_by:
-        order.asc(known_column(schema, name, column, "sort_by"))
+    sort(catalog, order, schema, name, new.layout.cluster_by)
     return order.build()
+
+
+def sort(
+    catalog: IcebergCatalog, order: Any, schema: Any, table: TableId, columns: Iterable[str]
+) -> None:
+    """Add columns to a sort order, ascending.
+
+    Raises:
+        ConfigError: the schema lacks one.
+    """
+    of, first = catalog.jvm.expressions.Expressions, catalog.jvm.NullOrder.NULLS_FIRST
+    for column in columns:
+        # Py4J does not find the shorter asc(column) of a table's present order.
+        order.asc(of.ref(known_column(schema, table, column, "cluster_by")), first)
 
 
 def known_column(schema: Any, table: TableId, column: str, option: str) -> str:

@@ -103,7 +103,9 @@ class IcebergTables:
 
     def _id(self, path: str) -> TableId:
         database, schema, table = path.split("/")
-        return TableId((self._namespace.format(database=database, schema=schema),), table)
+        # A dot separates names; and <table>.history is a table of metadata in Iceberg.
+        name = table.replace(".", "__")
+        return TableId((self._namespace.format(database=database, schema=schema),), name)
 
     def loaded(self, path: str) -> LoadedTable | None:
         """Read the newest metadata of a table; None if there is none.

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.errors import AppendSkipped, ApplyFailed
-from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome
+from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
 from tailrace_sink.iceberg.names import BRANCH
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
@@ -41,7 +41,6 @@ from tailrace_sink.ports.table_format import (
     WrittenFiles,
 )
 from tailrace_sink.rows.writer_schema import WriterSchema
-from tailrace_sink.spark.jvm_errors import cause_classes
 from tailrace_sink.tables.column_identity import (
     COLUMNS_PROPERTY,
     PENDING_PROPERTY,
@@ -53,6 +52,7 @@ from tailrace_sink.tables.lake_table import (
     MODE_PROPERTY,
     SCHEMA_LSN_PROPERTY,
     Feature,
+    Kind,
     LakeTable,
 )
 from tailrace_sink.tables.new_table import columns_ddl
@@ -63,7 +63,6 @@ _BYTES: Final = "total-files-size"
 _UNKNOWN_BYTES: Final = 1 << 40
 """Size of a table if its newest snapshot lacks it: that of a large one."""
 _REFUSED: Final = "NOT_NULL_ASSERT_VIOLATION"
-_CONFLICTS: Final = ("CommitFailedException", "ValidationException")
 
 
 class IcebergWriter(IcebergTables):
@@ -124,22 +123,18 @@ class IcebergWriter(IcebergTables):
             PLACE_PROPERTY: self._place(table.path),
             **({MODE_PROPERTY: table.mode} if table.mode else {}),
         }
-        key = table.key
+        key = table.key if table.kind is Kind.MIRROR else ()
         if not all(column.is_required for column in table.columns if column.key_ordinal):
             key = ()  # Iceberg's identifier fields are never NULL; those of an index may be.
         new = NewTable(
             columns_ddl(table, required=key),
             key=key,
-            partition_by=self._partition_by(table),
+            layout=self._config.layout_of(table),
             properties=properties,
             data=f"{options.data}/{table.path}" if options.data else "",
         )
         owned = Stamp(self._owner.log, self._owner.epoch)
         create_table(self._catalog, self._id(table.path), new, owned)
-
-    def _partition_by(self, table: LakeTable) -> Sequence[str]:
-        name = f"{table.table.schema}.{table.table.table}"
-        return self._config.partition_by.get(name, ())
 
     def replace(self, spark: SparkSession, table: LakeTable) -> LakeTable:
         """Replace a table's columns at once, and delete its rows with the batch."""
@@ -158,7 +153,7 @@ class IcebergWriter(IcebergTables):
             found,
             columns_ddl(table),
             identities,
-            self._partition_by(table),
+            self._config.layout_of(table),
             properties,
         )
         delete = f"DELETE FROM {self.name(table.path)}"
@@ -209,8 +204,8 @@ class IcebergWriter(IcebergTables):
         if once is None or not self._is_done(spark, path, once):
             self._stage(spark, path, lambda: spark.sql(statement), once)
 
-    def done(self, spark: SparkSession, path: str, scope: str) -> int | None:
-        """Return the newest batch of a scope in a table; None if there is none."""
+    def done(self, spark: SparkSession, path: str, once: Once) -> int | None:
+        """Return the newest batch of a scope in a table, if it is a given one or later."""
         table = self.loaded(path)
         if table is None:
             return None
@@ -218,15 +213,17 @@ class IcebergWriter(IcebergTables):
             stamp = found.stamp
             if stamp is None or stamp.log != self._owner.log or stamp.batch is None:
                 continue
-            if summary_of(table, found.id).get(_SCOPE) == scope:
+            if stamp.batch < once.batch:
+                return None  # Batches grow, and a table may have thousands of snapshots.
+            if summary_of(table, found.id).get(_SCOPE) == once.scope:
                 return stamp.batch
         return None
 
     def _is_done(self, spark: SparkSession, path: str, once: Once) -> bool:
-        found = self.done(spark, path, once.scope)
+        found = self.done(spark, path, once)
         if found is not None and found > once.batch:
             raise AppendSkipped(self._published_name(path), once.batch, found)
-        return found == once.batch
+        return found is not None
 
     def _stage(
         self, spark: SparkSession, path: str, run: Callable[[], object], once: Once | None
@@ -265,4 +262,4 @@ class IcebergWriter(IcebergTables):
 
     def is_conflict(self, error: PySparkException | Py4JError) -> bool:
         """Whether a commit conflicted with another one."""
-        return any(name.endswith(_CONFLICTS) for name in cause_classes(error))
+        return is_conflict(error)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from tailrace_sink.options.catalog_options import CatalogConfig, CatalogKind
 from tailrace_sink.options.iceberg_options import IcebergOptions
 from tailrace_sink.options.modes import Profile, TableFormats
-from tailrace_sink.options.table_options import TableKind, TableOptions
+from tailrace_sink.options.table_options import TableOptions
+from tailrace_sink.tables.lake_table import CURRENT, Kind, LakeTable
 
 _OF_DELTA: Final = "delta."
 """Prefix of Delta's own table properties."""
@@ -18,6 +20,16 @@ _OF_DELTA: Final = "delta."
 def format_path(lake: str) -> str:
     """Return the path of the file that names the format of a lake's tables; Delta has none."""
     return f"{lake}/_tailrace/format"
+
+
+class Layout(NamedTuple):
+    """Columns by which a new lake table is partitioned, and those by which it is clustered."""
+
+    partition_by: Sequence[str] = ()
+    cluster_by: Sequence[str] = ()
+
+
+NO_LAYOUT: Final = Layout()
 
 
 class LayoutOptions(TableOptions):
@@ -40,8 +52,9 @@ class LayoutOptions(TableOptions):
     )
     cluster_by: dict[str, list[str]] = Field(
         default_factory=dict,
-        description="schema.table to the columns a new lake table is clustered by (liquid"
-        " clustering, at most four; takes effect with OPTIMIZE).",
+        description="schema.table to the columns a new lake table is clustered by. Delta: liquid"
+        " clustering, at most four; takes effect with OPTIMIZE. Iceberg: the sort order within its"
+        " files, also of those that compaction writes.",
     )
     profile: Profile = Field(
         default=Profile.FAST,
@@ -88,13 +101,17 @@ class LayoutOptions(TableOptions):
             )
         return self
 
+    def layout_of(self, table: LakeTable) -> Layout:
+        """Return the layout of a new lake table; that of a history follows from its reads."""
+        if table.kind is Kind.HISTORY:
+            return Layout([CURRENT])
+        name = f"{table.table.schema}.{table.table.table}"
+        return Layout(self.partition_by.get(name, ()), self.cluster_by.get(name, ()))
+
     def _only_with_delta(self) -> list[str]:
         """List the options in use that Iceberg does not carry."""
         options = {
-            "kinds": any(set(kinds) - {TableKind.MIRROR} for kinds in self.kinds.values()),
-            "changelog": bool(self.changelog.include),
             "into": bool(self.into),
-            "cluster_by": bool(self.cluster_by),
             "catalog": self.catalog.kind is not CatalogKind.NONE,
             "profile": self.profile is not Profile.FAST,
             "rewrite_below_bytes": "rewrite_below_bytes" in self.model_fields_set,

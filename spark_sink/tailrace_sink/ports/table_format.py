@@ -247,8 +247,8 @@ class TableWriter(TableReader, Protocol):
     def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
         """Run a statement that changes rows; with ``once``, once."""
 
-    def done(self, spark: SparkSession, path: str, scope: str) -> int | None:
-        """Return the newest batch of a scope in a table; None if there is none."""
+    def done(self, spark: SparkSession, path: str, once: Once) -> int | None:
+        """Return the newest batch of a scope in a table, if it is a given one or later."""
 
     def write_files(
         self,
@@ -313,11 +313,12 @@ class TableFormat(TableReader, Protocol):
             SinkError: the lake cannot be written.
         """
 
-    def expire(self, spark: SparkSession, path: str, oldest: int) -> bool:
+    def expire(self, spark: SparkSession, path: str, oldest: int, *, is_full: bool) -> bool:
         """Remove what only versions before one need; False: the caller removes Delta's files.
 
         Args:
             oldest: version in the oldest kept cut.
+            is_full: whether to look for files of writes that failed, too.
 
         Raises:
             PySparkException, Py4JError: the table cannot be read or written.

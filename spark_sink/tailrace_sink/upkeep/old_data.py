@@ -34,7 +34,7 @@ from tailrace_sink.plan.oldest_cut import DAY_MS, OldestCut, Tended, oldest_kept
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.ports.table_format import TableFormat
 from tailrace_sink.spark.jvm_errors import translated
-from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
+from tailrace_sink.upkeep.removal import Oldest, is_due, is_listing_due, removal, tended
 
 _OWN: Final = tuple(f"_tailrace/{name}" for name in ("commits", "log", "dead_letters", "names"))
 _TOMBSTONES: Final = "delta.deletedFileRetentionDuration"
@@ -151,8 +151,10 @@ class OldData:
 
     def _tended(self, path: str, before: Tended, now_ms: int) -> Tended:
         version = None if path in _OWN else self._oldest_version(path)
-        if version is not None and self._tables.expire(self._spark, path, version):
-            return replace(before, at_ms=now_ms)
+        is_full = is_listing_due(before, now_ms)
+        if version is not None and self._tables.expire(self._spark, path, version, is_full=is_full):
+            after = replace(before, at_ms=now_ms)
+            return replace(after, full_ms=now_ms) if is_full else after
         location = f"{self._config.lake}/{path}"
         metadata = table_metadata(self._spark, location)
         waits = replace(before, at_ms=now_ms)

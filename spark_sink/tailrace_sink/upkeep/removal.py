@@ -51,6 +51,11 @@ def is_due(before: Tended, now_ms: int) -> bool:
     return now_ms - before.at_ms >= DAY_MS
 
 
+def is_listing_due(before: Tended, now_ms: int) -> bool:
+    """Whether a table's folder was last listed a week ago or earlier."""
+    return now_ms - before.full_ms >= FULL_EVERY_MS
+
+
 def removal(
     before: Tended, now_ms: int, present_ms: int, oldest: Oldest | None, tombstones: str
 ) -> Removal:
@@ -63,7 +68,7 @@ def removal(
         tombstones: Delta's property ``deletedFileRetentionDuration``; a form that is not understood
             counts as none kept.
     """
-    is_full = now_ms - before.full_ms >= FULL_EVERY_MS
+    is_full = is_listing_due(before, now_ms)
     if oldest is None or oldest.left_ms is None:
         return Removal(present_ms - old_files.SLACK_MS, is_full, may_list=True)
     may_list = present_ms - oldest.left_ms < _milliseconds(tombstones)

@@ -12,11 +12,15 @@ from itertools import count
 from typing import Any, Final
 
 import pytest
+from pyspark.sql import DataFrame
 
 from tailrace.lake.errors import NeedsSpark
 from tailrace.lake.reader import Lake
 from tailrace.lake.store import LakeStore
-from tailrace_sink import read
+from tailrace.verify.canonical_text import canonical_column
+from tailrace.verify.lake_rows import checksums
+from tailrace.verify.ranges import EVERYTHING
+from tailrace_sink import history, read
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.errors import (
     ApplyFailed,
@@ -28,12 +32,15 @@ from tailrace_sink.errors import (
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.names import TableId
 from tailrace_sink.reading.reader import LakeReader
+from tailrace_sink.tables.lake_table import CURRENT, VALID_FROM_LSN, VALID_TO_LSN
+from tests.end_to_end.test_verified_lake import shape_with
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Cut, SourceTable, column
 from tests.envelopes.transaction import Transaction
 from tests.sink.conftest import Lake as FilledLake
 from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.objects.proxy import Answer, Pass, Request, straight
+from tests.verify_values import row_hash
 
 pytestmark = [
     pytest.mark.spark,
@@ -44,6 +51,8 @@ pytestmark = [
 OURS: Final = "_cdc_"
 COMMIT: Final = "/transactions/commit"
 ID: Final = column(1, "id", "int", key=1)
+EVERY_KIND: Final = {r"dbo\.orders": ["mirror", "changelog", "history"]}
+INTERVALS: Final = ("id", "note", VALID_FROM_LSN, VALID_TO_LSN, CURRENT)
 
 
 @dataclass
@@ -70,6 +79,7 @@ class Shop:
         # Through the proxy, so that a test may lose the sink's requests.
         catalog["uri"] = self.server.proxy.url
         self.lake.options |= {"format": "iceberg", "iceberg": catalog, "merge_pool": 1}
+        self.lake.options["cluster_by"] = {"dbo.items": ["n"]}
 
     def change(self, number: int) -> None:
         """A transaction over all tables: rows come, change and go."""
@@ -129,6 +139,36 @@ class Shop:
         assert self.bare_cut() == self.expected()
         assert self.read_cut(self.reader) == self.expected()
 
+    def check_companions(self) -> None:
+        """The history of orders is that of its changes, and all of it is published."""
+        cut = self.reader.as_of()
+        changes, kept = (
+            cut.read("dbo.orders", **{f"is_{kind}": True}) for kind in ("changes", "history")
+        )
+        found = intervals_in(kept)
+        assert found == intervals_in(history(changes, ["id"]))
+        assert found == intervals_in(
+            self.lake.spark.table(f"tailrace.{self.space}.orders__history")
+        )
+        now = {row[0]: row[1] for row in found if row[-1]}
+        assert now == {key: row["note"] for (key,), row in self.orders.rows.items()}
+        assert len(found) > 2 * len(now)
+        assert len(self.bare("orders__changes")) == changes.count()
+
+    def check_verified(self) -> None:
+        """As tailrace verify compares them: hashes of all rows of a cut."""
+        columns = tuple(canonical_column(c, c.type) for c in self.items.schema.columns)
+        shape = shape_with(columns, columns[:1])
+        texts = [(str(row["id"]), None, str(row["n"])) for row in self.items.rows.values()]
+        hashes = [row_hash(columns, of) for of in texts]
+        parts = [sum(int.from_bytes(of[n : n + 4], "big") for of in hashes) for n in (0, 4, 8, 12)]
+        table = self.reader.as_of().read("dbo.items")
+        assert checksums(shape, table, [EVERYTHING]) == {0: (len(hashes), *parts)}
+
+
+def intervals_in(rows: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, rows.select(*INTERVALS).collect()), key=str)
+
 
 @pytest.fixture
 def shop(source: Source, lake: FilledLake, server: CatalogServer) -> Shop:
@@ -172,6 +212,7 @@ def test_a_kill_at_any_step_leaves_one_cut_in_all_tables(
 
     before = shop.expected()
     shop.change(4)
+    lake.options["kinds"] = EVERY_KIND
     shop.server.proxy.rule = never_sent
     with pytest.raises(CatalogUnavailable, match=r"no answer to publishing batch \d+ \(127"):
         lake.catch_up()
@@ -208,6 +249,8 @@ def test_a_kill_at_any_step_leaves_one_cut_in_all_tables(
             assert lake.catch_up() == 1
         shop.check()
 
+    shop.check_companions()
+    shop.check_verified()
     assert shop.read_cut(shop.reader, lsn=first_lsn) == first
     without_spark = Lake(LakeStore.of(lake.address, lake.options["s3"]))
     assert without_spark.changes("dbo.items").num_rows >= len(shop.items.rows)

@@ -1,19 +1,49 @@
-"""Small files are combined, and snapshots go that no kept cut has; cuts are published meanwhile."""
+"""Small files are combined, and what no kept cut has is removed; cuts are published meanwhile."""
 
 from __future__ import annotations
 
+import json
+import time
+from typing import Any
+
 import pytest
 
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.maintenance import Compaction, expire
+from tailrace_sink.iceberg.maintenance import Compaction, expire, remove_orphans
 from tailrace_sink.iceberg.names import BRANCH, MAIN
+from tailrace_sink.iceberg.new_table import DATA_PROPERTY, sort
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.iceberg.tables import IcebergTables
 from tailrace_sink.options.iceberg_options import IcebergOptions
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, Identity, identities_text
+from tailrace_sink.tables.lake_table import Kind
 from tests.sink.iceberg.conftest import LAKE, CatalogServer, TwoTables, stamp
 
 pytestmark = pytest.mark.spark
+
+
+def set_properties(table: LoadedTable, properties: dict[str, str]) -> None:
+    update = table.java.updateProperties()
+    for name, text in properties.items():
+        update.set(name, text)
+    update.commit()
+
+
+def without_totals(tables: TwoTables, table: LoadedTable) -> LoadedTable:
+    """Another program commits a snapshot like the newest one, whose summary has no totals."""
+    iceberg: Any = tables.catalog.jvm
+    metadata = table.java.operations().current()
+    found = json.loads(iceberg.SnapshotParser.toJson(table.java.currentSnapshot()))
+    found["parent-snapshot-id"] = found["snapshot-id"]
+    found |= {"snapshot-id": 1, "sequence-number": metadata.nextSequenceNumber()}
+    found |= {"first-row-id": metadata.nextRowId(), "added-rows": 0}
+    found["summary"] = {"operation": "append"}
+    snapshot = iceberg.SnapshotParser.fromJson(json.dumps(found))
+    changed = iceberg.TableMetadata.buildFrom(metadata).setBranchSnapshot(snapshot, MAIN).build()
+    table.java.operations().commit(metadata, changed)
+    return tables.loaded(table.name)
 
 
 def files_of(table: LoadedTable) -> int:
@@ -40,12 +70,21 @@ def test_files_and_snapshots_of_a_table_stay_few(server: CatalogServer, tables: 
     for work in (too_few, enough):
         work.note({}, {path: versions[10]})
 
+    present = tables.loaded(orders).java
+    order = present.replaceSortOrder()
+    sort(tables.catalog, order, present.schema(), orders, ["v"])
+    order.commit()
     assert too_few.run() == path
     assert files_of(tables.loaded(orders)) == 6
     assert enough.run() == path
     assert enough.run() is None
     table = tables.loaded(orders)
     assert files_of(table) == 1
+    name = orders.sql(tables.catalog.name)
+    (order,) = tables.spark.sql(
+        f"SELECT sort_order_id FROM {name}.files WHERE content = 0"
+    ).collect()
+    assert order[0] == table.java.sortOrder().orderId() > 0
     assert table.head(BRANCH) == table.head(MAIN) != versions[10]
     publish(11)
     expected = {batch: f"v{batch}" for batch in range(5, 12)}
@@ -61,3 +100,25 @@ def test_files_and_snapshots_of_a_table_stay_few(server: CatalogServer, tables: 
     assert tables.rows(orders) == expected
     assert table.head(BRANCH) == staged
     assert expire(table, versions[8]) == 0
+
+    # A write that failed left a file; what is staged, and published, are in snapshots.
+    folder = table.properties[DATA_PROPERTY]
+    tables.spark.range(1).coalesce(1).write.mode("append").parquet(folder)
+    now_ms = round(time.time() * 1000)
+    assert remove_orphans(tables.catalog, tables.spark, table, now_ms - 3_600_000) == 0
+    assert remove_orphans(tables.catalog, tables.spark, table, now_ms + 3_600_000) == 1
+    assert remove_orphans(tables.catalog, tables.spark, table, now_ms + 3_600_000) == 0
+    sink.publish({orders: staged}, stamp(sink, 12))
+    assert tables.rows(orders) == {**expected, 12: "not published yet"}
+    shared = {DATA_PROPERTY: folder.rpartition("/")[0]}
+    set_properties(tables.loaded(orders), shared)
+    assert remove_orphans(tables.catalog, tables.spark, tables.loaded(orders), 1 << 50) == 0
+
+    # Who leaves the totals out does not say that there are no rows.
+    key = identities_text([("id", Identity(1, "bigint", 1))])
+    set_properties(tables.loaded(orders), {COLUMNS_PROPERTY: key})
+    table = without_totals(tables, tables.loaded(orders))
+    assert lake.total(table, "total-records") is None
+    described = lake.described(tables.spark, TableName("shop", "dbo", "orders"), Kind.MIRROR)
+    assert described is not None
+    assert not described.is_new

@@ -9,7 +9,10 @@ import polars
 import pytest
 from duckdb_extensions import import_extension
 
+from tailrace_sink.iceberg.names import TableId
+from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.options.s3_options import S3Options
+from tests.end_to_end.test_verified_lake import check_texts, every_value
 from tests.fix_object_store import SharedStore
 from tests.sink.iceberg.conftest import CatalogServer, TwoTables, stamp
 
@@ -100,3 +103,12 @@ def test_every_reader_sees_the_same_cuts(
             if found.summary is not None and found.summary["tailrace.lsn"] == "lsn-5"
         )
         assert of_lsn == versions[0][name]
+
+    # tailrace verify reads of every type what it reads of a lake in Delta.
+    frame = every_value(server.spark).coalesce(1)
+    name = TableId(tables.names[0].namespace, "kinds")
+    ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema)
+    table = NewTable(ddl, data=f"{server.options['data']}/kinds")
+    assert create_table(tables.catalog, name, table, stamp(sink, 7))
+    frame.writeTo(name.sql("tailrace")).append()
+    check_texts(server.spark.table(name.sql("tailrace")))

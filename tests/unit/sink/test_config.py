@@ -59,12 +59,10 @@ def test_a_missing_option_is_named():
             {
                 "format": "iceberg",
                 "iceberg": CATALOG,
-                "kinds": {"dbo.a": ["mirror", "history"]},
                 "into": {"dbo.a": "dbo.b"},
-                "cluster_by": {"dbo.c": ["x"]},
                 "catalog": {"kind": "spark"},
             },
-            "kinds, into, cluster_by, catalog: not available with format: iceberg; remove it",
+            "into, catalog: not available with format: iceberg; remove it",
         ),
         (
             {

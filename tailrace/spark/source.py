@@ -148,31 +148,27 @@ class ChangesStreamReader(DataSourceStreamReader):
         self._loaded = loaded
         self._seen = loaded.newest
         self._initial: LogOffset | None = None
+        self._continues = False
         self._newest: LogOffset | None = None
         self._looked_s = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts; Spark requests it until its first micro-batch is done.
+        """Return where a new query starts; Spark requests it until the first micro-batch is done.
 
         Raises:
             ConfigError: that place is yet to come, so changes before it would be in the stream.
             ChangesUnknown: the log starts later.
         """
-        after, newest = self._loaded.options.after, self._loaded.newest.lsn
-        if isinstance(after, datetime) and milliseconds(after) > time.time() * 1000:
-            raise ConfigError(
-                [f"after is {after}, which is in the future. Fix: add its offset, or use latest"]
-            )
-        self._initial, _ = self._loaded.bounds()
-        if self._initial.lsn > newest:
-            raise ConfigError(
-                [f"after is {after}, and the log ends at LSN {newest}. Fix: use that, or latest"]
-            )
-        self._seen = self._initial
-        return self._initial.to_json()
+        return (self._initial or self._begin()).to_json()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the newest closed LSN of the log."""
+        """Return the newest closed LSN of the log.
+
+        Raises:
+            As :meth:`initialOffset`, which Spark calls later.
+        """
+        if self._initial is None and not self._continues:
+            self._seen = self._initial = self._begin()
         now = time.monotonic()
         if self._newest is None or now - self._looked_s >= _LOOK_EVERY_S:
             self._newest, self._looked_s = self._look(), now
@@ -181,10 +177,10 @@ class ChangesStreamReader(DataSourceStreamReader):
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
-        """Plan the tasks of a micro-batch. After a restart, Spark calls it with the last offset."""
+        """Plan the tasks of a micro-batch. After a restart, Spark first passes the last offset."""
         last = LogOffset.of_json(end)
         first = last.start_of(LogOffset.of_json(start))
-        self._seen, self._initial = last, None
+        self._seen, self._initial, self._continues = last, None, True
         with _continuous(first.lsn):
             return _parts(self._loaded, first, last)
 
@@ -194,6 +190,20 @@ class ChangesStreamReader(DataSourceStreamReader):
             with _continuous(partition.first or ""):
                 yield from _read(self._loaded, partition)
             yield from _closing(self._loaded, partition)
+
+    def _begin(self) -> LogOffset:
+        """Find where a new query starts."""
+        after, newest = self._loaded.options.after, self._loaded.newest.lsn
+        if isinstance(after, datetime) and milliseconds(after) > time.time() * 1000:
+            raise ConfigError(
+                [f"after is {after}, which is in the future. Fix: add its offset, or use latest"]
+            )
+        first, _ = self._loaded.bounds()
+        if first.lsn > newest:
+            raise ConfigError(
+                [f"after is {after}, and the log ends at LSN {newest}. Fix: use that, or latest"]
+            )
+        return first
 
     def _look(self) -> LogOffset:
         store = _store(self._loaded.options)

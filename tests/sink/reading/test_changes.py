@@ -102,7 +102,7 @@ def a_bulk_cut_ends(followed: Followed, source: Source, table: SourceTable) -> N
     source.publish()
     lake.log_only(opens_tables=True, bulk_changes=2)
     with pytest.raises(StreamingQueryException, match=r"StreamBroken: 5 changes .*bulk_changes: 0"):
-        running.processAllAvailable()
+        running.awaitTermination(240)
     lake.catch_up()
     after = read(lake.spark, lake.address).as_of("latest").closed_lsn
     source.commit(lambda t: t.insert(table, id=40, w=40))

@@ -84,7 +84,7 @@ class ChangeLog:
     last: LogState
     first: str | None
     end: str
-    began: str = ""
+    began: str | None = None
 
     @classmethod
     def between(
@@ -286,7 +286,8 @@ class ChangeLog:
 
     def _check_complete(self, table: TableName, topic: str) -> None:
         begins = self.begins()
-        needed = self.first if self.first is not None else self.began or begins
+        planned = begins if self.began is None else self.began
+        needed = planned if self.first is None else self.first
         if needed < begins:
             raise ChangesUnknown.starts_later(self.lake, begins, needed)
         in_range = f"lsn > {text(self.first or begins)} AND lsn <= {text(self.end)}"

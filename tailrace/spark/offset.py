@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from pyspark.sql.datasource import InputPartition
 
 from tailrace_sink.errors import ConfigError
-
-_STARTS: Final = ("lsn", "since")
-"""Empty: the start of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,8 @@ class LogOffset:
         log: Delta's id of the log.
         lsn: empty before the first cut.
         commit_ms: source commit time of the LSN, milliseconds UTC; None if unknown.
-        began: LSN that the log's first cut closed, if a range starts before it.
+        began: LSN that the log's first cut closed, if a range starts before it; empty: the first
+            cut had none.
         since: LSN where the query's first micro-batch starts, in the offset where it ends. Spark
             stores no start of that one: after a failure, it requests the initial offset again.
     """
@@ -32,13 +30,12 @@ class LogOffset:
     log: str
     lsn: str
     commit_ms: int | None = None
-    began: str = ""
+    began: str | None = None
     since: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to what Spark stores: values that are not the default ones."""
-        found = asdict(self)
-        return {name: of for name, of in found.items() if of or (of == "" and name in _STARTS)}
+        """Convert to what Spark stores."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def start_of(self, planned: LogOffset) -> LogOffset:
         """Return where the micro-batch starts that ends here.
@@ -83,7 +80,7 @@ class LogPart(InputPartition):
     first: str | None
     end: str
     log: str
-    began: str = ""
+    began: str | None = None
     closed_ms: int | None = None
 
 

@@ -233,7 +233,7 @@ def _parts(loaded: _Loaded, start: LogOffset, end: LogOffset) -> list[LogPart]:
             after,
             up_to,
             start.log,
-            start.began if after is None else "",
+            start.began if after is None else None,
             end.commit_ms if up_to == end.lsn else None,
         )
         for after, up_to in split(first, end.lsn, cuts, _EVENTS_OF_A_TASK)

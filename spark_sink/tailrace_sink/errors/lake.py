@@ -197,9 +197,10 @@ class ChangesUnknown(SinkError):
     def starts_later(cls, lake: str, begins: str, after: str) -> Self:
         """Create the error of an LSN before the log's first cut."""
         return cls(
-            f"the log of {lake} starts at LSN {begins}, which is later than {after}: older days"
-            " were deleted (sink.retention), or the lake started there. Fix: read the changes after"
-            f" LSN {begins}, and the table at that LSN with as_of(lsn=...)"
+            f"the log of {lake} starts at LSN {begins}, which is later than"
+            f" {after or 'its first cut'}: older days were deleted (sink.retention), or the lake"
+            f" started there. Fix: read the changes after LSN {begins}, and the table at that LSN"
+            " with as_of(lsn=...)"
         )
 
     @classmethod

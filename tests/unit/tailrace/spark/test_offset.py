@@ -35,6 +35,7 @@ def test_parts_follow_each_other_and_end_at_cuts(
         LogOffset("id", "1", 7),
         LogOffset("id", "2", 7, began="1", since=""),
         LogOffset("id", "2", since="1"),
+        LogOffset("id", "", began=""),
     ],
 )
 def test_an_offset_is_read_as_it_was_stored(offset: LogOffset):

@@ -141,6 +141,9 @@ def test_a_first_micro_batch_that_failed_is_repeated_as_it_was(
     assert again.run() == []
 
     log.forget(f"lsn <= '{first}'")
+    from_first = json.dumps({**json.loads(end), "lsn": "", "began": ""})
+    with pytest.raises(StreamBroken, match="later than its first cut"):
+        query.rows(from_first, json.dumps({**json.loads(end), "since": None}))
     late = Query(log, seen=end, **options)
     assert late.offset is not None
     if options:

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     help="Write the report as one HTML page, too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--repair", "repairs", is_flag=True, help="Have differing rows published again.")
 @click.option("--continuous", is_flag=True, help="Compare part after part at a low rate, for ever.")
 @click.option(
     "--hours",
@@ -94,6 +95,7 @@ def verify(
     examples: int,
     page: TextIO | None,
     as_json: bool,
+    repairs: bool,
     continuous: bool,
     hours: str | None,
     metrics_port: int | None,
@@ -106,14 +108,19 @@ def verify(
     compared again at a later cut, so only true differences are reported. Shows key, columns and
     both values of differing rows. Without a table: all tables. Needs the sink's extra and Java.
 
+    With --repair, the publisher reads the differing rows again, and publishes each as it is, or as
+    deleted. They are compared again once the sink has applied that. Not possible for tables without
+    a primary key, and for more than 1,000 rows: take a snapshot of the table.
+
     Ends with 0 if all rows are equal, with 3 if some differ. Ends with 4 if none differs, but some
     could not be compared.
 
     With --continuous it runs until SIGTERM: logs what differs, and shows what was verified in
     /metrics and on the page. It stores that in the lake, and continues from there after a restart.
     """
-    given = {"--html": page, "--json": as_json, "--hours": hours, "--metrics-port": metrics_port}
-    wrong = ("--html", "--json") if continuous else ("--hours", "--metrics-port")
+    given: dict[str, object] = {"--html": page, "--json": as_json, "--repair": repairs}
+    given |= {"--hours": hours, "--metrics-port": metrics_port}
+    wrong = ("--html", "--json", "--repair") if continuous else ("--hours", "--metrics-port")
     for name in wrong:
         if given[name] not in (None, False):
             other = "cannot be used" if continuous else "can be used only"
@@ -124,7 +131,8 @@ def verify(
     from tailrace.verify.verify import VerifyOptions
 
     rows_per_s = rows_per_s or (1_000 if continuous else 100_000)
-    options = VerifyOptions(tables, rows_per_s, secondary, Limits(wait_s, examples), core_percent)
+    limits = Limits(wait_s, examples)
+    options = VerifyOptions(tables, rows_per_s, secondary, limits, core_percent, repairs)
     if continuous:
         from tailrace.cli.log_format import set_log_format
         from tailrace_service.options.endpoint import EndpointOptions

@@ -21,8 +21,9 @@ from tailrace.reading.lake import log_commits
 from tailrace.reading.lake_session import configured_session
 from tailrace.reading.topics import existing_data_topics
 from tailrace.settings.load import load
-from tailrace.verify.compare import Limits, TableResult
+from tailrace.verify.compare import Limits
 from tailrace.verify.report import result_lines
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.verify import VerifyOptions
 from tailrace.verify.verify import verify as compare_tables
 from tailrace_schemas.topics.topic_names import TableName, TopicNames

@@ -78,7 +78,7 @@ def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: 
     offset = send(config, signal.to_bytes())
     click.echo(f"Requested {what}.")
     if wait_s:
-        refusals = _wait_for_outcome(config, offset, wait_s)
+        refusals = wait_for_outcome(config, offset, wait_s)
         if refusals:
             raise SignalNotTaken(f"The publisher refused the request: {'; '.join(refusals)}")
         click.echo("The publisher has taken the request. Follow it with tailrace status.")
@@ -162,8 +162,12 @@ def send(config: PublisherConfig, signal: bytes) -> int:
         raise SignalNotTaken(str(error)) from error
 
 
-def _wait_for_outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
-    """Wait until each shard has taken the signal, or it is not theirs; why it was refused."""
+def wait_for_outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
+    """Wait until each shard has taken the signal, or it is not theirs; why it was refused.
+
+    Raises:
+        SignalNotTaken: nobody took it in time, or the checkpoint cannot be read.
+    """
     deadline = time.monotonic() + wait_s
     try:
         with outcome_of(config, offset) as outcome:

@@ -21,28 +21,23 @@ A keyless table has no rows to look at again. It is read again as a whole while 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
-
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import PySparkException
 
 from tailrace.reading.lake import newest_logged, reading_options
 from tailrace.verify.changed_keys import changed_keys
 from tailrace.verify.lake_rows import Differences, checksums, differences, row_count, texts_of
-from tailrace.verify.not_provable import NotProvable
+from tailrace.verify.not_provable import NotProvable, errors_of_one_table
 from tailrace.verify.ranges import EVERYTHING, KeyRange, differing, has_ranges, whole
 from tailrace.verify.row_differences import Kind, RowDifference, row_difference
 from tailrace.verify.source_rows import Reading, SourceRows, wait_for
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import Key, TableShape
-from tailrace_publisher.errors import SourceBusy, SourceError
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_schemas.records.signals import ROWS_MAX
 from tailrace_sink.reading.reader import read
-from tailrace_sink.spark.jvm_errors import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,54 +50,6 @@ _MOVED_MAX: Final = 200_000
 """Rows that changed during the first reads and are compared again."""
 _KEYS_AT_ONCE: Final = 20_000
 """Rows that are compared by key against one cut."""
-
-
-@dataclass(slots=True)
-class TableResult:
-    """What was found of a table.
-
-    Attributes:
-        lsn: of the newest cut that it was compared with.
-        first_lsn: of the first one: each row was compared at it or later.
-        last_key: where the comparison of a part of the table ended; None: at its end.
-        ranges: key ranges whose checksums were compared; 0 if the rows' hashes were.
-        ranges_differing: of them, neighbours joined, those whose rows were then compared.
-        rows_read: rows of the source that were read, repeated ones included.
-        examples: the first differing rows.
-        unsettled: rows that differed and changed each time that they were compared.
-        not_examined: further rows that differ, or changed during the first reads.
-        problem: why it was not compared; None if it was.
-        notes: what of it is not compared.
-    """
-
-    table: str
-    lsn: str | None = None
-    first_lsn: str | None = None
-    last_key: int | None = None
-    ranges: int = 0
-    ranges_differing: int = 0
-    source_rows: int = 0
-    lake_rows: int = 0
-    rows_read: int = 0
-    differing: Counter[str] = field(default_factory=Counter)
-    examples: list[RowDifference] = field(default_factory=list)
-    unsettled: int = 0
-    not_examined: int = 0
-    problem: str | None = None
-    notes: list[str] = field(default_factory=list)
-    source_s: float = 0.0
-    lake_s: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def differs(self) -> bool:
-        """Whether a row differs."""
-        return bool(self.differing.total())
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether every row was compared, and none differs."""
-        return not (self.differs or self.unsettled or self.not_examined or self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +93,13 @@ class Comparison:
         result = TableResult(f"{shape.table.schema}.{shape.table.table}", notes=_notes(shape))
         begun = time.monotonic()
         try:
-            if shape.key:
-                self._compare_keyed(shape, result, after, rows)
-            else:
-                self._compare_counted(shape, result)
-        except (NotProvable, CutUnknown) as error:
+            with errors_of_one_table(shape):
+                if shape.key:
+                    self._compare_keyed(shape, result, after, rows)
+                else:
+                    self._compare_counted(shape, result)
+        except NotProvable as error:
             result.problem = str(error)
-        except SourceError as error:
-            if not (error.of_one_table or isinstance(error, SourceBusy)):
-                raise
-            result.problem = str(error)
-        except (PySparkException, Py4JError) as error:
-            failure = translated(f"reading lake table {shape.table.path}", error)
-            if isinstance(error, Py4JNetworkError):  # The JVM has ended.
-                raise failure from error
-            result.problem = str(failure)
         result.seconds = time.monotonic() - begun
         return result
 
@@ -263,8 +202,28 @@ class Comparison:
                 self._report(found, result)
         return again
 
+    def differing_of(
+        self, shape: TableShape, keys: Sequence[Key], result: TableResult
+    ) -> list[Key]:
+        """Compare rows of a table again; return the keys of those that differ or still change.
+
+        Args:
+            result: of the table; the LSN of the cut is noted there.
+
+        Raises:
+            NotProvable: they cannot be compared.
+            SourceError, SinkError: as :meth:`compare`.
+        """
+        found = TableResult(result.table)
+        with errors_of_one_table(shape):
+            moving = self._examine(shape, keys, found)
+        result.lsn = found.lsn
+        return [*found.keys, *moving]
+
     def _report(self, found: RowDifference, result: TableResult) -> None:
         result.differing[found.kind.value] += found.rows
+        if len(result.keys) <= ROWS_MAX:
+            result.keys.append(tuple(found.key.values()))
         if len(result.examples) < self._limits.examples:
             result.examples.append(found)
 

@@ -38,7 +38,8 @@ from tailrace_sink.delta.file_log import read_text, write_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tailrace.verify.compare import Comparison, TableResult
+    from tailrace.verify.compare import Comparison
+    from tailrace.verify.table_result import TableResult
     from tailrace.verify.table_shape import TableShape
     from tailrace_publisher.options.publisher_config import PublisherConfig
     from tailrace_sink.options.config import SinkConfig

@@ -7,9 +7,9 @@ from html import escape
 from typing import Final
 
 from tailrace.reading.terminal import shown
-from tailrace.verify.compare import TableResult
 from tailrace.verify.report import result_lines
 from tailrace.verify.row_differences import Kind
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.verify import Verification
 
 _STYLE: Final = """

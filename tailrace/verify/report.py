@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tailrace.reading.terminal import shown
-from tailrace.verify.compare import TableResult
 from tailrace.verify.row_differences import Kind, RowDifference
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.verify import Verification
 
 EQUAL: Final = 0
@@ -35,7 +35,7 @@ def verification_json(found: Verification) -> str:
     """Return one JSON object."""
     # asdict() counts the items of a Counter again.
     tables = [
-        asdict(replace(table, differing=Counter()))
+        {k: v for k, v in asdict(replace(table, differing=Counter())).items() if k != "keys"}
         | {"is_proven": table.is_proven}
         | {"differing": {kind.value: table.differing[kind.value] for kind in Kind}}
         for table in found.tables
@@ -91,6 +91,13 @@ def _lines(result: TableResult) -> list[str]:
     more = result.differing.total() - sum(found.rows for found in result.examples)
     if more:
         lines.append(f"- {name}: and {more:,} more rows")
+    if result.is_repaired:
+        lines.append(
+            f"- {name}: {result.repaired:,} rows repaired: the publisher published them again, and"
+            " they are equal"
+        )
+    if result.repair_problem is not None:
+        lines.append(f"- {name}: not repaired: {shown(result.repair_problem)}")
     if result.not_examined:
         lines.append(f"- {name}: {result.not_examined:,} further rows differ or changed meanwhile")
     if result.unsettled:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -229,7 +229,12 @@ class SourceRows:
                 self._pace.took(len(rows))
 
 
-def wait_for(reached: Callable[[], Lsn | None], limit_s: float, poll_s: float = 0.2) -> Lsn | None:
+Found = TypeVar("Found")
+
+
+def wait_for(
+    reached: Callable[[], Found | None], limit_s: float, poll_s: float = 0.2
+) -> Found | None:
     """Poll until there is an answer; None if there is none in time."""
     deadline = time.monotonic() + limit_s
     pause = threading.Event()

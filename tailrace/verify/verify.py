@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.reading.change_rows import NotThere
-from tailrace.verify.compare import Comparison, Limits, TableResult
+from tailrace.verify.compare import Comparison, Limits
 from tailrace.verify.pace import Pace
+from tailrace.verify.repair import Repairs
 from tailrace.verify.source_rows import SourceRows
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import TableShape, shape_of
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.encode.columns.value_hash import rules_of
@@ -37,6 +39,7 @@ class VerifyOptions:
         rows_per_s: bound of what is read from the source; None for no bound.
         core_percent: bound of the share of a processor of the server, up to 100.
         is_secondary: whether tables are read from a readable secondary.
+        repairs: whether the publisher is asked for rows that differ.
     """
 
     tables: Sequence[str] = ()
@@ -44,6 +47,7 @@ class VerifyOptions:
     is_secondary: bool = False
     limits: Limits = field(default_factory=Limits)
     core_percent: float = 100.0
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,13 @@ def verify(
         SinkError: the lake cannot be read.
     """
     with comparing(publisher, sink, spark, options) as (database, shapes, comparison):
-        return Verification(database, sink.lake, [comparison.compare(shape) for shape in shapes])
+        repairs = Repairs(comparison, publisher, options.limits.wait_s)
+        results: list[TableResult] = []
+        for shape in shapes:
+            results.append(comparison.compare(shape))
+            if options.repairs:
+                repairs.repair(shape, results[-1])
+        return Verification(database, sink.lake, results)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from tailrace.web.requests import Requests
 from tailrace_schemas.records.signals import (
     AcceptedLoss,
     PauseSignal,
+    RepairSignal,
     Signal,
     SnapshotSignal,
     TableSignal,
@@ -152,6 +153,8 @@ class Site:
         match signal:
             case AcceptedLoss():
                 raise ValueError("a lost checkpoint is accepted on the command line only")
+            case RepairSignal():
+                raise ValueError("rows are repaired by tailrace verify --repair only")
             case PauseSignal():
                 return signal
         known = {row.table.casefold(): row.table for row in self.seen().rows}

@@ -19,7 +19,8 @@ from tailrace.audit.audit import audit
 from tailrace.lake.log import DeltaLog
 from tailrace.lake.store import LakeStore
 from tailrace.settings.load import load
-from tailrace.verify import continuous
+from tailrace.signals.request import send
+from tailrace.verify import continuous, repair
 from tailrace.verify.compare import Limits
 from tailrace.verify.metrics import VerifyMetrics
 from tailrace.verify.pace import Pace
@@ -29,6 +30,7 @@ from tailrace.verify.row_differences import HIDDEN
 from tailrace.verify.verified import VerifiedTable, of_json, verified_path
 from tailrace.verify.verify import Verification, VerifyOptions, verify
 from tailrace_emulator.testing.process import free_port
+from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_service.registry.client import SchemaRegistry
 from tests.end_to_end.commands import Command, run_all, running
 from tests.end_to_end.conftest import Pipeline, wait_until
@@ -169,9 +171,9 @@ def change(connection: pyodbc.Connection, chance: random.Random, number: int) ->
 def compared(pipeline: Pipeline, spark: SparkSession):
     """Compare all tables, or some."""
 
-    def compare(*tables: str, wait_s: float = 120) -> Verification:
+    def compare(*tables: str, wait_s: float = 120, repairs: bool = False) -> Verification:
         settings = load(pipeline.config(), {})
-        options = VerifyOptions(tables, limits=Limits(wait_s))
+        options = VerifyOptions(tables, repairs=repairs, limits=Limits(wait_s))
         with repeating(pipeline.scan, 0.5):
             return verify(settings.publisher(), settings.sink(), spark, options)
 
@@ -249,6 +251,11 @@ def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
             found = compared("dbo.Accounts")
         planted_rows_are_found(found)
         parts_are_compared_one_after_another(pipeline, spark, monkeypatch)
+        with writing(pipeline, pause), killed_once_asked(monkeypatch, pipeline):
+            found = compared("dbo.accounts", repairs=True)
+        planted_rows_are_repaired(found)
+        found = compared("dbo.accounts")
+        assert exit_code(found) == 0, verification_lines(found)
         what_cannot_be_shown_is_not(pipeline, compared)
     the_log_is_audited(pipeline)
     with the_next_part_is_compared_by_another_process(pipeline):
@@ -339,6 +346,32 @@ def the_next_part_is_compared_by_another_process(pipeline: Pipeline) -> Iterator
 def verified_of(pipeline: Pipeline) -> dict[str, VerifiedTable]:
     path = Path(verified_path(str(pipeline.folder / "lake")))
     return of_json(path.read_text("utf-8"), str(path))
+
+
+@contextmanager
+def killed_once_asked(monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline):
+    """Kill the publisher as soon as it is asked to repair rows, and start it again."""
+    asked = list[int]()
+
+    def sent(config: PublisherConfig, signal: bytes) -> int:
+        asked.append(send(config, signal))
+        pipeline.children["publish"].kill()
+        pipeline.start("publish")
+        return asked[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(repair, "send", sent)
+        yield
+    assert len(asked) == 1
+
+
+def planted_rows_are_repaired(found: Verification) -> None:
+    lines = verification_lines(found)
+    (accounts,) = found.tables
+    assert accounts.differing == {"value": 2, "missing": 1, "surplus": 1}
+    assert (accounts.repaired, accounts.repair_problem) == (4, None), lines
+    assert exit_code(found) == 0, lines
+    assert any("4 rows repaired" in line for line in lines)
 
 
 def what_cannot_be_shown_is_not(pipeline: Pipeline, compared: Callable[..., Verification]) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace_schemas.records.signals import Signal, SnapshotSignal, TableOrder, TableSignal
+from tailrace_schemas.records.signals import (
+    RepairSignal,
+    RowKeys,
+    Signal,
+    SnapshotSignal,
+    TableOrder,
+    TableSignal,
+)
 from tests.simulation.kafka.broker import Fate, Transaction
 
 if TYPE_CHECKING:
@@ -30,6 +38,10 @@ class Signals:
         """Ask for a new snapshot of a table, or of some of its rows."""
         name = f"dbo.{table}"
         self.send(SnapshotSignal((name,), {} if where is None else {name: where}))
+
+    def repair(self, table: str, columns: Sequence[str], keys: Sequence[tuple[str, ...]]) -> None:
+        """Ask for the rows with some keys again, as they are."""
+        self.send(RepairSignal(f"dbo.{table}", RowKeys(tuple(columns), tuple(keys))))
 
     def order(self, order: TableOrder, table: str | None) -> None:
         """Give an order for a table, or for all in their snapshots."""

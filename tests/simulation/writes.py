@@ -11,7 +11,7 @@ from tests.simulation.sqlserver.database import Database
 from tests.simulation.sqlserver.log import Log
 from tests.simulation.sqlserver.rows import Change, Column, Row, Table
 
-_KEYS: Final = 9  # few, so that rows come and go and meet each other
+KEYS: Final = 9  # few, so that rows come and go and meet each other
 _LARGE: Final = 1 << 40
 
 
@@ -69,7 +69,7 @@ class Writer:
 
     def _insert(self, table: Table, rows: dict[int, Row], count: int) -> None:
         for _ in range(count):
-            key = {column: self.rng.randrange(_KEYS) for column in table.key}
+            key = {column: self.rng.randrange(KEYS) for column in table.key}
             row = {column.column_id: None for column in table.columns} | self._values(
                 table, everything=True
             )

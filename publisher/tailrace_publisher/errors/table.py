@@ -60,6 +60,16 @@ class ColumnsRefused(PublisherError):
         super().__init__("; ".join(self.problems))
 
 
+class RepairRefused(PublisherError):
+    """Rows of a table cannot be published again by their keys; the table itself continues."""
+
+    def __init__(self, table: TableName, reason: str) -> None:
+        super().__init__(
+            f"rows of table {table} cannot be repaired: {reason}. Fix: take a new snapshot of it"
+            " (tailrace snapshot)"
+        )
+
+
 class OutboxRefused(PublisherError):
     """A table that publisher.outbox matches cannot be one, or a row of it is no message.
 

@@ -22,6 +22,8 @@ class Chunk:
         resume_key: where the next chunk starts; None for a table that is not divided.
         log_end: the end of the log at the server, queried after the read. None if the server does
             not report it.
+        gone_from: index of the first key that has no row, in the chunk of a repair. Its image has
+            only the key.
         letters: dead letters of rows that cannot be encoded, by index. Such a row has an empty
             image.
     """
@@ -34,10 +36,15 @@ class Chunk:
     is_last: bool = False
     log_end: Lsn | None = None
     letters: dict[int, DeadLetter] = field(default_factory=dict)
+    gone_from: int | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.images)
+
+    def is_gone(self, index: int) -> bool:
+        """Whether the source has no row with this key."""
+        return self.gone_from is not None and index >= self.gone_from
 
     def take(self, rows: TableRows) -> None:
         """Append the rows that follow those of the chunk."""

@@ -9,6 +9,7 @@ from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.snapshot.progress import SnapshotProgress
 from tailrace_schemas.events.envelope import TableSchema
+from tailrace_schemas.records.signals import RowKeys
 from tailrace_schemas.topics.topic_names import TableName
 
 
@@ -22,6 +23,7 @@ class PendingTable:
             that was given up and requested again at the same place. Rows read for the given-up one
             are older than the changes that its end voided.
         kind: of its events: READ, or PATCH for columns that the table's changes lack.
+        repair: the rows to read, if a repair reads them; they are one chunk.
     """
 
     instance: CaptureInstance
@@ -30,6 +32,7 @@ class PendingTable:
     where: str | None = None
     beginning: int = 0
     kind: Kind = Kind.READ
+    repair: RowKeys | None = None
 
     @property
     def name(self) -> TableName:
@@ -48,6 +51,7 @@ class PendingTable:
             and self.beginning == other.beginning
             and self.where == other.where
             and self.kind is other.kind
+            and self.repair == other.repair
         )
 
     def reads_like(self, other: PendingTable) -> bool:

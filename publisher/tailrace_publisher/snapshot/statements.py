@@ -46,7 +46,7 @@ class ChunkStatements:
         self._conditions = [] if where is None else [f"({where})"]
         self._keys = instance.identity_columns
         if isinstance(selected, TableSchema):
-            values = _expressions(instance, selected)
+            values = value_expressions(instance, selected)
             names = [column.name for column in selected.columns]
             self._places = {name: place for place, name in enumerate(names)}
         else:
@@ -153,7 +153,7 @@ def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequen
         schema: the version whose columns are selected.
         places: the indexes of the columns to select.
     """
-    values = _expressions(instance, schema)
+    values = value_expressions(instance, schema)
     keys = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in instance.identity_columns]
     return (
         f"SELECT {', '.join(values[place] for place in places)}"
@@ -171,7 +171,7 @@ def check_statement(instance: CaptureInstance, where: str) -> str:
     return f"SELECT TOP (?) 1 FROM {quote_table(instance.source_table)} WHERE ({where})"
 
 
-def _expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:
+def value_expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:
     """Return the columns as in the change table: computed and dropped ones are NULL."""
     captured = {column.name: column for column in instance.columns}
     return [

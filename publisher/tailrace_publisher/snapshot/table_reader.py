@@ -21,10 +21,11 @@ from tailrace_publisher.encode.around_bad_events import encode_images_around
 from tailrace_publisher.encode.columns.column_forms import Declined
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
-from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceError
+from tailrace_publisher.errors import RepairRefused, SnapshotTooLarge, SourceBehind, SourceError
 from tailrace_publisher.options.sql_condition import shape_of
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
+from tailrace_publisher.snapshot.keyed_rows import read_keyed
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
 from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk
@@ -33,6 +34,7 @@ from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_publisher.source.pages.page_readers import BlockReading, TableReading, TableRows
 from tailrace_publisher.source.pages.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.signals import RowKeys
 
 _log = structlog.get_logger(__name__)
 
@@ -117,6 +119,7 @@ class TableReader:
 
         Raises:
             SourceBehind: the connection does not see what is published.
+            RepairRefused: the rows of a repair cannot be read by their keys.
             SnapshotTooLarge: the table is not divided into chunks, and too large.
             EncodeError: a value does not fit its type.
             SourceError: the server did not answer or refused.
@@ -128,7 +131,9 @@ class TableReader:
         self._check_sees(connection, position)
         chunk = Chunk()
         try:
-            if self.table.is_cut:
+            if self.table.repair is not None:
+                self._read_keyed(connection, chunk, self.table.repair, position)
+            elif self.table.is_cut:
                 self._read_cut(source, chunk, position)
             else:
                 self._read_whole(connection, chunk, position)
@@ -160,6 +165,26 @@ class TableReader:
         if is_cut:
             raise SnapshotTooLarge(self.table.instance.table, len(rows), most)
         chunk.take(self._encoded(rows, position))
+        chunk.is_last = True
+
+    def _read_keyed(
+        self, connection: Connection, chunk: Chunk, wanted: RowKeys, position: Lsn
+    ) -> None:
+        """Read the rows of a repair, then the keys that have no row."""
+        if self._encoder.treatment.skipped:
+            raise RepairRefused(self.table.name, "skip.operations leaves out events of it")
+        found = read_keyed(connection, self.table, wanted, self._limits.whole)
+        rows, asked = self._encoded(found.rows, position), self._encoded(found.asked, position)
+        # Keys that the server takes for equal have the same row; events know them apart.
+        there = {identity: place for place, identity in enumerate(rows.identities)}
+        gone = {
+            identity: place
+            for place, identity in enumerate(asked.identities)
+            if identity not in there and place not in asked.letters
+        }
+        chunk.take(rows.at(list(there.values())))
+        chunk.gone_from = len(chunk)
+        chunk.take(asked.at(list(gone.values())))
         chunk.is_last = True
 
     def _read_cut(self, source: ReadSource, chunk: Chunk, position: Lsn) -> None:

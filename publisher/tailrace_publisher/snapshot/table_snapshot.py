@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.change.page import ChangePage
+from tailrace_publisher.change.row_histories import RowChange
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.snapshot.changed_rows import ChangedRows
@@ -22,6 +23,7 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.snapshot.unavailable_values import LatestValues
 from tailrace_publisher.source.log.commit_times import milliseconds
+from tailrace_schemas.events.framing import split_frame
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 
@@ -175,12 +177,16 @@ class TableSnapshot:
             found = self._without_changed(encoder, reading, chunk, kept, position)
             places, images = list(found), list(found.values())
             keys = [chunk.keys[place] for place in places]
-        rows = encoder.snapshot_events(
-            images, keys, position, read_ms, chunk.is_last, self.table.kind
-        )
-        at = ChangePosition.of_snapshot(position)
+        if self.table.repair is None:
+            rows = encoder.snapshot_events(
+                images, keys, position, read_ms, chunk.is_last, self.table.kind
+            )
+        else:
+            rows = encoder.compensating_events(
+                _repairs(chunk, places, images), position, read_ms, read_ms, read_ms, "repair"
+            )
         letters = {
-            index: chunk.letters[place].at(at)
+            index: chunk.letters[place].at(ChangePosition.from_bytes(rows.positions[index]))
             for index, place in enumerate(places)
             if place in chunk.letters
         }
@@ -225,13 +231,23 @@ class TableSnapshot:
         if self._latest_values is None:
             return images
         for index, identity in enumerate(chunk.identities):
-            if index not in images and index not in chunk.letters:
+            if not (index in images or index in chunk.letters or chunk.is_gone(index)):
                 image = self._latest_values.completed(
                     identity, chunk.images[index], reading.requested_at, encoder, position
                 )
                 if image is not None:
                     images[index] = image
         return dict(sorted(images.items()))
+
+
+def _repairs(chunk: Chunk, places: Sequence[int], images: Sequence[bytes]) -> list[RowChange]:
+    """Return the changes that give a reader rows as they are, whatever it has."""
+    found: list[RowChange] = []
+    for place, image in zip(places, images, strict=True):
+        key = chunk.keys[place]
+        unframed = b"" if key is None else split_frame(key)[1]  # None of a dead letter only
+        found.append(RowChange(unframed, image, None if chunk.is_gone(place) else image))
+    return found
 
 
 def _size(reading: Reading) -> int:

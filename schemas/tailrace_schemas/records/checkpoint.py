@@ -180,6 +180,7 @@ class TableCheckpoint:
         topic_partitions: number of the data topic's partitions, by which keys are placed; None in
             records of earlier releases.
         patch: what is re-read of it after a hand-over, as JSON; None where nothing is.
+        repair: the keys of rows that a repair is reading, as JSON; None where nothing is.
     """
 
     state: str
@@ -201,6 +202,7 @@ class TableCheckpoint:
     partitions: str | None = None
     topic_partitions: int | None = None
     patch: str | None = None
+    repair: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -224,6 +226,7 @@ class TableCheckpoint:
             "partitions": self.partitions,
             "topic_partitions": self.topic_partitions,
             "patch": self.patch,
+            "repair": self.repair,
         }
 
     @classmethod
@@ -253,6 +256,7 @@ class TableCheckpoint:
             partitions=record["partitions"],
             topic_partitions=record["topic_partitions"],
             patch=record["patch"],
+            repair=record["repair"],
         )
 
 

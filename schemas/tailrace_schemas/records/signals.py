@@ -7,6 +7,9 @@ exactly once.
 - ``{"type": "snapshot", "tables": ["dbo.orders"]}`` requests a new snapshot of tables. With
   ``"where": {"dbo.orders": "status = 'open'"}`` for a partial one: the rows that meet a condition
   are published again, and the table stays in the cut (ADR 0042).
+- ``{"type": "repair", "table": "dbo.orders", "columns": ["id"], "keys": [["7"], ["9"]]}``: rows
+  with these keys are published again as they are at the source. Those that it lacks are deleted.
+  ``tailrace verify --repair`` writes it (ADR 0105).
 - ``pause_snapshot``, ``resume_snapshot`` and ``stop_snapshot`` are about snapshots that are not
   over; without ``tables``, about all of them.
 - ``{"type": "stop_table", "tables": [...]}`` stops tables until a snapshot is asked for.
@@ -29,6 +32,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+ROWS_MAX: Final = 1000
+"""Rows of one repair."""
 _EXPECTED: Final = 'expected {"type": "snapshot", "tables": ["schema.table", ...]}'
 _CONDITION: Final = frozenset({"data-collection", "filter"})
 
@@ -83,6 +88,54 @@ class SnapshotSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class RowKeys:
+    """Keys of some rows of a table.
+
+    Attributes:
+        columns: names of the key's columns.
+        keys: the values of these columns as text, as in the resume key of a snapshot.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+
+    def fields(self) -> dict[str, Any]:
+        """The members of a JSON object."""
+        return {"columns": list(self.columns), "keys": [list(key) for key in self.keys]}
+
+    @classmethod
+    def read(cls, found: Any) -> RowKeys:
+        """Read the members of a JSON object.
+
+        Raises:
+            ValueError: they have another form, or there are too many keys.
+        """
+        match found:
+            case {"columns": [*columns], "keys": [*keys]} if columns and _are_keys(columns, keys):
+                return cls(tuple(columns), tuple(map(tuple, keys)))
+        raise ValueError(
+            f'expected "columns": ["id"] and 1 to {ROWS_MAX} keys: [["7"], ["9"]]. Fix: request a'
+            " snapshot for more rows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSignal:
+    """A request to publish some rows again, as they are at the source.
+
+    Attributes:
+        table: as one of :class:`SnapshotSignal`.
+    """
+
+    table: str
+    rows: RowKeys
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        return json.dumps({"type": "repair", "table": self.table, **self.rows.fields()}).encode()
+
+
+@dataclass(frozen=True, slots=True)
 class TableSignal:
     """An order about tables.
 
@@ -134,7 +187,7 @@ class AcceptedLoss:
         return json.dumps({"type": "accept_checkpoint_loss", **asdict(self)}).encode()
 
 
-Signal = SnapshotSignal | TableSignal | PauseSignal | AcceptedLoss
+Signal = SnapshotSignal | RepairSignal | TableSignal | PauseSignal | AcceptedLoss
 
 
 def read_signal(value: bytes | None) -> Signal:
@@ -152,6 +205,8 @@ def read_signal(value: bytes | None) -> Signal:
     match signal:
         case {"type": "snapshot", "tables": tables} if _are_names(tables):
             return SnapshotSignal(tuple(tables), _conditions(signal.get("where"), tables))
+        case {"type": "repair", "table": str(table)}:
+            return RepairSignal(table, RowKeys.read(signal))
         case {"type": str(kind), "tables": tables} if kind in list(TableOrder):
             if _are_names(tables):
                 return TableSignal(TableOrder(kind), tuple(tables))
@@ -173,6 +228,16 @@ def read_signal(value: bytes | None) -> Signal:
 def _are_names(tables: Any) -> bool:
     return (
         isinstance(tables, list) and bool(tables) and all(isinstance(name, str) for name in tables)
+    )
+
+
+def _are_keys(columns: list[Any], keys: list[Any]) -> bool:
+    parts = [columns, *keys]
+    return 0 < len(keys) <= ROWS_MAX and all(
+        isinstance(part, list)
+        and len(part) == len(columns)
+        and all(isinstance(text, str) for text in part)
+        for part in parts
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +15,25 @@ from tailrace.verify.changed_keys import changed_keys
 from tailrace.verify.not_provable import NotProvable
 from tailrace.verify.pace import Pace
 from tailrace.verify.ranges import KeyRange, has_ranges
+from tailrace.verify.repairable import NotRepairable, repair_signal
 from tailrace.verify.source_rows import SourceRows
 from tailrace.verify.table_shape import TableShape, shape_of
 from tailrace_publisher.change.column_rules import ColumnRules
+from tailrace_publisher.errors import RepairRefused
+from tailrace_publisher.snapshot.keyed_rows import read_keyed
+from tailrace_publisher.snapshot.pending import PendingTable
+from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.snapshot.table_reader import ChunkLimits, ReadSource, TableReader
 from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.log.log_end import LogEndSource
+from tailrace_publisher.source.pages.page_size import PageLimit
+from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.signals import RowKeys, read_signal
 from tests.pipeline.source_database import SourceDatabase, source_options
+from tests.unit.publisher.snapshot.table_source import encoder_of
 
 KEYS = {
     "one": "id int PRIMARY KEY",
@@ -50,6 +63,8 @@ ROWS = {
     "money": ["-1.5", "0", "0.0001", "7"],
     "days": ["'0001-01-01'", "'2024-02-29'", "'9999-12-31'"],
 }
+
+NOT_REPAIRED = {"moments", "floats", "offsets", "times"}
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +127,55 @@ def test_every_row_is_read_once_and_found_again_by_its_key(source, connection, r
     assert set(again.texts) == set(keys)
     assert again.texts[keys[0]][: len(table.key)] == keys[0]
     assert len(set(reading.rows["source_hash"].to_pylist())) == len(keys)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_repair_reads_the_same_rows_by_its_keys(source, connection, rows, name):
+    table = shape(source, connection, name)
+    reading = rows.rows(table)
+    keys = [tuple(row.values()) for row in reading.rows.drop_columns("source_hash").to_pylist()]
+    if name in NOT_REPAIRED:
+        with pytest.raises(NotRepairable, match=f"no exact text: id.* snapshot dbo.{name}"):
+            repair_signal(table, keys, len(keys), frozenset())
+        return
+    asked = repair_signal(table, keys, len(keys), frozenset())
+    pending = pending_repair(table)
+
+    found = read_keyed(connection, pending, asked.rows, 1_000_000)
+
+    width = len(table.key)
+    assert read_signal(asked.to_bytes()) == asked
+    wanted = [tuple(row[:width]) for row in found.asked]
+    assert len(set(wanted)) == len(keys)
+    assert set(wanted) == {tuple(row[:width]) for row in found.rows}
+    assert {row[width] for row in found.rows} == {"n"}
+    assert {row[width] for row in found.asked} == {None}
+    if name in {"one", "two", "money"}:
+        absent = replace(asked.rows, keys=(("77",) * width,))
+        found = read_keyed(connection, pending, absent, 1_000_000)
+        assert (len(found.rows), len(found.asked)) == (0, 1)
+    with pytest.raises(RepairRefused, match=r"its rows exceed 0 MB.*tailrace snapshot"):
+        read_keyed(connection, pending, asked.rows, 10)
+
+
+def test_a_key_of_other_case_has_no_row(source, connection):
+    """The server finds a row, whose key events know apart."""
+    asked = RowKeys(("id",), (("A",), ("zz",), ("ZZ ",)))
+    pending = replace(pending_repair(shape(source, connection, "words")), repair=asked)
+    limits = ChunkLimits(PageLimit(10, 1_000_000), 1_000_000)
+    reader = TableReader(pending, encoder_of(pending), limits, lambda: False)
+
+    chunk = reader.read(ReadSource(connection, LogEndSource(connection, None)), Lsn.ZERO)
+
+    assert chunk is not None
+    assert (chunk.gone_from, chunk.is_last) == (2, True)
+    assert [key[5:] for key in chunk.keys] == [b"\x02a", b"\x04zz", b"\x02A", b"\x06ZZ "]
+
+
+def pending_repair(table: TableShape) -> PendingTable:
+    columns = current_columns(table.newest, (), ColumnRules())
+    schema = TableSchema(table.table, table.newest.name, Lsn(1, 1, 1), columns)
+    return PendingTable(table.newest, schema, SnapshotProgress(SnapshotState.RUNNING))
 
 
 def test_checksums_are_the_sums_of_the_rows_of_their_ranges(source, connection, rows):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace_schemas.records.signals import PauseSignal, TableOrder
 from tests.simulation.actions.registry import action, tables_of
 from tests.simulation.neighbours import NAMES
+from tests.simulation.writes import KEYS
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -26,9 +27,15 @@ def signal(sim: Simulation, rng: random.Random) -> None:
 
 @action
 def signal_part(sim: Simulation, rng: random.Random) -> None:
-    """An operator asks for some rows of a table again."""
-    table = rng.choice(tables_of(sim)).name
-    sim.signals.ask_for(table, rng.choice(("1 = 1", "1 = 0", "[id] > 3", "[id] <= 3")))
+    """An operator asks for some rows of a table again, by a condition or by keys."""
+    table = rng.choice(tables_of(sim))
+    where = rng.choice(("1 = 1", "1 = 0", "[id] > 3", "[id] <= 3"))
+    if rng.random() < 0.5:
+        sim.signals.ask_for(table.name, where)
+        return
+    names = [c.name for number in table.key for c in table.columns if c.column_id == number]
+    keys = {tuple(str(rng.randrange(KEYS)) for _ in names) for _ in range(6)}
+    sim.signals.repair(table.name, names, sorted(keys))
 
 
 @action

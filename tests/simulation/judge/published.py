@@ -54,6 +54,7 @@ class Event:
         op: c, u, d or r.
         is_patch: whether it brings values that no change table has.
         is_compensation: whether it leads from a lost history to that of the database.
+        is_repair: whether it brings a row as it is, or the absence of one, whatever a reader has.
     """
 
     position: bytes
@@ -66,11 +67,12 @@ class Event:
     ts_ms: int
     is_patch: bool = False
     is_compensation: bool = False
+    is_repair: bool = False
 
     @property
     def is_read(self) -> bool:
         """Whether it is no change: a row that was read at the source."""
-        return self.op == "r" or self.is_patch
+        return self.op == "r" or self.is_patch or self.is_repair
 
 
 def event_of(schemas: Schemas, entry: Entry) -> Event | None:
@@ -93,6 +95,7 @@ def event_of(schemas: Schemas, entry: Entry) -> Event | None:
         source["ts_ms"],
         source["snapshot"] == "patch",
         source["snapshot"] == "compensation",
+        source["snapshot"] == "repair",
     )
 
 

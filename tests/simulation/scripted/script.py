@@ -324,6 +324,10 @@ class Script:
         """An operator asks for a new snapshot, of the whole table or of some rows."""
         self._sim.signals.ask_for(table, where)
 
+    def repair(self, table: str, *ids: int) -> None:
+        """An operator asks for some rows again, as they are."""
+        self._sim.signals.repair(table, ["id"], [(str(number),) for number in ids])
+
     def order(self, order: TableOrder, table: str | None = None) -> None:
         """An operator gives an order for a table, or for all whose snapshot is not over."""
         self._sim.signals.order(order, table)
@@ -383,9 +387,15 @@ class Script:
                 last[number] = event
         return {number: e.after["note"] for number, e in last.items() if e.after is not None}
 
+    def images(self, table: str) -> list[tuple[int, bytes, Mapping[str, Any] | None]]:
+        """Id, position and image after it of each event, in order; None for a deleted row."""
+        return [
+            ((e.after or e.before or {})["id"], e.position, e.after) for e in self._events(table)
+        ]
+
     def compensated(self, table: str) -> list[tuple[str, int]]:
-        """Operation and id of the changes that a compensation published, in order."""
-        found = (e for e in self._events(table) if e.is_compensation)
+        """Operation and id of the changes that compensations or repairs published, in order."""
+        found = (e for e in self._events(table) if e.is_compensation or e.is_repair)
         return [(e.op, (e.after or e.before or {})["id"]) for e in found]
 
     def values(self, table: str, column: str) -> dict[int, int | None]:

@@ -103,6 +103,13 @@ def _all_changes(view: View, name: str, first: bytes, last: bytes) -> list[dict[
     return [row for row in rows if first <= row["__$start_lsn"] <= last]
 
 
+@pattern(r"SELECT (?:(?:, )?(?:CAST\(\? AS \w+\)|NULL))+")
+def _converted_key(_: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
+    """Texts in the types of a key's columns; a repair reads them for keys without a row."""
+    select = parse_select(f"{match[0]} FROM nothing")
+    return select.run([{}], bound(select, parameters))
+
+
 @pattern(r"SELECT (?:TOP \([^)]*\) )?.* FROM \[dbo\]\.\[[^\]]*\].*")
 def _rows(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
     """Rows of a source table, at one moment."""

@@ -100,6 +100,7 @@ OF_ONE_TABLE = {
     "PositionExpired",
     "PublisherError",
     "RecordTooLarge",
+    "RepairRefused",
     "RotationRefused",
     "RowsSwitched",
     "SchemaChanged",

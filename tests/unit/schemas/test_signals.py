@@ -9,6 +9,8 @@ import pytest
 from tailrace_schemas.records.signals import (
     AcceptedLoss,
     PauseSignal,
+    RepairSignal,
+    RowKeys,
     Signal,
     SnapshotSignal,
     TableOrder,
@@ -20,6 +22,7 @@ TABLES = ("dbo.orders", "dbo.Order Items")
 OURS = [
     SnapshotSignal(TABLES),
     SnapshotSignal(TABLES, {"dbo.orders": "status = N'it''s'"}),
+    RepairSignal("dbo.orders", RowKeys(("a", "b"), (("1", "x"), ("2", "ä'")))),
     *(TableSignal(order, TABLES) for order in TableOrder),
     *(TableSignal(order) for order in TableOrder if order is not TableOrder.STOP_TABLE),
     PauseSignal(True),

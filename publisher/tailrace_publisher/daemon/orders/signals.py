@@ -25,6 +25,7 @@ from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.signals import (
     AcceptedLoss,
     PauseSignal,
+    RepairSignal,
     SnapshotSignal,
     TableSignal,
     read_signal,
@@ -146,24 +147,41 @@ class Signals:
                 refusal = self._pause.set(is_paused=signal.is_paused)
                 if refusal is not None:
                     self._refuse(offset, refusal)
-            case SnapshotSignal():
-                for name, table in self._named(offset, signal.tables):
-                    self._read(offset, table, signal.condition_of(name))
             case TableSignal(order, ()):
                 self._orders.carry_out_of_all(order)
+            case SnapshotSignal(names):
+                self._take_of_tables(signal, "partial snapshot", names, offset)
+            case RepairSignal(name):
+                self._take_of_tables(signal, "repair", (name,), offset)
             case TableSignal(order, names):
-                for _, table in self._named(offset, names):
-                    refusal = self._orders.carry_out(order, table)
-                    if refusal is not None:
-                        self._refuse(offset, f"{order.value}: {refusal}", str(table.name))
+                self._take_of_tables(signal, order.value, names, offset)
 
-    def _read(self, offset: int, table: PublishedTable, where: str | None) -> None:
-        if where is None:
-            self._tables.resnapshot(table)
-            return
-        refusal = self._orders.read_part(table, where)
-        if refusal is not None:
-            self._refuse(offset, f"partial snapshot: {refusal}", str(table.name))
+    def _take_of_tables(
+        self,
+        signal: SnapshotSignal | RepairSignal | TableSignal,
+        what: str,
+        names: Iterable[str],
+        offset: int,
+    ) -> None:
+        for name, table in self._named(offset, names):
+            refusal = self._carry_out(signal, name, table)
+            if refusal is not None:
+                self._refuse(offset, f"{what}: {refusal}", str(table.name))
+
+    def _carry_out(
+        self, signal: SnapshotSignal | RepairSignal | TableSignal, name: str, table: PublishedTable
+    ) -> str | None:
+        """Carry out a signal for one of its tables; return why it was refused."""
+        match signal:
+            case TableSignal(order):
+                return self._orders.carry_out(order, table)
+            case RepairSignal(_, rows):
+                return self._orders.repair(table, rows)
+        where = signal.condition_of(name)
+        if where is not None:
+            return self._orders.read_part(table, where)
+        self._tables.resnapshot(table)
+        return None
 
     def _named(self, offset: int, names: Iterable[str]) -> Iterator[tuple[str, PublishedTable]]:
         """Yield the named tables that are published here; refuse names that no shard publishes."""

@@ -22,7 +22,7 @@ from tailrace_publisher.options.sql_condition import check_condition, shape_of
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.statements import check_statement
 from tailrace_publisher.source.connection.server_errors import without_literals
-from tailrace_schemas.records.signals import TableOrder
+from tailrace_schemas.records.signals import RowKeys, TableOrder
 
 _log = structlog.get_logger(__name__)
 
@@ -96,6 +96,22 @@ class TableOrders:
         refusal = refusal or self._condition_refusal(newest, where)
         if refusal is None:
             self._tables.start_partial_snapshot(table, where)
+        return refusal
+
+    def repair(self, table: PublishedTable, rows: RowKeys) -> str | None:
+        """Start to publish some rows again as they are; call this at a closed position.
+
+        Returns:
+            Why it was refused; None if it started.
+        """
+        newest = table.instances[-1]
+        refusal = partial_refusal_of(self._state.of(table.name))
+        identity = set(newest.identity)
+        if refusal is None and not identity == set(newest.key) == set(rows.columns):
+            names = ", ".join(rows.columns)
+            refusal = f"its rows are not identified by {names}: request a whole snapshot"
+        if refusal is None:
+            self._tables.start_repair(table, rows)
         return refusal
 
     def _condition_refusal(self, instance: CaptureInstance, where: str) -> str | None:

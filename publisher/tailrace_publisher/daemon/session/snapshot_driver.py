@@ -195,6 +195,7 @@ class SnapshotDriver:
                 self._tables.condition_of(reading.table),
                 self._state.snapshot_number(reading.table.name),
                 Kind.PATCH if self._tables.is_patched(reading.table) else Kind.READ,
+                self._state.of(reading.table.name).repair,
             )
             for reading in self._tables.plan.at(position.increment()).all
             if reading.table.name in unread and reading.covers_from <= position

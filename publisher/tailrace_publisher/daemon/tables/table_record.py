@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,6 +13,7 @@ from tailrace_publisher.errors import CaptureGivenUp, StillStopped
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import TableCheckpoint
+from tailrace_schemas.records.signals import RowKeys
 
 _SKIPPED: Final = "skipped"
 """In records of earlier releases: followed without a snapshot."""
@@ -48,8 +50,9 @@ class TableRecord:
             the stream has passed a switch; None until the first comparison after its start.
         topic_partitions: partition count of its topic, which places its keys; None in records of
             earlier releases.
-        patch: a patch that is due; it is being read if the state is REREADING and there is no
-            ``snapshot_where``.
+        patch: a patch that is due; it is being read if the state is REREADING and there is neither
+            ``snapshot_where`` nor ``repair``.
+        repair: the rows that an unfinished repair reads.
     """
 
     state: TableState = TableState.MISSING
@@ -69,12 +72,13 @@ class TableRecord:
     partitions: str | None = None
     topic_partitions: int | None = None
     patch: Patch | None = None
+    repair: RowKeys | None = None
 
     @property
     def is_patched(self) -> bool:
         """Whether its patch is being read."""
-        is_read = self.state is TableState.REREADING and self.snapshot_where is None
-        return is_read and self.patch is not None
+        is_read = self.state is TableState.REREADING and self.patch is not None
+        return is_read and self.snapshot_where is None and self.repair is None
 
     @property
     def given_up_reason(self) -> str | None:
@@ -121,7 +125,7 @@ class TableRecord:
         """Read a checkpoint record.
 
         Raises:
-            ValueError: its state is unknown, or its patch has another form.
+            ValueError: its state is unknown, or its patch or repair has another form.
         """
         skipped = record.state == _SKIPPED
         return cls(
@@ -142,6 +146,7 @@ class TableRecord:
             partitions=record.partitions,
             topic_partitions=record.topic_partitions,
             patch=None if record.patch is None else Patch.read(record.patch),
+            repair=None if record.repair is None else RowKeys.read(json.loads(record.repair)),
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -166,6 +171,7 @@ class TableRecord:
             partitions=self.partitions,
             topic_partitions=self.topic_partitions,
             patch=None if self.patch is None else self.patch.write(),
+            repair=None if self.repair is None else json.dumps(self.repair.fields()),
         )
 
 

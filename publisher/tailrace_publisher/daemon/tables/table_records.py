@@ -109,7 +109,7 @@ class TableRecords:
         if is_new_snapshot or after.state not in UNREAD:
             after = replace(after, snapshot_paused=False)  # a pause is of one snapshot
         if after.state is not TableState.REREADING:
-            after = replace(after, snapshot_where=None)
+            after = replace(after, snapshot_where=None, repair=None)
         self.store(table, after)
         return after
 

@@ -31,6 +31,7 @@ from tailrace_publisher.source.catalog.catalog_state import CatalogState
 from tailrace_publisher.source.log.loss import check_not_expired
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.signals import RowKeys
 from tailrace_schemas.topics.topic_names import TableName, meant_by
 
 _log = structlog.get_logger(__name__)
@@ -156,6 +157,13 @@ class PublishedTables:
         progress = SnapshotProgress(SnapshotState.RUNNING)
         self._change_snapshot(table.name, TableEvent.PART_WANTED, progress)
 
+    def start_repair(self, table: PublishedTable, rows: RowKeys) -> None:
+        """Publish rows of a followed table again as they are, while it stays in the cut."""
+        _log.info("repair_requested", table=str(table.name), rows=len(rows.keys))
+        self._state.store(table.name, replace(self._state.of(table.name), repair=rows))
+        progress = SnapshotProgress(SnapshotState.RUNNING)
+        self._change_snapshot(table.name, TableEvent.PART_WANTED, progress)
+
     def start_patches(self, position: Lsn) -> None:
         """Start the patches that are due at a closed LSN."""
         for name in patches_due(self._state, self._intake.tables, position):
@@ -164,7 +172,7 @@ class PublishedTables:
             )
 
     def stop_partial_snapshot(self, table: TableName) -> bool:
-        """End a partial snapshot or a patch; return whether there was one."""
+        """End a partial snapshot, a patch or a repair; return whether there was one."""
         record = self._state.of(table)
         if record.state is not TableState.REREADING:
             return False
@@ -273,7 +281,7 @@ class PublishedTables:
         where = self._snapshot.where_of(table.name)
         if record.is_patched and record.patch is not None:
             return record.patch.condition(table.instances[-1], where)
-        return record.snapshot_where or where
+        return record.snapshot_where or (where if record.repair is None else None)
 
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
         """Store the progress of a table's snapshot, with the rows that are published."""

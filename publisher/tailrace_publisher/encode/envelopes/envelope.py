@@ -185,17 +185,22 @@ class EnvelopeEncoder:
         )
 
     def compensating_events(
-        self, changes: Sequence[RowChange], lsn: Lsn, first: int, commit_ms: int, now_ms: int
+        self,
+        changes: Sequence[RowChange],
+        lsn: Lsn,
+        first: int,
+        commit_ms: int,
+        now_ms: int,
+        snapshot: str = "compensation",
     ) -> EncodedRows:
         """Write changes of rows that no change table has, after every change of a commit.
-
-        ``source.snapshot`` of these events is ``compensation``.
 
         Args:
             changes: of different rows, with images of this version and unframed keys.
             first: number of the first change. Later calls for the commit need higher numbers.
             commit_ms: time of the commit, milliseconds UTC.
             now_ms: present time, milliseconds UTC.
+            snapshot: ``source.snapshot`` of these events.
         """
         if not changes or self.key_schema_id is None:
             return EncodedRows(self.topic, self.schema_id)
@@ -224,7 +229,7 @@ class EnvelopeEncoder:
             repeat(()),
             {commit: commit_ms},
             now_ms,
-            "compensation",
+            snapshot,
         )
         frame = frame_header(self.key_schema_id)
         return EncodedRows(

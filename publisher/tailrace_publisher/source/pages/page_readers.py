@@ -99,6 +99,15 @@ class TableRows:
     is_cut: bool = False
     letters: dict[int, DeadLetter] = field(default_factory=dict)
 
+    def at(self, places: Sequence[int]) -> TableRows:
+        """Return some of the rows."""
+        return TableRows(
+            [self.images[place] for place in places],
+            [self.keys[place] for place in places],
+            [self.identities[place] for place in places],
+            letters={n: self.letters[p] for n, p in enumerate(places) if p in self.letters},
+        )
+
     def __len__(self) -> int:
         return len(self.images)
 

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from tailrace.cli.root import cli
-from tailrace.verify.compare import TableResult
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.verify import Verification
 from tests.least_options import LEAST
 

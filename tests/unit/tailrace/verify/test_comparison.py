@@ -16,11 +16,12 @@ import pytest
 
 from tailrace.verify import compare, ranges
 from tailrace.verify.canonical_text import CanonicalColumn
-from tailrace.verify.compare import Comparison, Limits, TableResult
+from tailrace.verify.compare import Comparison, Limits
 from tailrace.verify.lake_rows import Difference, Differences
 from tailrace.verify.ranges import NOTHING, Checksum, KeyRange
 from tailrace.verify.row_differences import Kind, row_difference
 from tailrace.verify.source_rows import Reading
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import Key, TableShape
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

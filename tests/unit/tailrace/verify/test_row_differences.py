@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tailrace.verify.canonical_text import CanonicalColumn
-from tailrace.verify.compare import TableResult, window
+from tailrace.verify.compare import window
 from tailrace.verify.page import verification_page
 from tailrace.verify.report import (
     difference_text,
@@ -17,6 +17,7 @@ from tailrace.verify.report import (
     verification_lines,
 )
 from tailrace.verify.row_differences import HIDDEN, Kind, RowDifference, row_difference
+from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import TableShape
 from tailrace.verify.verify import Verification
 from tailrace_schemas.position.lsn import Lsn

@@ -110,7 +110,7 @@ class DeltaWriter(DeltaTables):
         mode = {MODE_PROPERTY: table.mode} if table.mode else {}
         owner = {OWNER_PROPERTY: self._fence.owner.text}
         properties = {**new_table_properties(self._config), **owner, **mode}
-        location, layout = self._at(table.path), self._config.layout_of(table)
+        location, layout = self._at(table.path), self._config.layout_of(table.table, table.kind)
         spark.sql(create_statement(table, location, properties, *layout))
 
     def replace(self, spark: SparkSession, table: LakeTable) -> LakeTable:
@@ -129,7 +129,7 @@ class DeltaWriter(DeltaTables):
         no_rows: list[tuple[Any, ...]] = []
         empty = spark.createDataFrame(no_rows, columns_ddl(table))
         writer = empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        partition_by, cluster_by = self._config.layout_of(table)
+        partition_by, cluster_by = self._config.layout_of(table.table, table.kind)
         if partition_by:
             writer = writer.partitionBy(*partition_by)
         elif cluster_by:

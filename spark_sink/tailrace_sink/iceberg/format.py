@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -17,6 +18,7 @@ from tailrace_sink.iceberg.writer import IcebergWriter
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import DAY_MS
 from tailrace_sink.ports.table_format import Owner
+from tailrace_sink.tables.lake_table import table_at
 
 _ORPHAN_DAYS_MIN: Final = 3.0
 """Age from which a file of no snapshot is removed, at least: Iceberg's own default."""
@@ -68,4 +70,8 @@ class IcebergFormat(IcebergTables):
 
     def compaction(self, spark: SparkSession) -> Compaction:
         """Return the compaction, in a session of its own."""
-        return Compaction(spark.newSession(), self._catalog, self)
+
+        def cluster_by(path: str) -> Sequence[str]:
+            return self._config.layout_of(*table_at(path)).cluster_by
+
+        return Compaction(spark.newSession(), self._catalog, self, cluster_by)

@@ -6,7 +6,7 @@ meanwhile, by a newer sink, the branch stays: that sink's publication is refused
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -31,18 +31,24 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class Compaction:
-    """Rewrites small files of a lake's tables, one table at a time."""
+    """Rewrites small files of a lake's tables, one table at a time.
+
+    Args:
+        cluster_by: returns the columns by which rows of the table at a path are sorted.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
         catalog: IcebergCatalog,
         tables: IcebergTables,
+        cluster_by: Callable[[str], Sequence[str]],
         files_min: int = FILES_MIN,
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._tables = tables
+        self._cluster_by = cluster_by
         self._files_min = files_min
         self._written: dict[str, None] = {}
         self._left: dict[str, int] = {}
@@ -75,7 +81,7 @@ class Compaction:
         if files - self._left[path] < self._files_min:
             return path
         try:
-            rewritten = rewrite(self._catalog, self._spark, table)
+            rewritten = rewrite(self._catalog, self._spark, table, self._cluster_by(path))
         except Py4JError as error:
             if not is_conflict(error):
                 raise self._catalog.failure(f"compaction of table {path}", error) from error
@@ -93,8 +99,16 @@ class Compaction:
         return sum(known) if len(known) == len(counts) else None
 
 
-def rewrite(catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable) -> int:
+def rewrite(
+    catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable, cluster_by: Sequence[str] = ()
+) -> int:
     """Combine small files, and rewrite those with many deleted rows; return how many were.
+
+    The sort order is not the table's: Iceberg 1.11 refuses all writes to a table whose present or
+    former order has a removed column.
+
+    Args:
+        cluster_by: columns by which rows are sorted; those that the table lacks are left out.
 
     Raises:
         Py4JError: Spark or the catalog failed, or somebody else committed.
@@ -102,7 +116,14 @@ def rewrite(catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable) ->
     before = table.head(MAIN)
     actions = catalog.jvm.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
     action = actions.rewriteDataFiles(table.java)
-    done = (action.sort() if table.java.sortOrder().isSorted() else action).execute()
+    schema = table.java.schema()
+    columns = [column for column in cluster_by if schema.findField(column) is not None]
+    if columns:
+        order = catalog.jvm.SortOrder.builderFor(schema)
+        for column in columns:
+            order.asc(column)
+        action = action.sort(order.build())
+    done = action.execute()
     now = catalog.load(table.name)
     if now is None or now.head(MAIN) == before:
         return 0

@@ -9,7 +9,7 @@ so whatever is in there and in none of its snapshots is nobody's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
@@ -52,7 +52,7 @@ class NewTable:
         columns: with types and comments, as for CREATE TABLE of Spark.
         key: names of the key's columns, which are declared NOT NULL.
         layout: partitioned by columns, or by ``day(c)``, ``bucket(16, c)`` and their like;
-            clustered means sorted within files.
+            clustered means sorted when small files are combined.
         data: address below which its data files get a folder; empty: where the catalog puts them.
     """
 
@@ -70,7 +70,7 @@ def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: S
         Whether this call created it.
 
     Raises:
-        ConfigError: the table has no column to partition or to sort by.
+        ConfigError: the table has no column to partition or to cluster by.
         CatalogUnavailable, CatalogUnusable, ApplyFailed: the catalog failed.
     """
     catalog.ensure_namespace(name)
@@ -78,7 +78,8 @@ def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: S
     properties = {**PROPERTIES, **new.properties}
     builder = catalog.java.buildTable(catalog.identifier(name), schema)
     builder = builder.withPartitionSpec(_partitions(catalog, name, new, schema))
-    builder = builder.withSortOrder(_order(catalog, name, new, schema))
+    for column in new.layout.cluster_by:
+        known_column(schema, name, column, "cluster_by")
     for entry, text in properties.items():
         builder = builder.withProperty(entry, text)
     try:
@@ -133,26 +134,6 @@ def _partitions(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: A
                 known_column(schema, name, found["column"], "partition_by")
             )
     return spec.build()
-
-
-def _order(catalog: IcebergCatalog, name: TableId, new: NewTable, schema: Any) -> Any:
-    order = catalog.jvm.SortOrder.builderFor(schema)
-    sort(catalog, order, schema, name, new.layout.cluster_by)
-    return order.build()
-
-
-def sort(
-    catalog: IcebergCatalog, order: Any, schema: Any, table: TableId, columns: Iterable[str]
-) -> None:
-    """Add columns to a sort order, ascending.
-
-    Raises:
-        ConfigError: the schema lacks one.
-    """
-    of, first = catalog.jvm.expressions.Expressions, catalog.jvm.NullOrder.NULLS_FIRST
-    for column in columns:
-        # Py4J does not find the shorter asc(column) of a table's present order.
-        order.asc(of.ref(known_column(schema, table, column, "cluster_by")), first)
 
 
 def known_column(schema: Any, table: TableId, column: str, option: str) -> str:

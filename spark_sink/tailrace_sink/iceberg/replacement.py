@@ -7,7 +7,7 @@ before have the old columns. Their identities stay in a property, by field id.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -15,8 +15,7 @@ from py4j.protocol import Py4JError
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
 from tailrace_sink.iceberg.names import TableId
-from tailrace_sink.iceberg.new_table import TRANSFORM, known_column, sort
-from tailrace_sink.options.layout_options import Layout
+from tailrace_sink.iceberg.new_table import TRANSFORM, known_column
 from tailrace_sink.tables.column_identity import Identity
 
 FORMER_PROPERTY: Final = "tailrace.columns.former"
@@ -34,7 +33,7 @@ def replace_columns(
     table: LoadedTable,
     columns: str,
     identities: Mapping[str, Identity],
-    layout: Layout,
+    partition_by: Sequence[str],
     properties: Mapping[str, str],
 ) -> None:
     """Replace all columns of a table, in one commit; rows have no values in the new ones.
@@ -44,7 +43,7 @@ def replace_columns(
         identities: of the present columns that mirror the source's, by name.
 
     Raises:
-        ConfigError: the table has no column to partition or to sort by.
+        ConfigError: the table has no column to partition by.
         CatalogUnavailable, CatalogUnusable, ApplyFailed: the catalog failed.
     """
     name, present = table.name, table.java.schema()
@@ -55,22 +54,18 @@ def replace_columns(
     kept = {FORMER_PROPERTY: json.dumps(former, separators=(",", ":"))}
     try:
         transaction = table.java.newTransaction()
-        _without_layout(transaction)
+        _without_partitions(transaction)
         update = transaction.updateSchema().setIdentifierFields(catalog.ids(()))
         for field in list(present.columns()):
             update.deleteColumn(field.name())
         for field in list(schema.columns()):
             update.addColumn(field.name(), field.type(), field.doc())
         update.commit()
-        if layout.partition_by:
+        if partition_by:
             spec = transaction.updateSpec()
-            for text in layout.partition_by:
+            for text in partition_by:
                 spec.addField(_term(catalog, name, schema, text))
             spec.commit()
-        if layout.cluster_by:
-            order = transaction.replaceSortOrder()
-            sort(catalog, order, schema, name, layout.cluster_by)
-            order.commit()
         change = transaction.updateProperties()
         for entry, text in {**properties, **kept}.items():
             change.set(entry, text)
@@ -91,9 +86,7 @@ def _term(catalog: IcebergCatalog, table: TableId, schema: Any, text: str) -> An
     return getattr(of, found["name"])(known_column(schema, table, found["column"], "partition_by"))
 
 
-def _without_layout(transaction: Any) -> None:
-    if transaction.table().sortOrder().isSorted():
-        transaction.replaceSortOrder().commit()
+def _without_partitions(transaction: Any) -> None:
     fields = list(transaction.table().spec().fields())
     if fields:
         update = transaction.updateSpec()

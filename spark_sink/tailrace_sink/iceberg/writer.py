@@ -129,7 +129,7 @@ class IcebergWriter(IcebergTables):
         new = NewTable(
             columns_ddl(table, required=key),
             key=key,
-            layout=self._config.layout_of(table),
+            layout=self._config.layout_of(table.table, table.kind),
             properties=properties,
             data=f"{options.data}/{table.path}" if options.data else "",
         )
@@ -153,7 +153,7 @@ class IcebergWriter(IcebergTables):
             found,
             columns_ddl(table),
             identities,
-            self._config.layout_of(table),
+            self._config.layout_of(table.table, table.kind).partition_by,
             properties,
         )
         delete = f"DELETE FROM {self.name(table.path)}"

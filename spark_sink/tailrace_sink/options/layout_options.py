@@ -7,11 +7,12 @@ from typing import Final, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.options.catalog_options import CatalogConfig, CatalogKind
 from tailrace_sink.options.iceberg_options import IcebergOptions
 from tailrace_sink.options.modes import Profile, TableFormats
 from tailrace_sink.options.table_options import TableOptions
-from tailrace_sink.tables.lake_table import CURRENT, Kind, LakeTable
+from tailrace_sink.tables.lake_table import CURRENT, Kind
 
 _OF_DELTA: Final = "delta."
 """Prefix of Delta's own table properties."""
@@ -53,8 +54,8 @@ class LayoutOptions(TableOptions):
     cluster_by: dict[str, list[str]] = Field(
         default_factory=dict,
         description="schema.table to the columns a new lake table is clustered by. Delta: liquid"
-        " clustering, at most four; takes effect with OPTIMIZE. Iceberg: the sort order within its"
-        " files, also of those that compaction writes.",
+        " clustering, at most four; takes effect with OPTIMIZE. Iceberg: the order in which"
+        " compaction sorts rows, also of tables that exist.",
     )
     profile: Profile = Field(
         default=Profile.FAST,
@@ -101,11 +102,11 @@ class LayoutOptions(TableOptions):
             )
         return self
 
-    def layout_of(self, table: LakeTable) -> Layout:
+    def layout_of(self, table: TableName, kind: Kind) -> Layout:
         """Return the layout of a new lake table; that of a history follows from its reads."""
-        if table.kind is Kind.HISTORY:
+        if kind is Kind.HISTORY:
             return Layout([CURRENT])
-        name = f"{table.table.schema}.{table.table.table}"
+        name = f"{table.schema}.{table.table}"
         return Layout(self.partition_by.get(name, ()), self.cluster_by.get(name, ()))
 
     def _only_with_delta(self) -> list[str]:

@@ -26,8 +26,6 @@ from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
 
 _COMMIT_MS: Final = """CAST(regexp_match(state, '"through_commit_ms": ([0-9]+)')[1] AS BIGINT)"""
 _NOTHING_LOST: Final = """state LIKE '%"lost": {}%'"""
-_CUTS_AHEAD: Final = 64
-"""Batch ids among which a cut without a shard that is ahead is looked for first."""
 _ALL_COPIED: Final = """(state LIKE '%"in_kafka": {}%' OR state NOT LIKE '%"in_kafka"%')"""
 
 
@@ -235,28 +233,8 @@ class ChangeLog:
         if self.first:
             since = self._batch("max", f"lsn <= {text(self.first)}")
             if len(self.last.state.shards) > 1:
-                since = self._before(self.first, since)
+                since = self.log.before(self.first, since)
         return f"batch > {since} AND batch <= {through}", through
-
-    def _before(self, first: str, closes: int) -> int:
-        """Find the last cut in which no shard was past an LSN; -1 without one.
-
-        Args:
-            closes: batch id of the last cut that closes the LSN. A shard that is ahead has later
-                changes in it and in some cuts before it.
-        """
-        width = _CUTS_AHEAD
-        while True:
-            rows = self.log.rows(
-                f"SELECT batch, state FROM t WHERE topic = '' AND batch > {closes - width}"
-                f" AND batch <= {closes} ORDER BY batch DESC"
-            ).to_pylist()
-            for row in rows:
-                if LogState.of_json(row["state"]).state.furthest_lsn <= first:
-                    return int(row["batch"])
-            if width > closes:
-                return -1
-            width *= 8
 
     def known(self, table: TableName) -> list[WriterSchema]:
         """Return all schemas of a source table's events up to the end, also of those in bulk."""

@@ -11,7 +11,8 @@ starts count.
 - ``processor_s``: by process, from start to end; with nothing else running, the cores bound the
   rate by ``ceiling_of_cores_rows_per_s``
 - ``verify``: ``tailrace verify`` of the table afterwards; how fast the server hashed the rows, and
-  Spark those of the lake; empty with ``--load-unverified``
+  Spark those of the lake; empty with ``--load-unverified``. Before it, three rows of the lake are
+  damaged: one is lost, one has another value, one is not in the source. It must name them alone.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyodbc
+from pyspark.sql import SparkSession
 
 from bench.daemon_process import DaemonProcess
 from bench.processor import processor_s
@@ -116,7 +118,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             spent = {name: _spent(pid()) - before[name] for name, pid in processes.items()}
             verified = {}
             if not arguments.load_unverified:
-                verified = _verified(settings, Path(directory), rows)
+                verified = _verified(stack, sink, settings, Path(directory), rows)
         finally:
             sink.stop()
             publisher.stop()
@@ -171,11 +173,16 @@ def _reached(
     return reached
 
 
-def _verified(settings: dict[str, Any], folder: Path, rows: int) -> dict[str, Any]:
-    """Compare the source with the lake.
+def _verified(
+    stack: LocalStack, sink: DaemonProcess, settings: dict[str, Any], folder: Path, rows: int
+) -> dict[str, Any]:
+    """Damage three rows of the lake, and compare the source with it.
 
     Returns:
         Seconds and rows per second of both sides.
+
+    Raises:
+        RuntimeError: others than these rows are said to differ.
     """
     path = folder / "verify.yaml"
     path.write_text(json.dumps(settings))
@@ -184,12 +191,15 @@ def _verified(settings: dict[str, Any], folder: Path, rows: int) -> dict[str, An
     spark = configured_session(configured.sink())
     started_s = time.perf_counter() - begun
     try:
+        damaged = _damage(spark, f"{configured.sink().lake}/{_DATABASE}/dbo/trips", rows)
+        _commit_one_more(stack, sink, rows)
         found = verify(configured.publisher(), configured.sink(), spark, VerifyOptions())
     finally:
         spark.stop()
     (table,) = found.tables
-    if not found.is_proven or table.source_rows != rows:
-        raise RuntimeError(f"source and lake differ: {verification_lines(found)}")
+    named = {str(of.kind): of.key["id"] for of in table.examples}
+    if table.differing.total() != len(damaged) or named != damaged or table.unsettled:
+        raise RuntimeError(f"not exactly {damaged} differ: {verification_lines(found)}")
     return {
         "session_s": round(started_s, 1),
         "seconds": round(table.seconds, 1),
@@ -198,6 +208,38 @@ def _verified(settings: dict[str, Any], folder: Path, rows: int) -> dict[str, An
         "ranges": table.ranges,
         "load_after": round(os.getloadavg()[0], 1),
     }
+
+
+def _damage(spark: SparkSession, location: str, rows: int) -> dict[str, str]:
+    """Change the lake's table behind the sink's back.
+
+    Returns:
+        The id of the row that now differs, by how it differs.
+    """
+    lost, changed, surplus = rows // 3, rows // 2, rows * 2
+    table = f"delta.`{location}`"
+    columns = spark.table(table).columns
+    others = ", ".join(f"`{name}`" for name in columns if name != "id")
+    spark.sql(f"DELETE FROM {table} WHERE id = {lost}")
+    spark.sql(f"UPDATE {table} SET from_zone = from_zone + 1 WHERE id = {changed}")
+    spark.sql(
+        f"INSERT INTO {table} (id, {others}) SELECT {surplus}, {others} FROM {table}"
+        f" WHERE id = {changed}"
+    )
+    return {"missing": str(lost), "value": str(changed), "surplus": str(surplus)}
+
+
+def _commit_one_more(stack: LocalStack, sink: DaemonProcess, rows: int) -> None:
+    """Let the lake's newest cut have what was done to its table."""
+    names = ", ".join(list(_COLUMNS)[1:])
+    with pyodbc.connect(stack.emulator.connection_string(_DATABASE), autocommit=True) as source:
+        source.execute(
+            f"INSERT INTO dbo.trips SELECT {rows + 1}, {names} FROM dbo.seed WHERE id = 1"
+        )
+    until = time.monotonic() + _LIMIT_S
+    while sink.counted("sink_changes") <= rows:
+        if time.monotonic() > until or sink.exited_within(_LOOK_S) is not None:
+            raise sink.failure("has not committed one more row")
 
 
 def _spent(pid: int | None) -> float:

@@ -293,7 +293,10 @@ def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
         (["tail", "dbo.nosuch"], "there are dbo.items, dbo.orders"),
         (["tail", "--from-lsn", "12"], "write xxxxxxxx:xxxxxxxx:xxxx"),
         (["tail", "--from-time", "yesterday"], "write ISO 8601"),
-        (["tail", "--from-time", "2026-01-01", "--from-lsn", "0x" + "0" * 20], "not both"),
+        (
+            ["tail", "--from-time", "2026-01-01", "--from-lsn", "0x" + "0" * 20],
+            "Fix: give one of the two",
+        ),
         (["schema", "orders"], "write schema.table"),
         (["explain", "dbo.nosuch", "1"], "there are dbo.items, dbo.orders"),
         (["explain", "dbo.items", "one"], "'one' is no value of the key (id int): "),

@@ -211,7 +211,7 @@ def _verified(
 
 
 def _damage(spark: SparkSession, location: str, rows: int) -> dict[str, str]:
-    """Change the lake's table behind the sink's back.
+    """Change the lake's table without the sink.
 
     Returns:
         The id of the row that now differs, by how it differs.

@@ -128,9 +128,10 @@ def verify(
     within = _hours(hours)
     publisher, sink = configuration.publisher, configuration.sink
     from tailrace.verify.compare import Limits
+    from tailrace.verify.pace import CONTINUOUS_ROWS_PER_S, ROWS_PER_S
     from tailrace.verify.verify import VerifyOptions
 
-    rows_per_s = rows_per_s or (1_000 if continuous else 100_000)
+    rows_per_s = rows_per_s or (CONTINUOUS_ROWS_PER_S if continuous else ROWS_PER_S)
     limits = Limits(wait_s, examples)
     options = VerifyOptions(tables, rows_per_s, secondary, limits, core_percent, repairs)
     if continuous:

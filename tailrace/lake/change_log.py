@@ -94,9 +94,7 @@ class ChangeLog:
             ChangesUnknown: the log is empty, or has no cut that old.
             PointInvalid: a point is neither an LSN nor a time.
         """
-        last = log.last()
-        if last is None:
-            raise ChangesUnknown.no_log(lake)
+        last = newest_state(lake, log)
         first = None if after is None else _lsn_of(lake, log, after)
         newest = last.state.closed_lsn
         end = newest if up_to is None else min(newest, _lsn_of(lake, log, up_to))
@@ -313,6 +311,18 @@ def opened_log(store: LakeStore) -> DeltaLog:
     if log is None:
         raise ChangesUnknown.no_log(store.lake)
     return log
+
+
+def newest_state(lake: str, log: DeltaLog) -> LogState:
+    """Return the newest state of a log.
+
+    Raises:
+        ChangesUnknown: no cut has been committed to it.
+    """
+    last = log.last()
+    if last is None:
+        raise ChangesUnknown.no_log(lake)
+    return last
 
 
 def _lsn_of(lake: str, log: DeltaLog, point: str | datetime) -> str:

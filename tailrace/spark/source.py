@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tailrace.lake.change_log import ChangeLog, opened_log
+from tailrace.lake.change_log import ChangeLog, newest_state, opened_log
 from tailrace.lake.change_rows import ChangeTable
 from tailrace.lake.changes import ChangeReader
 from tailrace.lake.store import LakeStore
@@ -208,9 +208,7 @@ class ChangesStreamReader(DataSourceStreamReader):
     def _look(self) -> LogOffset:
         store = _store(self._loaded.options)
         log = opened_log(store)
-        last = log.last()
-        if last is None:
-            raise ChangesUnknown.no_log(store.lake)
+        last = newest_state(store.lake, log)
         newest = LogOffset(log.id, last.state.closed_lsn, last.state.closed_commit_ms)
         _require_same(newest, self._seen, store.lake)
         if newest.lsn == self._seen.lsn:
@@ -255,9 +253,7 @@ def _closing(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
 def _reader(loaded: _Loaded, part: LogPart) -> ChangeReader:
     store = _store(loaded.options)
     log = opened_log(store)
-    last = log.last()
-    if last is None:
-        raise ChangesUnknown.no_log(store.lake)
+    last = newest_state(store.lake, log)
     newest = LogOffset(log.id, last.state.closed_lsn)
     _require_same(newest, LogOffset(part.log, part.end), store.lake)
     return ChangeReader(ChangeLog(store.lake, log, last, part.first, part.end, part.began))

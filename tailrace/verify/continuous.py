@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from tailrace.verify.metrics import VerifyMetrics
-from tailrace.verify.pace import Hours
+from tailrace.verify.pace import CONTINUOUS_ROWS_PER_S, Hours
 from tailrace.verify.ranges import EVERYTHING, KeyRange, has_ranges
 from tailrace.verify.verified import (
     VerifiedRange,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-ROWS_PER_S: Final = 1_000
 _STEP_S: Final = 600
 """A step has the rows of this time at the rate, so that only a few changes fall into it."""
 _LOOK_S: Final = 600.0
@@ -121,7 +120,7 @@ class Steps:
     ) -> VerifiedTable:
         """Compare the rows from the begin of a range; return the table as it then is known."""
         at_ms = _now_ms()
-        rows = round((self.options.rows_per_s or ROWS_PER_S) * _STEP_S)
+        rows = round((self.options.rows_per_s or CONTINUOUS_ROWS_PER_S) * _STEP_S)
         result = comparison.compare(shape, part.keys.after, rows)
         keys = part.keys
         if result.problem is None:

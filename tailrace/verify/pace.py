@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
+ROWS_PER_S: Final = 100_000
+CONTINUOUS_ROWS_PER_S: Final = 1_000
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3_600
 _HOURS: Final = re.compile(r"(\d{1,2})-(\d{1,2})")

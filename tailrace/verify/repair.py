@@ -73,24 +73,26 @@ class Repairs:
         refusals = wait_for_outcome(self._config, offset, self._wait_s)
         if refusals:
             raise NotRepairable(f"the publisher refused: {'; '.join(refusals)}")
-        if wait_for(lambda: self._is_published(shape.table), self._wait_s, _POLL_S) is None:
+        if not self._is_published(shape.table):
             raise NotRepairable(
                 f"the publisher has not published the rows within {self._wait_s:g} s. Fix: check"
                 " that it runs (tailrace status), or give --wait more seconds"
             )
 
-    def _is_published(self, table: TableName) -> bool | None:
-        """Return True if no publisher is reading rows of a table for a repair; else None."""
+    def _is_published(self, table: TableName) -> bool:
+        """Wait until no publisher reads rows of a table for a repair; return whether that is so."""
+        patience_s = self._config.kafka.start_timeout_s
+
+        def is_over() -> bool | None:
+            stored = (read_checkpoints(topics, patience_s).tables.get(table) for topics in shards)
+            has_repair = any(record is not None and record.repair is not None for record in stored)
+            return None if has_repair else True
+
         try:
             with open_topics(self._config) as shards:
-                for topics in shards:
-                    stored = read_checkpoints(topics, self._config.kafka.start_timeout_s)
-                    record = stored.tables.get(table)
-                    if record is not None and record.repair is not None:
-                        return None
+                return wait_for(is_over, self._wait_s, _POLL_S) is not None
         except (PublisherError, RegistryError) as error:
             raise NotRepairable(f"requested, but the checkpoint cannot be read: {error}") from error
-        return True
 
     def _compare(self, shape: TableShape, result: TableResult) -> None:
         """Compare the rows until they are equal.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import RepairRefused
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.key_text import needs_server_text, typed_parameter
@@ -74,6 +75,11 @@ def read_keyed(
     return found
 
 
+def identifies_rows(instance: CaptureInstance, columns: Sequence[str]) -> bool:
+    """Whether columns are the primary key, and events are keyed by it."""
+    return set(instance.identity) == set(instance.key) == set(columns)
+
+
 def _check(table: PendingTable, wanted: RowKeys) -> None:
     """Check that keys identify rows, and that their values are published as they are.
 
@@ -82,7 +88,7 @@ def _check(table: PendingTable, wanted: RowKeys) -> None:
     """
     instance = table.instance
     identity = set(instance.identity)
-    if not identity or identity != set(instance.key) or identity != set(wanted.columns):
+    if not identifies_rows(instance, wanted.columns):
         raise RepairRefused(table.name, f"its key is not {', '.join(wanted.columns)}")
     changed = {c.name for c in table.schema.columns if c.transform is not None or c.lossless}
     changed |= {c.name for c in instance.identity_columns if needs_server_text(c)}

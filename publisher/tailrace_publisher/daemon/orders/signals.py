@@ -150,38 +150,30 @@ class Signals:
             case TableSignal(order, ()):
                 self._orders.carry_out_of_all(order)
             case SnapshotSignal(names):
-                self._take_of_tables(signal, "partial snapshot", names, offset)
-            case RepairSignal(name):
-                self._take_of_tables(signal, "repair", (name,), offset)
+                for name, table in self._named(offset, names):
+                    refusal = self._read_rows(table, signal.condition_of(name))
+                    self._refuse_table(offset, "partial snapshot", table, refusal)
+            case RepairSignal(name, rows):
+                for _, table in self._named(offset, (name,)):
+                    self._refuse_table(offset, "repair", table, self._orders.repair(table, rows))
             case TableSignal(order, names):
-                self._take_of_tables(signal, order.value, names, offset)
+                for _, table in self._named(offset, names):
+                    refusal = self._orders.carry_out(order, table)
+                    self._refuse_table(offset, order.value, table, refusal)
 
-    def _take_of_tables(
-        self,
-        signal: SnapshotSignal | RepairSignal | TableSignal,
-        what: str,
-        names: Iterable[str],
-        offset: int,
-    ) -> None:
-        for name, table in self._named(offset, names):
-            refusal = self._carry_out(signal, name, table)
-            if refusal is not None:
-                self._refuse(offset, f"{what}: {refusal}", str(table.name))
-
-    def _carry_out(
-        self, signal: SnapshotSignal | RepairSignal | TableSignal, name: str, table: PublishedTable
-    ) -> str | None:
-        """Carry out a signal for one of its tables; return why it was refused."""
-        match signal:
-            case TableSignal(order):
-                return self._orders.carry_out(order, table)
-            case RepairSignal(_, rows):
-                return self._orders.repair(table, rows)
-        where = signal.condition_of(name)
+    def _read_rows(self, table: PublishedTable, where: str | None) -> str | None:
+        """Begin a snapshot of all rows, or of those of a condition; return why it is refused."""
         if where is not None:
             return self._orders.read_part(table, where)
         self._tables.resnapshot(table)
         return None
+
+    def _refuse_table(
+        self, offset: int, what: str, table: PublishedTable, refusal: str | None
+    ) -> None:
+        """Refuse a signal for one of its tables, if there is a reason."""
+        if refusal is not None:
+            self._refuse(offset, f"{what}: {refusal}", str(table.name))
 
     def _named(self, offset: int, names: Iterable[str]) -> Iterator[tuple[str, PublishedTable]]:
         """Yield the named tables that are published here; refuse names that no shard publishes."""

@@ -20,6 +20,7 @@ from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.options.sql_condition import check_condition, shape_of
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot.keyed_rows import identifies_rows
 from tailrace_publisher.snapshot.statements import check_statement
 from tailrace_publisher.source.connection.server_errors import without_literals
 from tailrace_schemas.records.signals import RowKeys, TableOrder
@@ -104,10 +105,8 @@ class TableOrders:
         Returns:
             Why it was refused; None if it started.
         """
-        newest = table.instances[-1]
         refusal = partial_refusal_of(self._state.of(table.name))
-        identity = set(newest.identity)
-        if refusal is None and not identity == set(newest.key) == set(rows.columns):
+        if refusal is None and not identifies_rows(table.instances[-1], rows.columns):
             names = ", ".join(rows.columns)
             refusal = f"its rows are not identified by {names}: request a whole snapshot"
         if refusal is None:

@@ -52,7 +52,7 @@ def _decimals(*numbers: str) -> list[Value]:
 
 
 def _moment(literal: str, *parts: int) -> Value:
-    moment = dt.datetime(*parts)  # type: ignore[arg-type, misc]
+    moment = dt.datetime(*parts)  # type: ignore[arg-type]
     text = f"{moment.isoformat(' ', 'microseconds')}"
     return Value(f"'{literal}'", moment, text)
 
@@ -130,7 +130,7 @@ VALUES: dict[str, list[Value]] = {
     "uniqueidentifier": [Value(f"'{_GUID.upper()}'", _GUID, _GUID)],
     "char(5)": [Value("'ab'", "ab   ", "ab   ")],
     "varchar(20)": _texts("", " ", "a ", "Grüße", "-", ";", "1:;"),
-    "nchar(3)": [Value("N'Ω'", "Ω  ", "Ω  ")],
+    "nchar(3)": [Value(f"N'{text}'", f"{text}  ", f"{text}  ") for text in "Ωω"],
     "nvarchar(40)": _texts("\U0001f600", "a\r\nb\t", "it's", "\u2028", " x "),
     "varchar(max)": _texts("x" * 9000),
     "nvarchar(max)": _texts(_LONG, ""),
@@ -150,12 +150,12 @@ COLUMNS = [f"[{name}] {name}" for name in VALUES] + ["lossless datetime2(7)"]
 
 
 def rows_of_values() -> list[list[str]]:
-    """Rows whose columns have literals of all values; the first row is NULL."""
+    """Rows whose columns have literals of all values, then NULL; the first row is NULL."""
     width = max(map(len, VALUES.values()))
     rows = [["NULL"] * len(COLUMNS)]
-    for place in range(width):
-        row = [values[place % len(values)].literal for values in VALUES.values()]
-        rows.append([*row, f"'2024-01-01T00:00:00.000000{place}'"])
+    for n in range(width):
+        row = [values[n].literal if n < len(values) else "NULL" for values in VALUES.values()]
+        rows.append([*row, f"'2024-01-01T00:00:00.000000{n}'"])
     return rows
 
 

@@ -19,6 +19,7 @@ from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.tables.lake_table import CHANGED, OPERATION
+from tests.verify_mutants import missed
 from tests.verify_values import VALUES, row_hash
 
 pytestmark = pytest.mark.spark
@@ -26,9 +27,16 @@ pytestmark = pytest.mark.spark
 TABLE = TableName("shop", "dbo", "t")
 
 
-def test_spark_writes_the_same_texts(spark):
+def test_spark_writes_the_same_texts(spark, monkeypatch):
     """As SQL Server: tests/pipeline/operate/test_canonical_text.py has the same values."""
-    check_texts(every_value(spark).coalesce(1))
+    frame = every_value(spark).coalesce(1)
+    check_texts(frame)
+
+    def texts_of(expressions):
+        aliased = (f"{text} AS t{n}" for n, text in enumerate(expressions))
+        return [tuple(row) for row in frame.selectExpr(*aliased).collect()]
+
+    assert missed("lake", texts_of, monkeypatch) == []
 
 
 def test_spark_finds_what_differs_and_nothing_else(spark):

@@ -12,7 +12,8 @@ from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
 from tests.pipeline.source_database import SourceDatabase
-from tests.verify_values import VALUES, row_hash
+from tests.verify_mutants import missed
+from tests.verify_values import COLUMNS, VALUES, row_hash, rows_of_values
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +99,15 @@ def test_options_decide_the_text(source, type_text, literal, column, text):
     found = source.query(f"SELECT {column.source} FROM {table} ORDER BY n")
 
     assert found == [(text,), (None,)]
+
+
+def test_a_wrong_rule_of_any_type_changes_a_text(source, monkeypatch):
+    """Of the lake's side: tests/end_to_end/test_verified_lake.py."""
+    source.execute(f"CREATE TABLE every (n int, {', '.join(COLUMNS)})")
+    for number, row in enumerate(rows_of_values()[1:]):
+        source.execute(f"INSERT every VALUES ({number}, {', '.join(row)})")
+
+    def texts_of(expressions):
+        return source.query(f"SELECT {', '.join(expressions)} FROM every ORDER BY n")
+
+    assert missed("source", texts_of, monkeypatch) == []

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--metrics-host",
+    envvar="TAILRACE_VERIFY_METRICS_HOST",
+    show_envvar=True,
     default="127.0.0.1",
     show_default=True,
     metavar="HOST",

@@ -1,8 +1,8 @@
 """The images' health checks: probes a part of the stack; the exit status is the result.
 
-``python health.py PART`` (tds, kafka, registry, publisher, sink, web), configured by the same
-environment variables as the part itself. It uses the standard library only, because it runs every
-few seconds.
+``python health.py PART`` (tds, kafka, registry, publisher, sink, verify, web), configured by the
+same environment variables as the part itself. It uses the standard library only, because it runs
+every few seconds.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def check_sink(environ: Mapping[str, str]) -> None:
     _endpoint(environ, "SINK", "/ready")
 
 
+def check_verify(environ: Mapping[str, str]) -> None:
+    """Check whether continuous verification runs, at the port of compose.yaml."""
+    _page(environ.get("TAILRACE_VERIFY_METRICS_HOST", ""), "9407", "/health")
+
+
 def check_web(environ: Mapping[str, str]) -> None:
     """Check whether the page is served."""
     host, port = environ.get("TAILRACE_WEB_HOST", ""), environ.get("TAILRACE_WEB_PORT", "9406")
@@ -79,6 +84,7 @@ CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
     "registry": check_registry,
     "publisher": check_publisher,
     "sink": check_sink,
+    "verify": check_verify,
     "web": check_web,
 }
 

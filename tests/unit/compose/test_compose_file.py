@@ -21,7 +21,7 @@ from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_sink.watch.metrics import SinkMetrics
 
 FOLDER = Path(__file__).parents[3] / "compose"
-OURS = ("emulator", "provision", "publisher", "sink", "web")
+OURS = ("emulator", "provision", "publisher", "sink", "verify", "web")
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,9 @@ def test_a_shared_network_is_told_to_every_service(compose, host_network):
         assert ("ports" in service) is ("ports" in compose["services"][name])
         assert ("networks" in service) is ("networks" in compose["services"][name])
         names = {host.split(":")[0] for host in service["extra_hosts"]}
-        assert names == {"source", "kafka", "registry", "publisher", "sink", "prometheus"}
+        assert names == {
+            *("source", "kafka", "registry", "publisher", "sink", "verify", "prometheus")
+        }
     # Everything listens on this machine only.
     listeners = services["kafka"]["environment"]["KAFKA_LISTENERS"].split(",")
     assert all("://127.0.0.1:" in listener for listener in listeners)
@@ -309,6 +311,10 @@ def test_prometheus_asks_the_services_at_the_ports_of_their_images(compose):
     targets = {
         job["job_name"]: job["static_configs"][0]["targets"] for job in scraped["scrape_configs"]
     }
+    (verify,) = targets.pop("verify")
+    name, *arguments = compose["services"]["verify"]["command"]
+    found = cli.commands[name].make_context(name, arguments).params
+    assert (verify, found["continuous"]) == (f"verify:{found['metrics_port']}", True)
     for name, (target,) in targets.items():
         host, port = target.split(":")
         assert host == name

@@ -35,6 +35,7 @@ MODULES: Final = {
     "sink_start": "sink.start",
     "first_load": "first_load",
     "end_to_end": "end_to_end",
+    "verify_load": "verify_load.load",
 }
 NAMES: Final = tuple(MODULES)
 RESULTS: Final = Path(__file__).parent / "results"

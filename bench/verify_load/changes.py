@@ -21,7 +21,7 @@ _LARGE: Final = (0, 1, 4_001, 9_000, 70_000)
 
 def of_kinds(chance: random.Random) -> Statement:
     """Rows with a value of each type."""
-    key = chance.randrange(300)
+    key = chance.randrange(600)
     match chance.randrange(6):
         case 0:
             return "DELETE dbo.kinds WHERE id = ?", [key]
@@ -35,7 +35,7 @@ def of_kinds(chance: random.Random) -> Statement:
         case _:
             column, known = chance.choice(list(VALUES.items()))
             literal = chance.choice(known).literal
-            return f"UPDATE dbo.kinds SET [{column}] = {literal} WHERE id % 10 = ?", [key % 10]
+            return f"UPDATE dbo.kinds SET [{column}] = {literal} WHERE id = ?", [key]
 
 
 def of_accounts(chance: random.Random) -> Statement:
@@ -60,8 +60,8 @@ def of_accounts(chance: random.Random) -> Statement:
             return "UPDATE dbo.accounts SET photo = ? WHERE id = ?", [photo, key]
         case 4:
             return (
-                f"UPDATE dbo.accounts SET balance += 0.01 WHERE id % 97 = ? AND id < {ACCOUNTS}",
-                [key % 97],
+                f"UPDATE dbo.accounts SET balance += 0.01 WHERE id % 397 = ? AND id < {ACCOUNTS}",
+                [key % 397],
             )
         case _:
             return "UPDATE dbo.accounts SET balance += 0.01 WHERE id = ?", [key]
@@ -111,7 +111,7 @@ def of_documents(chance: random.Random) -> Statement:
         case 4:
             return "UPDATE dbo.documents SET scan = NULL WHERE id = ?", [key]
         case _:
-            return "UPDATE dbo.documents SET pages += 1 WHERE id % 7 = ?", [key % 7]
+            return "UPDATE dbo.documents SET pages += 1 WHERE id = ?", [key]
 
 
 def of_readings(chance: random.Random) -> Statement:
@@ -199,7 +199,7 @@ def of_words(chance: random.Random) -> Statement:
 
 def of_visits(chance: random.Random) -> Statement:
     """A table whose event key the options name; its key has NULL."""
-    hour, page = chance.randrange(300), chance.choice(("a", "A", "a ", None))
+    hour, page = chance.randrange(2_000), chance.choice(("a", "A", "a ", None))
     match chance.randrange(5):
         case 0:
             return "DELETE dbo.visits WHERE hour = ?", [hour]
@@ -212,7 +212,7 @@ def of_visits(chance: random.Random) -> Statement:
         case 2:
             return "UPDATE dbo.visits SET page = ? WHERE hour = ?", [page, hour]
         case _:
-            return "UPDATE dbo.visits SET hits += 1 WHERE hour % 9 = ?", [hour % 9]
+            return "UPDATE dbo.visits SET hits += 1 WHERE hour = ?", [hour]
 
 
 def of_evolving(chance: random.Random) -> Statement:
@@ -232,7 +232,7 @@ def of_evolving(chance: random.Random) -> Statement:
         case 3:
             return (
                 "UPDATE dbo.evolving SET amount += 1 WHERE id BETWEEN ? AND ?",
-                [key, key + 60],
+                [key, key + 9],
             )
         case _:
             return "UPDATE dbo.evolving SET name = ? WHERE id = ?", [chance.choice("abc"), key]

@@ -77,7 +77,7 @@ def create(server: str, database: str, chance: random.Random) -> None:
     with pyodbc.connect(database, autocommit=True) as source:
         for statement in _CREATED:
             source.execute(statement)
-        for number in range(40):
+        for number in range(400):
             source.execute(f"INSERT dbo.kinds VALUES ({number}, {', '.join(literals(chance))})")
         accounts = range(ACCOUNTS + QUIET_ACCOUNTS)
         _fill(

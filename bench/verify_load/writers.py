@@ -90,8 +90,8 @@ class Writer:
             self._clicked = time.monotonic()
             return of_clicks(self._chance)
         if self.new_columns and self._chance.random() < 0.05:
-            column, key = self._chance.choice(self.new_columns), self._chance.randrange(500)
-            return f"UPDATE dbo.evolving SET {column} = ? WHERE id % 500 = ?", [f"v{key}", key]
+            column, key = self._chance.choice(self.new_columns), self._chance.randrange(2_000)
+            return f"UPDATE dbo.evolving SET {column} = ? WHERE id % 2000 = ?", [f"v{key}", key]
         return self._chance.choice(CHANGES)(self._chance)
 
 

@@ -10,6 +10,7 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.queries import (
+    INVALID_OBJECT,
     OUT_OF_INTERVAL,
     all_changes,
     change_table,
@@ -36,13 +37,14 @@ def changed_keys(
         return keys
     wanted = {column.name for column in shape.key}
     read = [i for i in shape.instances if wanted <= {column.name for column in i.columns}]
-    try:
-        for instance in read:
+    for instance in read:
+        try:
             keys.update(_changed_in(connection, instance, shape, after, up_to))
-    except SourceError as error:
-        if error.number != OUT_OF_INTERVAL:
-            raise
-        raise _not_held(shape, after) from error
+        except SourceError as error:
+            if error.number == OUT_OF_INTERVAL:
+                raise _not_held(shape, after) from error
+            if error.number != INVALID_OBJECT:  # It was dropped: another one may hold them all.
+                raise
     # Queried after the changes were read: the cleanup job may have removed some meanwhile.
     if not any(_holds(connection, instance, after) for instance in read):
         raise _not_held(shape, after)

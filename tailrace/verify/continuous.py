@@ -91,7 +91,7 @@ class Steps:
                     found,
                     comparison,
                 ):
-                    shapes = {_name(shape): shape for shape in found}
+                    shapes = {_name(shape): shape for shape in found(self.options.tables)}
                     ids = {name: one.newest.source_object_id for name, one in shapes.items()}
                     tables = with_tables(known, ids, _now_ms())
                     metrics.show(tables)

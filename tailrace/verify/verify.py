@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.reading.change_rows import NotThere
@@ -86,7 +87,10 @@ def verify(
     with comparing(publisher, sink, spark, options) as (database, shapes, comparison):
         repairs = Repairs(comparison, publisher, options.limits.wait_s)
         results: list[TableResult] = []
-        for shape in shapes:
+        for known in shapes(options.tables):
+            # Its columns and capture instances may have changed while others were compared.
+            now = {shape.table: shape for shape in shapes(())}
+            shape = now.get(known.table, known)
             results.append(comparison.compare(shape))
             if options.repairs:
                 repairs.repair(shape, results[-1])
@@ -100,8 +104,8 @@ def comparing(
     spark: SparkSession,
     options: VerifyOptions,
     pause: Callable[[float], object] | None = None,
-) -> Iterator[tuple[str, list[TableShape], Comparison]]:
-    """Connect for a comparison; yield the database, the chosen tables and what compares them.
+) -> Iterator[tuple[str, Callable[[Sequence[str]], list[TableShape]], Comparison]]:
+    """Connect for a comparison; yield the database, what lists tables, and what compares them.
 
     Args:
         pause: waits for some seconds between two statements.
@@ -111,7 +115,7 @@ def comparing(
     """
     with _connected(publisher, options) as (control, reader):
         database = database_name(control)
-        shapes = _shapes(publisher, control, database, options.tables)
+        shapes = partial(_shapes, publisher, control, database)
         pace = Pace(options.rows_per_s, options.core_percent, pause)
         source = SourceRows(control, reader, pace, options.limits.wait_s)
         yield database, shapes, Comparison(source, spark, sink, options.limits)

@@ -80,8 +80,9 @@ def source(source_server: SourceServer) -> SourceDatabase:
         f"CREATE TABLE dbo.pairs ({KEYS['two']})",
         f"CREATE TABLE dbo.names ({KEYS['words']})",
         "CREATE TABLE dbo.parts (maker int, part nvarchar(9), note nvarchar(20))",
+        "CREATE TABLE dbo.rotated (id int PRIMARY KEY, note nvarchar(20))",
     )
-    for name in ("lines", "pairs", "names", "parts"):
+    for name in ("lines", "pairs", "names", "parts", "rotated"):
         made.enable(name)
     return made
 
@@ -248,6 +249,21 @@ def test_changed_keys_are_those_of_all_images(source, connection, by_function):
     assert changed_keys(connection, pairs, last, between) == set()
     with pytest.raises(NotProvable, match=r"no change table holds its changes since"):
         changed_keys(connection, pairs, Lsn.ZERO.increment(), last)
+
+
+def test_changes_are_those_of_the_newer_instance_once_the_older_one_is_dropped(source, connection):
+    source.enable("rotated", capture_instance="N'newer'")
+    both = shape(source, connection, "rotated")
+    source.execute("INSERT dbo.rotated VALUES (1, N'before')")
+    source.scan()
+    before = source.max_lsn()
+    source.execute("INSERT dbo.rotated VALUES (2, N'n')")
+    source.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'rotated', N'dbo_rotated'")
+    source.scan()
+
+    assert changed_keys(connection, both, before, source.max_lsn()) == {("2",)}
+    with pytest.raises(NotProvable, match=r"no change table holds its changes since"):
+        changed_keys(connection, both, Lsn.ZERO.increment(), source.max_lsn())
 
 
 def test_rows_are_found_by_an_event_key_that_may_be_null_but_not_repeat(source, connection, rows):

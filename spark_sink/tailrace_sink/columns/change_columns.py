@@ -49,7 +49,7 @@ class ChangeDecoder:
 
     def __init__(self, work: Work) -> None:
         self._targets = work.targets
-        self._schemas = [_schema_of(target) for target in work.targets]
+        self._schemas = [schema_of(target) for target in work.targets]
         self._writers = [WriterColumns(writer, work) for writer in work.writers]
 
     @property
@@ -113,19 +113,31 @@ class ChangeDecoder:
             rows.append(batch if event.chosen is None else batch.filter(event.chosen))
 
 
-def _schema_of(target: Target) -> pa.Schema:
+def schema_of(target: Target) -> pa.Schema:
+    """Return the Arrow schema of a target's changes.
+
+    Raises:
+        NotByColumns: a column is not written by columns.
+    """
     fields = []
     for column in target.columns:
-        identity = {} if column.field_id is None else {"PARQUET:field_id": str(column.field_id)}
         type_ = lake_type(column.type)
+        if column.element_id is not None:
+            type_ = pa.list_(
+                pa.field("element", pa.string(), metadata=_identity(column.element_id))
+            )
         if column.name in target.key and pa.types.is_floating(type_):
             # Arrow and Spark differ in which zeros and which NaN are the same key.
             raise NotByColumns(f"key column {column.name} has type {column.type}")
-        fields.append(pa.field(column.physical, type_, metadata=identity))
+        fields.append(pa.field(column.physical, type_, metadata=_identity(column.field_id)))
     fields += [
         pa.field(AVAILABLE.format(number), pa.binary()) for number in range(len(target.large))
     ]
     return pa.schema(fields)
+
+
+def _identity(field_id: int | None) -> dict[str, str]:
+    return {} if field_id is None else {"PARQUET:field_id": str(field_id)}
 
 
 def _buffers(values: pa.Array) -> tuple[Numbers, pa.Buffer]:

@@ -24,6 +24,7 @@ class Column:
         physical: its name in Parquet.
         type: its Spark SQL type.
         field_id: its id in Parquet, if the table maps columns.
+        element_id: that of a list's elements.
         fields: by schema id the field of the images that it holds; missing: it is NULL there.
         is_large: whether ``source.unavailable`` may name it.
         image: before or after; empty: the row after a change, and before a delete.
@@ -38,6 +39,7 @@ class Column:
     is_large: bool = False
     image: str = ""
     is_presence: bool = False
+    element_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tailrace_sink.columns.change_columns import ChangeDecoder
+from tailrace_sink.columns.change_columns import ChangeDecoder, schema_of
 from tailrace_sink.columns.file_statistics import statistics_json
 from tailrace_sink.columns.last_changes import LastChanges
 from tailrace_sink.columns.spec import Target, Work
@@ -105,6 +105,31 @@ def write_task(work: Work, batches: Iterable[pa.Array]) -> Iterator[pa.RecordBat
     yield _batch(pa.array([results], _RESULTS))
 
 
+def write_rows(work: Work, rows: pa.Table) -> list[dict[str, Any]]:
+    """Write rows of the only target.
+
+    Args:
+        rows: in the columns of the target, by any name.
+
+    Returns:
+        The files, as results.
+
+    Raises:
+        NotByColumns: a column is not written by columns.
+        OSError: a file could not be written.
+    """
+    (target,) = work.targets
+    schema = schema_of(target)
+    files = _TargetFiles(target, schema, work)
+    try:
+        files.add(rows.rename_columns(schema.names).cast(schema).to_batches())
+        files.close()
+    except BaseException:
+        files.discard()
+        raise
+    return files.written
+
+
 def _batch(results: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([results], names=["results"])
 
@@ -157,6 +182,8 @@ class _TargetFiles:
         rows = pa.Table.from_batches(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
         if self._file is None:
+            if isinstance(self._system, fs.LocalFileSystem):
+                self._system.create_dir(self._target.folder)
             name = f"part-{uuid.uuid4()}.snappy.parquet"
             self._file = _File(self._system, self._target.folder, name, self._schema)
             self._file.describe(self._metadata)

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.append_once import append_once
-from tailrace_sink.delta.column_files import ColumnFiles, DeltaFiles
 from tailrace_sink.delta.conflicts import is_conflict, is_refused, retried
 from tailrace_sink.delta.described_table import features_of, lake_table_of
 from tailrace_sink.delta.fence import Fence
@@ -23,6 +22,7 @@ from tailrace_sink.delta.file_log import (
     table_version,
     transaction_version,
 )
+from tailrace_sink.delta.files.append_files import append_files, form_of_files
 from tailrace_sink.delta.old_versions import at_version
 from tailrace_sink.delta.table_maintenance import Maintenance
 from tailrace_sink.delta.table_properties import (
@@ -33,6 +33,9 @@ from tailrace_sink.delta.table_properties import (
 )
 from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.delta.warm_up import warm_up
+from tailrace_sink.files.counted_files import CountedFiles
+from tailrace_sink.files.parquet_files import FileForm
+from tailrace_sink.files.range_files import RangeFiles
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
@@ -85,7 +88,7 @@ class DeltaTables:
 class DeltaWriter(DeltaTables):
     """The tables of a lake, as the sink with one epoch writes them (``TableWriter``)."""
 
-    def __init__(self, config: SinkConfig, owner: Owner, files: ColumnFiles) -> None:
+    def __init__(self, config: SinkConfig, owner: Owner, files: RangeFiles) -> None:
         super().__init__(config.lake)
         self._config = config
         self._fence = Fence(owner)
@@ -180,9 +183,14 @@ class DeltaWriter(DeltaTables):
         writers: Sequence[WriterSchema],
         ranges: TopicRange,
         destinations: Sequence[Destination],
-    ) -> dict[str, DeltaFiles]:
+    ) -> dict[str, CountedFiles]:
         """Write the changes of a bulk range into files of some tables."""
-        return self._files.written(spark, writers, ranges, destinations, self._fence)
+        append = partial(append_files, self._fence)
+
+        def form_of(path: str) -> FileForm | None:
+            return form_of_files(spark, self._at(path))
+
+        return self._files.written(spark, writers, ranges, destinations, form_of, append)
 
     def retain(self, spark: SparkSession, path: str) -> None:
         """Update properties for retention and maintenance to the options."""
@@ -203,7 +211,7 @@ class DeltaFormat(DeltaTables):
     def __init__(self, config: SinkConfig) -> None:
         super().__init__(config.lake)
         self._config = config
-        self._files = ColumnFiles(config)
+        self._files = RangeFiles(config)
 
     def writer(self, owner: Owner) -> DeltaWriter:
         """Return the tables as one sink writes them."""

@@ -22,8 +22,13 @@ from tailrace_sink.delta import file_log
 from tailrace_sink.delta.classes import log_of, writing_classes
 from tailrace_sink.delta.commits import is_missing
 from tailrace_sink.delta.files.deletion_vectors import actions_without_rows
-from tailrace_sink.delta.files.file_statistics import bounds_of, files_meeting
-from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile, file_form
+from tailrace_sink.delta.files.parquet_files import (
+    bounds_of,
+    entry_of,
+    file_form,
+    files_meeting,
+)
+from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.spark.jvm_names import items_of
 from tailrace_sink.tables.key_bounds import KeyBound
 from tailrace_sink.tables.lake_table import LakeTable, literal
@@ -199,11 +204,11 @@ class DeltaTransaction:
     @property
     def file_form(self) -> FileForm | None:
         """How files that Delta's writer did not write must look; None: there may be none."""
-        return file_form(self._snapshot) if self.can_upsert else None
+        return file_form(self._snapshot, self._path) if self.can_upsert else None
 
     def add_files(self, files: Iterable[ParquetFile]) -> None:
         """Add files in the table's folder that have its :attr:`file_form`."""
-        self.added = [self._classes.actions.fromJson(file.entry) for file in files]
+        self.added = [self._classes.actions.fromJson(entry_of(file)) for file in files]
         self._actions.extend(self.added)
 
     def bounds_of_added(self, table: LakeTable) -> list[KeyBound]:

@@ -7,50 +7,29 @@ positions finds. A MERGE takes two more passes for the same deletion vector and 
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.delta.column_files import DeltaFiles
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import files_within
-from tailrace_sink.delta.files.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.delta.transaction import DeltaTransaction
+from tailrace_sink.files.counted_files import CountedFiles
+from tailrace_sink.files.old_rows import OldRows, few, find_old_rows, listed_keys
+from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.ports.table_format import Latest
 from tailrace_sink.rows.mirror_statements import same_key
-from tailrace_sink.tables.key_bounds import conditions_of
 from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,
     OPERATION,
     OWNER_PROPERTY,
-    POSITION,
     LakeTable,
     quote,
 )
-
-_LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of a table in which rows are found by a list of keys. A larger one is read by generated
-code, which Spark would compile again for every list."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The places of rows with the changes' keys.
-
-    Attributes:
-        rows: file name to indexes of rows in it.
-        has_newer: whether any row is as new as its change, or newer.
-    """
-
-    rows: dict[str, array[int]]
-    has_newer: bool
 
 
 def upsert(
@@ -104,9 +83,7 @@ def _committed(
         return False
     if latest.lacking is not None and latest.rows.where(latest.lacking).limit(1).collect():
         return False
-    listed: str | None = None
-    if latest.local is not None and size <= _LISTED_BYTES_MAX:
-        listed = listed_condition(latest.local, table)
+    listed = listed_keys(latest, table, size)
     found = _find(transaction, table, latest, listed, with_rows=not rewrites)
     if found.has_newer:
         return False
@@ -116,7 +93,10 @@ def _committed(
     anew = set(files) if rewrites else _small(files, latest, rewrite_below)
     ours = list(map(quote, names))
     new: DataFrame | None = None
-    if not isinstance(latest.written, DeltaFiles) or not latest.written.offer(transaction):
+    written = _written(latest, transaction.file_form)
+    if written is not None:
+        transaction.add_files(written)
+    else:
         new = latest.rows
         if delete_mode is DeleteMode.HARD:
             new = new.where(f"{OPERATION} <> 'd'")
@@ -135,12 +115,17 @@ def _committed(
     return True
 
 
+def _written(latest: Latest, form: FileForm | None) -> Sequence[ParquetFile] | None:
+    written = latest.written
+    return written.offered(form) if isinstance(written, CountedFiles) else None
+
+
 def _others(there: DataFrame, table: LakeTable, latest: Latest, listed: str | None) -> DataFrame:
     """Rows of a table that have none of the keys."""
     if listed is not None and len(table.key) == 1:
         return there.where(f"NOT {listed}")
     same = F.expr(" AND ".join(same_key(table, "t", "s")))
-    return there.alias("t").join(_few(latest).alias("s"), same, "left_anti")
+    return there.alias("t").join(few(latest).alias("s"), same, "left_anti")
 
 
 def _find(
@@ -150,43 +135,14 @@ def _find(
     listed: str | None,
     *,
     with_rows: bool,
-) -> _Found:
-    """Read keys and positions of the files that may have any of the keys."""
+) -> OldRows:
+    """Find the old rows in the files that may have any of the keys."""
     # A table without deletion vectors does not provide the row index.
     row = "_metadata.row_index" if with_rows else "CAST(NULL AS BIGINT)"
     if transaction.has_no_file_meeting(latest.exact):
-        return _Found({}, has_newer=False)
+        return OldRows({}, has_newer=False)
     with transaction.reading(latest.bounds) as rows:
-        there = rows.selectExpr(
-            *map(quote, table.key), POSITION, f"_metadata.file_name AS {FILE}", f"{row} AS {ROW}"
-        ).alias("t")
-        for condition in conditions_of(latest.bounds):
-            there = there.where(condition)
-        if listed is not None and latest.local is not None:
-            found = _read(there.where(listed))
-            return _Found(*matches(found, latest.local, table))
-        matched = there.join(
-            _few(latest).alias("s"), F.expr(" AND ".join(same_key(table, "t", "s")))
-        )
-        is_newer = f"t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION}"
-        found = _read(
-            matched.groupBy(FILE).agg(
-                F.collect_list(ROW).alias("rows"), F.expr(f"bool_and({is_newer})").alias("newer")
-            )
-        )
-    names, rows_of, are_newer = (found[name] for name in (FILE, "rows", "newer"))
-    return _Found(
-        {
-            str(name): array("q", rows.values.to_numpy(zero_copy_only=False).tobytes())
-            for name, rows in zip(names.to_pylist(), rows_of, strict=True)
-        },
-        not all(are_newer.to_pylist()),
-    )
-
-
-def _read(rows: DataFrame) -> pa.Table:
-    rows._jdf.queryExecution().executedPlan()  # noqa: SLF001 - planned here: it is noted as read
-    return rows.toArrow()
+        return find_old_rows(rows, table, latest, listed, "_metadata.file_name", row)
 
 
 def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]:
@@ -199,7 +155,3 @@ def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]
         return set()
     sizes = sorted((int(file.size()), name) for name, file in files.items())
     return {name for _, name in sizes[: files_within([size for size, _ in sizes], bytes_max)]}
-
-
-def _few(latest: Latest) -> DataFrame:
-    return latest.rows if latest.local is None else F.broadcast(latest.rows)

@@ -21,6 +21,7 @@ from tailrace_sink.errors import (
     CatalogUnusable,
     SinkError,
 )
+from tailrace_sink.iceberg.classes import FileClasses, file_classes
 from tailrace_sink.iceberg.loaded_table import Change, LoadedTable
 from tailrace_sink.iceberg.names import TableId
 from tailrace_sink.spark.jvm_errors import cause_classes, translated
@@ -102,6 +103,12 @@ class IcebergCatalog:
         """Iceberg's package in Java."""
         jvm: Any = self._spark._jvm  # noqa: SLF001
         return jvm.org.apache.iceberg
+
+    @cached_property
+    def file_classes(self) -> FileClasses:
+        """Classes of files and commits."""
+        jvm: Any = self._spark._jvm  # noqa: SLF001
+        return file_classes(jvm)
 
     @cached_property
     def spark_types(self) -> Any:

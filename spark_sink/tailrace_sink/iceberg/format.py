@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 from pyspark.sql import SparkSession
 
+from tailrace_sink.files.range_files import RangeFiles
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.maintenance import Compaction, expire, remove_orphans
 from tailrace_sink.iceberg.proof import prove_catalog
@@ -42,6 +43,7 @@ class IcebergFormat(IcebergTables):
         catalog = IcebergCatalog(spark, options.name)
         super().__init__(catalog, config.lake, options.namespace)
         self._config = config
+        self._files = RangeFiles(config)
 
     def prove(self) -> None:
         """Prove that the catalog's commit of several tables is all or nothing."""
@@ -49,7 +51,7 @@ class IcebergFormat(IcebergTables):
 
     def writer(self, owner: Owner) -> IcebergWriter:
         """Return the tables as one sink writes them."""
-        return IcebergWriter(self._catalog, self._config, owner)
+        return IcebergWriter(self._catalog, self._config, owner, self._files)
 
     def warm_up(self, spark: SparkSession) -> None:
         """Do nothing: a scratch table in the catalog is not worth the seconds."""

@@ -18,6 +18,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.errors import AppendSkipped, ApplyFailed
+from tailrace_sink.files.counted_files import CountedFiles
+from tailrace_sink.files.parquet_files import FileForm
+from tailrace_sink.files.range_files import RangeFiles
+from tailrace_sink.iceberg.added import AddedFiles
 from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
 from tailrace_sink.iceberg.names import BRANCH
 from tailrace_sink.iceberg.new_table import NewTable, create_table
@@ -25,7 +29,9 @@ from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.replacement import replace_columns
 from tailrace_sink.iceberg.staging import SUMMARY, stage
 from tailrace_sink.iceberg.stamp import Stamp
+from tailrace_sink.iceberg.table_files import TableFiles
 from tailrace_sink.iceberg.tables import PLACE_PROPERTY, IcebergTables, summary_of
+from tailrace_sink.iceberg.upsert import upsert
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
@@ -38,7 +44,6 @@ from tailrace_sink.ports.table_format import (
     NotAsCounted,
     Once,
     Owner,
-    WrittenFiles,
 )
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.column_identity import (
@@ -70,11 +75,14 @@ class IcebergWriter(IcebergTables):
 
     branch = BRANCH
 
-    def __init__(self, catalog: IcebergCatalog, config: SinkConfig, owner: Owner) -> None:
+    def __init__(
+        self, catalog: IcebergCatalog, config: SinkConfig, owner: Owner, files: RangeFiles
+    ) -> None:
         options = config.iceberg_options
         super().__init__(catalog, config.lake, options.namespace)
         self._config = config
         self._owner = owner
+        self._files = files
         commits = options.commits
         self._publisher = Publisher(catalog, owner.log, owner.epoch, owner.check, commits)
         self._stamp = Stamp(owner.log, owner.epoch)
@@ -196,8 +204,14 @@ class IcebergWriter(IcebergTables):
             raise
 
     def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
-        """Leave the changes to a MERGE, which Iceberg does with deletion vectors, too."""
-        return False
+        """Apply the last change of each key in one commit; False if a MERGE is needed."""
+        files = self._files_of(table.path, self._stamp.summary)
+        if files is None:
+            return False
+        self._staged.add(table.path)
+        there, store = spark.table(self.name(table.path)), self._config.store
+        s3 = None if store is None else store.pyarrow()
+        return upsert(files, there, table, latest, self._config.delete_mode, s3)
 
     def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
         """Run a statement that changes rows; with ``once``, once."""
@@ -249,9 +263,42 @@ class IcebergWriter(IcebergTables):
         writers: Sequence[WriterSchema],
         ranges: TopicRange,
         destinations: Sequence[Destination],
-    ) -> dict[str, WrittenFiles]:
-        """Let Spark decode the range."""
-        return {}
+    ) -> dict[str, CountedFiles]:
+        """Write the changes of a bulk range into files of some tables."""
+
+        def form_of(path: str) -> FileForm | None:
+            files = self._files_of(path, {})
+            return None if files is None else files.form
+
+        return self._files.written(
+            spark, writers, ranges, destinations, form_of, self._append_files
+        )
+
+    def _append_files(
+        self, spark: SparkSession, written: CountedFiles, once: Once, examine: Examine | None
+    ) -> None:
+        """Append files once (``WrittenFiles.append``)."""
+        if self._is_done(spark, written.table.path, once):
+            return
+        table = self._files_of(written.table.path, self._stamp.summary | {_SCOPE: once.scope})
+        files = None if table is None else written.offered(table.form)
+        if table is None or files is None or written.form.has_null(files):
+            raise NotAsCounted(f"{written.table.path} was altered, or refuses a row")
+        if examine is not None:
+            there = spark.table(self.name(written.table.path)).alias("t")
+            new = written.changes(spark, written.table)
+            examine(AddedFiles(written.form, files, new, table, there))
+        self._staged.add(written.table.path)
+        table.append(written.form, files)
+
+    def _files_of(self, path: str, summary: Mapping[str, str]) -> TableFiles | None:
+        """Return a table's files; None if Iceberg's own writer must write them."""
+        found = self.loaded(path)
+        # Another class for files may have rights and places that are not those of sink.s3.
+        if found is None or "io-impl" in self._config.iceberg_options.properties:
+            return None
+        types = {of.name: of.type for of in self._columns(found.java.schema())}
+        return TableFiles(self._catalog.file_classes, found, types, summary)
 
     def retain(self, spark: SparkSession, path: str) -> None:
         """Leave the table's properties as they are."""

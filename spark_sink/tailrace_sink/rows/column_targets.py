@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tailrace_sink.columns.spec import Column, Target
 from tailrace_sink.rows.writer_schema import WriterSchema, fields_of
@@ -16,6 +17,7 @@ def target_of(
     physical: Mapping[str, tuple[str, int | None]],
     indexed: int,
     *,
+    elements: Mapping[str, int] = MappingProxyType({}),
     last_only: bool = False,
     keeps_deletes: bool = False,
 ) -> Target:
@@ -26,6 +28,7 @@ def target_of(
         folder: of the table, as the tasks' file system names it.
         physical: by column the name and id in Parquet; missing: its own name, and no id.
         indexed: columns, from the first on, that get statistics.
+        elements: id in Parquet of the elements of each column of lists.
         last_only: whether only the last change of each key is written.
         keeps_deletes: whether the last change of a deleted key is a row.
     """
@@ -42,6 +45,6 @@ def target_of(
         columns.append(Column(column.name, name, column.type, field_id, fields, large))
     for own, (type_, _) in table.cdc_columns.items():
         name, field_id = physical.get(own, (own, None))
-        columns.append(Column(own, name, type_, field_id))
+        columns.append(Column(own, name, type_, field_id, element_id=elements.get(own)))
     key = table.key if last_only else ()
     return Target(folder, tuple(columns), indexed, key, keeps_deletes)

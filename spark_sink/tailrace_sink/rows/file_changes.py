@@ -29,8 +29,7 @@ def changes_in_files(
     Returns:
         The columns of :func:`tailrace_sink.rows.last_change.latest_changes`.
     """
-    types = {column.name: column.type for column in table.columns}
-    types |= {name: type_ for name, (type_, _) in table.cdc_columns.items()}
+    types = table.types
     schema = ", ".join(f"{quote(physical[name])} {type_}" for name, type_ in types.items())
     columns = [f"{quote(physical[name])} AS {quote(name)}" for name in types]
     places = range(len(large_columns(table)))

@@ -255,6 +255,12 @@ class LakeTable:
         return any(column.needs_mapping for column in self.columns)
 
     @property
+    def types(self) -> dict[str, str]:
+        """Spark SQL type of each column, with the sink's own, in the order of the table."""
+        own = {name: type_ for name, (type_, _) in self.cdc_columns.items()}
+        return {column.name: column.type for column in self.columns} | own
+
+    @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
         """The sink's own columns in this kind of table."""
         if self.kind is Kind.HISTORY:

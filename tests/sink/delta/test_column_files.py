@@ -21,7 +21,7 @@ from tailrace_sink.columns.spec import Work
 from tailrace_sink.columns.task_files import write_task
 from tailrace_sink.columns.topic_messages import require_answer, shares_of, values_of
 from tailrace_sink.columns.worker_process import spare_next_task
-from tailrace_sink.delta import column_files
+from tailrace_sink.files import range_files
 from tailrace_sink.spark import executor_brokers
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Key, Row, SourceTable, column
@@ -120,7 +120,7 @@ def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(
     change_documents(source, documents)
     source.publish()
     # Offsets divided among tasks regardless of partitions: a key is in files of several tasks.
-    monkeypatch.setattr(column_files, "whole_shares_of", shares_of)
+    monkeypatch.setattr(range_files, "whole_shares_of", shares_of)
     for options in (by_columns, by_spark):
         lake.catch_up(**options, delete_mode="soft")
     assert_same(lake, by_columns, by_spark, ["mixed", "first", "documents"], by_merge=True)
@@ -211,7 +211,7 @@ def test_where_executors_lack_pyarrow_spark_decodes(
 
 def test_executors_need_no_tailrace(tmp_path: Path):
     """Tasks are shipped by value: they import libraries and Spark's own Python only."""
-    assert column_files.COUNTS == -1, "importing column_files registers its modules"
+    assert range_files.COUNTS == -1, "importing range_files registers its modules"
     task = tmp_path / "task"
     task.write_bytes(
         cloudpickle.dumps((write_task, Work((), ()), values_of, require_answer, spare_next_task))

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from tailrace_sink import read
 from tailrace_sink.columns import task_files, topic_messages
 from tailrace_sink.columns.topic_messages import Brokers, Piece, values_of
-from tailrace_sink.delta import column_files
 from tailrace_sink.errors import ChangesUnknown
+from tailrace_sink.files import range_files
 from tailrace_sink.watch import task_rows
 from tailrace_sink.watch.task_rows import TaskRows
 from tests.envelopes.source import Source
@@ -149,7 +149,7 @@ def test_what_running_tasks_have_read_of_a_batch_is_known_before_its_end(
     monkeypatch.setattr(topic_messages, "_BATCH_ROWS", READ_AT_ONCE)
     monkeypatch.setattr(task_files, "CHANGES_A_ROW", 1)
     monkeypatch.setattr(task_rows, "_READS", {"MapInArrow": 1})
-    monkeypatch.setattr(column_files, "values_of", held)
+    monkeypatch.setattr(range_files, "values_of", held)
     lake.options["bulk_changes"] = ROWS
     table = source.table("t", *COLUMNS)
     insert(source, table, *range(ROWS))

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.files.key_match import FILE, ROW, listed_condition, matches
+from tailrace_sink.files.key_match import FILE, ROW, listed_condition, matches
 from tailrace_sink.tables.lake_table import POSITION, Kind, LakeColumn, LakeTable
 
 

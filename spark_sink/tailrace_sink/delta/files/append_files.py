@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -11,14 +10,11 @@ from tailrace_sink.delta.append_once import require_newest
 from tailrace_sink.delta.commits import in_parts, is_available
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.delta.transaction import DeltaTransaction
-from tailrace_sink.ports.table_format import Examine, Once
+from tailrace_sink.files.counted_files import CountedFiles
+from tailrace_sink.files.parquet_files import FileForm
+from tailrace_sink.ports.table_format import Examine, NotAsCounted, Once
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
-
-
-class FilesUnfit(Exception):
-    """The table needs files of another form than those that were written."""
 
 
 def form_of_files(spark: SparkSession, location: str) -> FileForm | None:
@@ -33,37 +29,33 @@ def _form_now(spark: SparkSession, location: str) -> FileForm | None:
 
 
 def append_files(
-    spark: SparkSession,
-    location: str,
-    once: Once,
-    files: tuple[FileForm, Sequence[ParquetFile]],
-    fence: Fence,
-    examine: Examine | None = None,
+    fence: Fence, spark: SparkSession, written: CountedFiles, once: Once, examine: Examine | None
 ) -> None:
     """Append files with a batch id as Delta's transaction version (``append_once``).
 
     Args:
-        files: their form, and the files in the table's folder. They are in no version yet.
+        written: the files in the table's folder. They are in no version yet.
         examine: called with the transaction before its commit. If it raises, the table stays as it
             was.
 
     Raises:
-        FilesUnfit: the table was altered since the files were written.
+        NotAsCounted: the table was altered since the files were written.
         AppendRefused: the table has, or may have, keys of the rows.
         AppendSkipped: the table has a later batch.
         LakeTaken: a newer sink has the table.
         PySparkException, Py4JError: Spark failed.
     """
-    form, listed = files
+    location = written.form.address
 
     def committed() -> bool | None:
         transaction = DeltaTransaction(spark, location)
         fence.require(location, transaction.property_of(OWNER_PROPERTY))
         if not transaction.is_new_version(once.scope, once.batch):
             return False
-        if transaction.file_form != form:
+        files = written.offered(transaction.file_form)
+        if files is None:
             return None
-        transaction.add_files(listed)
+        transaction.add_files(files)
         if examine is not None:
             examine(transaction)
         transaction.commit_append(None)
@@ -72,6 +64,6 @@ def append_files(
     step = f"append to {location}"
     is_written = retried(step, partial(in_parts, spark, step, committed))
     if is_written is None:
-        raise FilesUnfit
+        raise NotAsCounted(f"{location} was altered while its files were written")
     if not is_written:
         require_newest(spark, location, once.scope, once.batch)

@@ -1,4 +1,4 @@
-"""Parquet files that Delta's own writer did not write, as entries of a table's log.
+"""Delta's files as the sink compares them: how they must look, and which may have some keys.
 
 Source: Delta's protocol: "Add File and Remove File", "Column Mapping", "Per-file statistics".
 """
@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql.types import StructType
 
-_MAPPED_NAME: Final = "delta.columnMapping.physicalName"
+from tailrace_sink.files.parquet_files import FileForm, ParquetFile, key_bounds, statistics_of
+from tailrace_sink.tables.key_bounds import KeyBound
+from tailrace_sink.tables.lake_table import LakeTable
+
+_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _MAPPED_ID: Final = "delta.columnMapping.id"
 _CONSTRAINT: Final = "delta.constraints."
 _COMPUTED: Final = ("delta.generationExpression", "delta.identity.", "delta.invariants")
@@ -23,47 +26,33 @@ _INDEXED_COLUMNS: Final = 32
 """Delta's default."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileForm:
-    """How a table's files must look.
-
-    Attributes:
-        types: Spark SQL type of each column, in upper case.
-        physical: name and id of each column in Parquet; no id if the table does not map columns.
-        indexed: columns, from the first on, that get statistics.
-    """
-
-    types: Mapping[str, str]
-    physical: Mapping[str, tuple[str, int | None]]
-    indexed: int
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetFile:
-    """A file in a table's folder; ``statistics`` is Delta's JSON."""
-
-    name: str
-    bytes: int
-    statistics: str
-
-    @property
-    def entry(self) -> str:
-        """Its entry of the log, as JSON."""
-        return json.dumps(
-            {
-                "add": {
-                    "path": self.name,
-                    "partitionValues": {},
-                    "size": self.bytes,
-                    "modificationTime": round(time.time() * 1000),
-                    "dataChange": True,
-                    "stats": self.statistics,
-                }
-            }
-        )
+def files_meeting(
+    files: Iterable[Any], bounds: Sequence[KeyBound], columns: StructType
+) -> list[Any]:
+    """Select the files that may have a key between some bounds; without bounds, all files."""
+    if not bounds:
+        return list(files)
+    physical = _physical_names(columns)
+    meeting = []
+    for file in files:
+        lowest, highest, _ = statistics_of(file.stats())
+        names = ((bound, physical[bound.column.name]) for bound in bounds)
+        if all(bound.meets(lowest.get(name), highest.get(name)) for bound, name in names):
+            meeting.append(file)
+    return meeting
 
 
-def file_form(snapshot: Any) -> FileForm | None:
+def bounds_of(files: Iterable[Any], table: LakeTable, columns: StructType) -> list[KeyBound]:
+    """Compute the bounds of the keys in some files (:func:`key_bounds`)."""
+    statistics = (statistics_of(file.stats()) for file in files)
+    return key_bounds(statistics, table, _physical_names(columns))
+
+
+def _physical_names(columns: StructType) -> Mapping[str, str]:
+    return {field.name: field.metadata.get(_PHYSICAL_NAME, field.name) for field in columns}
+
+
+def file_form(snapshot: Any, location: str) -> FileForm | None:
     """Return how a table's files must look.
 
     None if its rows depend on more than the written values: partitions, constraints, computed
@@ -79,14 +68,29 @@ def file_form(snapshot: Any) -> FileForm | None:
     for column in columns:
         if not column.nullable or any(name.startswith(_COMPUTED) for name in column.metadata):
             return None
+    physical = _physical_names(columns)
     return FileForm(
+        location,
         {column.name: column.dataType.simpleString().upper() for column in columns},
         {
-            column.name: (
-                column.metadata.get(_MAPPED_NAME, column.name),
-                column.metadata.get(_MAPPED_ID),
-            )
+            column.name: (physical[column.name], column.metadata.get(_MAPPED_ID))
             for column in columns
         },
         len(columns) if {_INDEXED, _INDEXED_BY_NAME} & set(properties) else _INDEXED_COLUMNS,
+    )
+
+
+def entry_of(file: ParquetFile) -> str:
+    """Format a file as an entry of the log, as JSON."""
+    return json.dumps(
+        {
+            "add": {
+                "path": file.name,
+                "partitionValues": {},
+                "size": file.bytes,
+                "modificationTime": round(time.time() * 1000),
+                "dataChange": True,
+                "stats": file.statistics,
+            }
+        }
     )

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.columns import distinct_keys
 from tailrace_sink.columns.distinct_keys import are_distinct, keys_in
 from tailrace_sink.columns.spec import Target
-from tailrace_sink.delta.column_files import DeltaFiles
-from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.files.parquet_files import FileForm, ParquetFile
-from tailrace_sink.ports.table_format import Owner
+from tailrace_sink.files.counted_files import CountedFiles
+from tailrace_sink.files.parquet_files import FileForm, ParquetFile
+from tailrace_sink.tables.lake_table import Kind, LakeTable
 
 
 def has_distinct_keys(folder: Path, names: list[str], key: list[str]) -> bool:
@@ -25,7 +25,11 @@ def has_distinct_keys(folder: Path, names: list[str], key: list[str]) -> bool:
     return keys is not None and are_distinct(keys)
 
 
-FENCE = Fence(Owner("log", 1, lambda: None))
+TABLE = LakeTable(TableName("shop", "dbo", "t"), Kind.MIRROR, (), "")
+
+
+def never(*_: Any) -> None:
+    raise AssertionError("nothing is appended here")
 
 
 def written(folder: Path, *files: list[tuple[Any, ...]]) -> list[str]:
@@ -63,10 +67,10 @@ def test_a_key_repeats_within_a_file_and_between_files(
 def test_names_in_parquet_are_those_of_the_tables_form(tmp_path: Path):
     pq.write_table(pa.table({"a": [1, 1], "a.b": [1, 2], "a b": [3, 3]}), tmp_path / "0.parquet")
     types = dict.fromkeys(("id", "text"), "BIGINT")
-    form = FileForm(types, {"id": ("a.b", 1), "text": ("a", 2)}, 32)
+    form = FileForm(str(tmp_path), types, {"id": ("a.b", 1), "text": ("a", 2)}, 32)
     files = (ParquetFile("0.parquet", 1, "{}"),)
-    written = DeltaFiles("", form, files, Target(str(tmp_path), (), 0), None, FENCE)
-    nothing = DeltaFiles("", form, (), Target(str(tmp_path), (), 0), None, FENCE)
+    written = CountedFiles(TABLE, form, files, Target(str(tmp_path), (), 0), None, never)
+    nothing = CountedFiles(TABLE, form, (), Target(str(tmp_path), (), 0), None, never)
     assert written.has_distinct(["id"])
     assert written.has_distinct(["text", "id"])
     assert not written.has_distinct(["text"])
@@ -100,10 +104,10 @@ def test_what_cannot_be_compared_is_not_known_to_be_distinct(
 def test_files_that_no_version_can_have_are_deleted(tmp_path: Path, is_offered: bool):
     names = written(tmp_path, [(1,)], [(2,)])
     row, rest = (ParquetFile(name, 1, "{}") for name in names)
-    target, form = Target(str(tmp_path), (), 0), FileForm({}, {}, 32)
+    target, form = Target(str(tmp_path), (), 0), FileForm(str(tmp_path), {}, {}, 32)
     missing = ParquetFile("missing", 1, "{}")
-    files = DeltaFiles(
-        "", form, (row,), target, None, FENCE, (missing, rest), is_offered=is_offered
+    files = CountedFiles(
+        TABLE, form, (row,), target, None, never, (missing, rest), is_offered=is_offered
     )
     files.discard()
     assert [path.name for path in tmp_path.iterdir()] == ([row.name] if is_offered else [])

@@ -1,0 +1,118 @@
+"""Files that the sink writes itself for Iceberg: the rows of Spark's way, and one vector a file."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.envelopes.source import Source
+from tests.envelopes.tables import column
+from tests.sink.conftest import Lake
+from tests.sink.delta.test_column_files import KEY, OURS, V, change_rows, row_of
+from tests.sink.iceberg.conftest import CatalogServer
+from tests.sink.lake_rows import Rows
+from tests.sink.tables.test_rows import (
+    change_documents,
+    insert_documents,
+    insert_types,
+    insert_versions,
+)
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.parametrize("lake", ["s3"], indirect=True),
+]
+
+
+class Ways:
+    """One source in two lakes of a catalog: by columns, and by Spark alone."""
+
+    def __init__(self, lake: Lake, server: CatalogServer) -> None:
+        self.lake = lake
+        self.spaces = {bulk: f"files_{bulk}_{uuid.uuid4().hex[:8]}" for bulk in (1, 0)}
+        self.options: dict[int, dict[str, Any]] = {}
+        for bulk, space in self.spaces.items():
+            catalog = server.options | {
+                "namespace": space,
+                "data": f"{server.options['data']}/{space}",
+                "uri": server.proxy.url,
+            }
+            self.options[bulk] = {
+                "local_changes_max": 0,
+                "changelog": {"include": [".*"]},
+                "bulk_changes": bulk,
+                "lake": f"{lake.address}/{space}",
+                "format": "iceberg",
+                "iceberg": catalog,
+            }
+
+    def catch_up(self, **options: Any) -> None:
+        for bulk, of_way in self.options.items():
+            named = {"properties": {"io-impl": "org.apache.iceberg.hadoop.HadoopFileIO"}}
+            catalog = of_way["iceberg"] | (named if bulk == 0 else {})
+            self.lake.catch_up(**{**of_way, "iceberg": catalog, **options})
+
+    def rows(self, bulk: int, table: str) -> Rows:
+        frame = self.lake.spark.table(f"tailrace.{self.spaces[bulk]}.{table}")
+        return sorted((row.asDict() for row in frame.collect()), key=repr)
+
+    def files(self, bulk: int, table: str) -> set[str]:
+        frame = self.lake.spark.table(f"tailrace.{self.spaces[bulk]}.{table}")
+        found = frame.selectExpr("substring_index(_file, '/', -1)").distinct().collect()
+        return {row[0] for row in found}
+
+    def check(self, *tables: str, is_merged: bool = False) -> None:
+        for table in tables:
+            assert self.rows(1, table) == self.rows(0, table), table
+            ours = [bool(OURS.fullmatch(name)) for name in self.files(1, table)]
+            assert all(ours) or is_merged, table
+            assert not any(map(OURS.fullmatch, self.files(0, table))), table
+
+
+@pytest.mark.slow("four batches in two lakes, by columns and by Spark")
+def test_files_by_columns_have_the_rows_of_sparks_way(
+    source: Source, lake: Lake, server: CatalogServer
+):
+    ways = Ways(lake, server)
+    insert_types(source)
+    keyless = source.table("line", column(1, "n", "int"), column(2, "text", "nvarchar(max)"))
+    source.commit(lambda t: t.insert(keyless, n=1, text="x" * 30), lambda t: t.insert(keyless, n=2))
+    versions = source.table(
+        "versions", KEY, column(2, "small", "int"), column(3, "name", "varchar(10)")
+    )
+    source.commit(lambda t: t.insert(versions, id=0, small=0, name="zero"))
+    documents = insert_documents(source)
+    parts, chance = column(2, "the part", "nvarchar(9)", key=2), random.Random(31)
+    mixed, first = (source.table(name, KEY, parts, V) for name in ("mixed", "first"))
+    source.snapshot(mixed, [row_of(n, "a", n) for n in range(20)])
+    change_rows(source, first, chance)
+    source.publish()
+    ways.catch_up()
+    ways.check("types", "types__changes", "line", "first", "first__changes", "mixed")
+
+    insert_versions(source, versions)
+    change_documents(source, documents)
+    change_rows(source, mixed, chance)
+    source.publish()
+    ways.catch_up()
+    ways.check("versions", "documents", "mixed", is_merged=True)
+
+    # Small cuts: rows in the driver's memory become a file there.
+    for delete_mode in ("hard", "soft"):
+        before = ways.files(1, "mixed")
+        change_rows(source, mixed, chance)
+        change_rows(source, first, chance)
+        source.publish()
+        few = {"bulk_changes": 0, "local_changes_max": 10_000}
+        ways.catch_up(**few, delete_mode=delete_mode)
+        ways.check("mixed", "first", "mixed__changes", is_merged=True)
+        (new,) = ways.files(1, "mixed") - before
+        assert OURS.fullmatch(new), "it needed no MERGE"
+        vectors = lake.spark.sql(
+            f"SELECT referenced_data_file FROM tailrace.{ways.spaces[1]}.mixed.delete_files"
+        ).collect()
+        assert len(vectors) == len(set(vectors)) > 0, "a data file has one vector"

@@ -10,9 +10,11 @@ import pytest
 
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
+from tests.fix_object_store import SharedStore
 from tests.sink.conftest import Lake
 from tests.sink.delta.test_column_files import KEY, OURS, V, change_rows, row_of
 from tests.sink.iceberg.conftest import CatalogServer
+from tests.sink.iceberg.test_readers import READERS, pyiceberg_catalog
 from tests.sink.lake_rows import Rows
 from tests.sink.tables.test_rows import (
     change_documents,
@@ -75,7 +77,11 @@ class Ways:
 
 @pytest.mark.slow("four batches in two lakes, by columns and by Spark")
 def test_files_by_columns_have_the_rows_of_sparks_way(
-    source: Source, lake: Lake, server: CatalogServer
+    source: Source,
+    lake: Lake,
+    server: CatalogServer,
+    shared_store: SharedStore,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     ways = Ways(lake, server)
     insert_types(source)
@@ -116,3 +122,16 @@ def test_files_by_columns_have_the_rows_of_sparks_way(
             f"SELECT referenced_data_file FROM tailrace.{ways.spaces[1]}.mixed.delete_files"
         ).collect()
         assert len(vectors) == len(set(vectors)) > 0, "a data file has one vector"
+
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else a warning: it is slower
+    catalog = pyiceberg_catalog(server, shared_store)
+    for name in ("mixed", "versions"):
+        table, expected = catalog.load_table((ways.spaces[1], name)), plain(ways.rows(1, name))
+        for reader in READERS:
+            assert plain(reader(table, shared_store)) == expected, reader
+
+
+def plain(rows: Rows) -> Rows:
+    """Rows without the sink's own columns."""
+    without = ({k: v for k, v in row.items() if not k.startswith("_cdc_")} for row in rows)
+    return sorted(without, key=repr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import polars
@@ -42,31 +42,33 @@ def pyiceberg_catalog(server: CatalogServer, store: SharedStore) -> Any:
     )
 
 
-def as_rows(found: Any) -> dict[int, str]:
-    return {row["id"]: row["v"] for row in found}
+Found = list[dict[str, Any]]
 
 
-def by_pyiceberg(table: Any, snapshot: int | None = None) -> dict[int, str]:
-    return as_rows(table.scan(snapshot_id=snapshot).to_arrow().to_pylist())
+def by_pyiceberg(table: Any, _: SharedStore, snapshot: int | None = None) -> Found:
+    return list(table.scan(snapshot_id=snapshot).to_arrow().to_pylist())
 
 
-def by_polars(table: Any, store: SharedStore, snapshot: int | None = None) -> dict[int, str]:
+def by_polars(table: Any, store: SharedStore, snapshot: int | None = None) -> Found:
     options = {
         name.lower(): text for name, text in S3Options.load(store.options).storage_options().items()
     }
     scan = polars.scan_iceberg(table, snapshot_id=snapshot, storage_options=options)
-    return as_rows(scan.collect().to_dicts())
+    return scan.collect().to_dicts()
 
 
-def by_duckdb(table: Any, store: SharedStore, snapshot: int | None = None) -> dict[int, str]:
+def by_duckdb(table: Any, store: SharedStore, snapshot: int | None = None) -> Found:
     with duckdb.connect() as connection:
         for extension in ("httpfs", "avro", "iceberg"):
             import_extension(extension, con=connection)
             connection.execute(f"LOAD {extension}")
         connection.execute(S3Options.load(store.options).duckdb())
         at = "" if snapshot is None else f", snapshot_from_id={snapshot}"
-        query = f"SELECT id, v FROM iceberg_scan('{table.metadata_location}'{at})"
-        return dict(connection.execute(query).fetchall())
+        query = f"SELECT * FROM iceberg_scan('{table.metadata_location}'{at})"
+        return list(connection.execute(query).arrow().read_all().to_pylist())
+
+
+READERS: Final = (by_pyiceberg, by_polars, by_duckdb)
 
 
 def test_every_reader_sees_the_same_cuts(
@@ -93,9 +95,9 @@ def test_every_reader_sees_the_same_cuts(
             (versions[0][name], FIRST[at]),
         ):
             assert tables.rows(name, snapshot) == expected
-            assert by_pyiceberg(table, snapshot) == expected
-            assert by_polars(table, shared_store, snapshot) == expected
-            assert by_duckdb(table, shared_store, snapshot) == expected
+            for reader in READERS:
+                rows = reader(table, shared_store, snapshot)
+                assert {row["id"]: row["v"] for row in rows} == expected, reader
         # Time travel by LSN needs nothing of the sink but the summaries.
         (of_lsn,) = (
             found.snapshot_id

@@ -51,8 +51,7 @@ def find_old_rows(
     """Read keys and positions of rows that may have any of the keys.
 
     Args:
-        rows: of the table.
-        listed: result of :func:`listed_keys`.
+        listed: the keys as a condition; None: they are joined.
         file: expression of the file that a row is in.
         row: expression of its index there.
 

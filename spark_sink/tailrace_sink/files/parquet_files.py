@@ -85,7 +85,6 @@ def key_bounds(
     A column has no bound if a key is NULL or a file lacks statistics of it.
 
     Args:
-        statistics: of each file.
         physical: by column its name in Parquet.
     """
     known: Sequence[Statistics] = list(statistics)

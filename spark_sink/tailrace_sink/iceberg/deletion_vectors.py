@@ -43,7 +43,6 @@ def vectors(
     """Write the vectors of some files into one new file, and yield Java's entry of each.
 
     Args:
-        table: Java's table.
         path: address of the new file.
         rows: positions of rows that leave.
 

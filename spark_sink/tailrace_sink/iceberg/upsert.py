@@ -38,13 +38,12 @@ def upsert(
     """Apply the last change of each key to the branch of a table, in one commit.
 
     Args:
-        files: of the table.
         there: rows of the branch; read in a session of this thread only.
         s3: arguments of ``pyarrow.fs.S3FileSystem``; None: the table is in local folders.
 
     Returns:
-        False if a MERGE is needed. The changes are neither few nor in files, a row is newer than
-        its change, a change lacks values, or Iceberg's own writer must write the files.
+        False if a MERGE is needed. The changes are neither few nor in files, or one lacks values.
+        A row is newer than its change, or Iceberg's own writer must write the files.
 
     Raises:
         PySparkException, Py4JError: Spark or Iceberg failed.

@@ -42,7 +42,7 @@ def query(
     with failing_with(MomentError, SinkError):
         moment = Moment.parse(lsn, time)
         at = None if moment.time_ms is None else datetime.fromtimestamp(moment.time_ms / 1000, UTC)
-        lake = Lake(LakeStore.of(config.lake, config.store or {}))
+        lake = Lake(LakeStore.of(config.lake, config.store or {}), config.iceberg)
         cut = lake.as_of(lsn=None if moment.lsn is None else str(moment.lsn), time=at)
         rows = rows_over(cut, statement)
     if rows is not None:

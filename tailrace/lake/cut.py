@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tailrace.lake.errors import NeedsSpark, from_extra
+from tailrace.lake.errors import from_extra
 from tailrace.lake.folded import FoldedTable
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from tailrace.lake.catalog import Catalog
+    from tailrace.lake.iceberg_table import IcebergTable
+
 
 @dataclass(frozen=True, slots=True)
 class Cut(CutReading[pa.Table]):
@@ -38,13 +41,13 @@ class Cut(CutReading[pa.Table]):
     Attributes:
         at: where the rows of each table are.
         tail: the events of the log that the tables lack; None if there are none.
-        has_iceberg: whether the lake's tables are in Iceberg, which only Spark reads.
+        catalog: of a lake in Iceberg; None: its tables are in Delta.
     """
 
     store: LakeStore
     at: CutTables
     tail: TailEvents | None = None
-    has_iceberg: bool = False
+    catalog: Catalog | None = None
 
     @property
     def closed_lsn(self) -> str:
@@ -80,6 +83,10 @@ class Cut(CutReading[pa.Table]):
             FeatureUnsupported: no installed reader supports a feature of the table.
             NeedsSpark: only Spark's reader reads this.
             LakeUnreadable, StoreUnusable: a file cannot be read.
+            ExtraMissing: the lake is in Iceberg, and pyiceberg is not installed.
+            CatalogUnavailable, CatalogUnusable, NameTaken: the catalog of a lake in Iceberg does
+                not answer (trying again may help), refuses, or has another table of that name.
+            ConfigError: nothing is known of that catalog.
         """
         self._require_kept()
         return self._selected(table, is_changes=is_changes, is_history=is_history)
@@ -90,8 +97,8 @@ class Cut(CutReading[pa.Table]):
         """Return one table as a pyarrow dataset.
 
         It reads plain files when it is asked. If the log's tail changes the table, its rows are in
-        memory. So are those of tables with deletion vectors in use, mapped or widened columns,
-        partitions or several sources.
+        memory. So are those of tables in Iceberg, and of tables with deletion vectors in use,
+        mapped or widened columns, partitions or several sources.
 
         Raises:
             As :meth:`read`.
@@ -154,14 +161,18 @@ class Cut(CutReading[pa.Table]):
         changed = self.at.tail is not None and self.at.tail.of(table)
         if version is None or changed or path in self.at.left_out or table.path in self.at.homes:
             return None
+        if self.catalog is not None:
+            return None
         self._require_kept()
-        return self._folded(table, kind, version).dataset()
+        return FoldedTable(self.store, table, kind, version).dataset()
 
-    def _folded(self, table: TableName, kind: Kind, version: int) -> FoldedTable:
-        # A snapshot id of Iceberg is no version that deltalake looks for in finite time.
-        if self.has_iceberg:
-            raise NeedsSpark(f"table {table}", "the lake's tables are in Iceberg")
-        return FoldedTable(self.store, table, kind, version)
+    def _folded(self, table: TableName, kind: Kind, version: int) -> FoldedTable | IcebergTable:
+        if self.catalog is None:
+            return FoldedTable(self.store, table, kind, version)
+        with from_extra("iceberg"):
+            from tailrace.lake.iceberg_table import IcebergTable
+
+        return IcebergTable(self.catalog, table, kind, version)
 
     def _only(self, rows: pa.Table, source: TableName) -> pa.Table:
         own = rows.filter(pa.array(from_source(rows, origin_values(source))))

@@ -148,8 +148,12 @@ class FoldedTable:
 
 
 def _schema_of(table: DeltaTable) -> pa.Schema:
-    """Return the Arrow schema that the lake's readers agree on: no views, microseconds, UTC."""
-    found = pa.schema(table.schema().to_arrow())
+    """Return the Arrow schema of a table: no views, microseconds, UTC."""
+    return plain_schema(pa.schema(table.schema().to_arrow()))
+
+
+def plain_schema(found: pa.Schema) -> pa.Schema:
+    """Return a schema with the types that the lake's readers agree on."""
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tailrace.lake.catalog import Catalog
 from tailrace.lake.change_log import ChangeLog, opened_log
 from tailrace.lake.changes import ChangeReader
 from tailrace.lake.cut import Cut
@@ -14,6 +15,7 @@ from tailrace.lake.log import DeltaLog, text
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.options.iceberg_options import IcebergOptions
 from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_of_row
@@ -26,10 +28,17 @@ _COMMITS: Final = "_tailrace/commits"
 
 
 class Lake:
-    """A lake, from which cuts are read."""
+    """A lake, from which cuts are read.
 
-    def __init__(self, store: LakeStore) -> None:
+    Args:
+        iceberg: options of the catalog of a lake in Iceberg; None: pyiceberg's own configuration
+            describes it.
+    """
+
+    def __init__(self, store: LakeStore, iceberg: IcebergOptions | None = None) -> None:
         self._store = store
+        self._iceberg = iceberg
+        self._opened: Catalog | None = None
 
     def as_of(
         self, when: str = LATEST, *, lsn: str | None = None, time: datetime | str | None = None
@@ -54,7 +63,7 @@ class Lake:
         if events is None and row is None:
             raise CutUnknown.no_cut(self._store.lake, point.phrase, None)
         at = CutTables.of(state, None if events is None else events.plan)
-        return Cut(self._store, at, events, self._store.has_iceberg())
+        return Cut(self._store, at, events, self._catalog())
 
     def changes(
         self,
@@ -83,6 +92,15 @@ class Lake:
         """
         log = opened_log(self._store)
         return ChangeReader(ChangeLog.between(self._store.lake, log, after, up_to)).read(table)
+
+    def _catalog(self) -> Catalog | None:
+        """Return the catalog of the lake's tables, which opens when a table is read."""
+        if self._opened is None:
+            known = self._store.iceberg()
+            if known is not None:
+                names = known["catalog"], known["namespace"]
+                self._opened = Catalog(self._store, self._iceberg, *names)
+        return self._opened
 
     def _tail(self, state: SinkState, point: Point) -> TailEvents | None:
         log = DeltaLog.of(self._store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -127,13 +128,17 @@ class LakeStore:
             chosen = fs.FileSelector(self.path(address), allow_not_found=True)
             return [found.base_name for found in self._files.get_file_info(chosen)]
 
-    def has_iceberg(self) -> bool:
-        """Whether the lake's tables are in Iceberg.
+    def iceberg(self) -> dict[str, str] | None:
+        """Read the names of catalog and namespaces of a lake in Iceberg; None: it is in Delta.
 
         Raises:
             LakeUnreadable, StoreUnusable: it cannot be read.
         """
-        return self.text(format_path("").lstrip("/")) is not None
+        found = self.text(format_path("").lstrip("/"))
+        try:
+            return None if found is None else (dict(json.loads(found)) or None)
+        except ValueError as error:
+            raise LakeUnreadable(f"{self.lake}/_tailrace/format", str(error)) from error
 
     def oldest_cut(self) -> OldestCut:
         """Read the oldest kept cut.

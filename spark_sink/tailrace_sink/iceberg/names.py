@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from tailrace_sink.tables.lake_table import quote
 
@@ -11,6 +11,13 @@ BRANCH: Final = "tailrace"
 """The branch on which a table's changes are staged. Readers of the table do not see it."""
 MAIN: Final = "main"
 """The branch that readers see."""
+PLACE_PROPERTY: Final = "tailrace.place"
+"""Property with the lake and the path of a table: two lakes may use one catalog."""
+
+
+def place_of(lake: str, path: str) -> str:
+    """Return the place of a table of a lake, whose address is Hadoop's."""
+    return f"{lake}/{path}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,6 +26,18 @@ class TableId:
 
     namespace: tuple[str, ...]
     name: str
+
+    @classmethod
+    def at(cls, path: str, namespace: str) -> Self:
+        """Return the name of the table at a path below the lake.
+
+        Args:
+            namespace: of a table, from {database} and {schema}.
+        """
+        database, schema, table = path.split("/")
+        # A dot separates names; and <table>.history is a table of metadata in Iceberg.
+        name = table.replace(".", "__")
+        return cls((namespace.format(database=database, schema=schema),), name)
 
     def __str__(self) -> str:
         return ".".join((*self.namespace, self.name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from py4j.protocol import Py4JError
 
@@ -16,16 +16,8 @@ from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
 from tailrace_sink.iceberg.names import TableId
 from tailrace_sink.iceberg.new_table import TRANSFORM, known_column
+from tailrace_sink.iceberg.past_columns import FORMER_PROPERTY, former_identities
 from tailrace_sink.tables.column_identity import Identity
-
-FORMER_PROPERTY: Final = "tailrace.columns.former"
-"""Property with the identities of columns that a replacement removed, by field id."""
-
-
-def former_identities(properties: Mapping[str, str]) -> dict[int, Identity]:
-    """Return the identities of columns that replacements removed, by field id."""
-    known = json.loads(properties.get(FORMER_PROPERTY) or "{}")
-    return {int(field): Identity(*identity) for field, identity in known.items()}
 
 
 def replace_columns(

@@ -1,8 +1,4 @@
-"""The table format port for Iceberg, for readers of a lake.
-
-Properties belong to a table, not to a snapshot. So a table at a version is described by its present
-properties, with the names and types that its fields had then: Iceberg's field ids connect both.
-"""
+"""The table format port for Iceberg, for readers of a lake."""
 
 from __future__ import annotations
 
@@ -17,13 +13,11 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import NameTaken, SnapshotExpired
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.names import MAIN, TableId
-from tailrace_sink.iceberg.replacement import former_identities
+from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId, place_of
+from tailrace_sink.iceberg.past_columns import Field, as_it_was
 from tailrace_sink.tables.described_table import Described, described_table
-from tailrace_sink.tables.lake_table import Feature, Kind, LakeColumn, LakeTable, table_path
+from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
 
-PLACE_PROPERTY: Final = "tailrace.place"
-"""Property with the lake and the path of a table: two lakes may use one catalog."""
 _ROWS: Final = "total-records"
 
 
@@ -65,21 +59,9 @@ class IcebergTables:
         snapshot = found.snapshot(at)
         if snapshot is None or snapshot.schema_id is None:
             return None
-        fields, then = found.java.schema(), found.java.schemas().get(snapshot.schema_id)
-        types = {column.name: column.type for column in self._columns(then)}
-        present = {int(fields.findField(c.name).fieldId()): c for c in now.columns}
-        former, columns = former_identities(found.properties), []
-        for field in list(then.columns()):
-            id_, name = int(field.fieldId()), str(field.name())
-            known = present.get(id_)
-            if known is None and id_ in former:
-                of = former[id_]
-                known = LakeColumn(name, of.column_id, "", of.sql_type, of.key_ordinal)
-            if known is not None:
-                columns.append(replace(known, name=name, type=types[name]))
-        # Which schema version it had is not known, so every version of its later changes is newer.
-        then_table = replace(now, columns=tuple(columns), schema_lsn="")
-        return replace(then_table, recorded=then_table.identities)
+        then = found.java.schemas().get(snapshot.schema_id)
+        present = self._fields(found.java.schema())
+        return as_it_was(now, present, self._fields(then), found.properties)
 
     def rows(self, spark: SparkSession, path: str, at: int | None = None) -> DataFrame:
         """Read a table, now or at a snapshot.
@@ -102,10 +84,7 @@ class IcebergTables:
         return self._id(path).sql(self._catalog.name)
 
     def _id(self, path: str) -> TableId:
-        database, schema, table = path.split("/")
-        # A dot separates names; and <table>.history is a table of metadata in Iceberg.
-        name = table.replace(".", "__")
-        return TableId((self._namespace.format(database=database, schema=schema),), name)
+        return TableId.at(path, self._namespace)
 
     def loaded(self, path: str) -> LoadedTable | None:
         """Read the newest metadata of a table; None if there is none.
@@ -124,7 +103,11 @@ class IcebergTables:
         return found
 
     def _place(self, path: str) -> str:
-        return f"{self._lake}/{path}"
+        return place_of(self._lake, path)
+
+    def _fields(self, schema: Any) -> list[Field]:
+        ids = [int(of.fieldId()) for of in list(schema.columns())]
+        return [Field(*of) for of in zip(ids, self._columns(schema), strict=True)]
 
     def _columns(self, schema: Any) -> list[Described]:
         """Describe the columns of a schema of Java."""

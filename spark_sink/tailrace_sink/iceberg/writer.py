@@ -23,14 +23,14 @@ from tailrace_sink.files.parquet_files import FileForm
 from tailrace_sink.files.range_files import RangeFiles
 from tailrace_sink.iceberg.added import AddedFiles
 from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
-from tailrace_sink.iceberg.names import BRANCH
+from tailrace_sink.iceberg.names import BRANCH, PLACE_PROPERTY
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.replacement import replace_columns
 from tailrace_sink.iceberg.staging import SUMMARY, stage
 from tailrace_sink.iceberg.stamp import Stamp
 from tailrace_sink.iceberg.table_files import TableFiles
-from tailrace_sink.iceberg.tables import PLACE_PROPERTY, IcebergTables, summary_of
+from tailrace_sink.iceberg.tables import IcebergTables, summary_of
 from tailrace_sink.iceberg.upsert import upsert
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint

@@ -137,3 +137,24 @@ class IcebergOptions(LoginSection):
         }
         begin = f"spark.sql.catalog.{self.name}"
         return {begin: _CATALOG, **{f"{begin}.{n}": text for n, text in found.items() if text}}
+
+    def pyiceberg(self) -> dict[str, str]:
+        """Return the properties of the catalog as pyiceberg takes them, with secrets.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        found = {
+            "type": "rest",
+            "uri": self.uri,
+            "warehouse": self.warehouse,
+            "credential": self._read("credential"),
+            "token": self._read("token"),
+            "oauth2-server-uri": self.oauth2_uri,
+            "scope": self.scope,
+            # Files are opened with the options of the lake's store, as the sink writes them. An
+            # empty name refuses what a catalog otherwise vends, or fails to vend.
+            "header.X-Iceberg-Access-Delegation": "",
+            **self.properties,
+        }
+        return {name: text for name, text in found.items() if text is not None}

@@ -1,7 +1,7 @@
 """Options of S3 and stores with its interface, as each library that opens a lake wants them.
 
-Hadoop writes the lake; deltalake, pyarrow, Polars and DuckDB read it. All four get the same values
-from here, so a lake that one of them opens is not closed to another.
+Hadoop writes the lake; deltalake, pyarrow, Polars, DuckDB and pyiceberg read it. All get the same
+values from here, so a lake that one of them opens is not closed to another.
 """
 
 from __future__ import annotations
@@ -183,6 +183,25 @@ class S3Options(LoginSection):
             "role_arn": self.role,
         }
         return {name: value for name, value in found.items() if value}
+
+    def pyiceberg(self) -> dict[str, str]:
+        """Return what pyiceberg opens files with.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        found = {
+            "endpoint": self.endpoint,
+            "region": self._region,
+            "access-key-id": self._read("access_key"),
+            "secret-access-key": self._read("secret_key"),
+            "session-token": self._read("session_token"),
+            "role-arn": self.role,
+            "force-virtual-addressing": str(not self._is_path_style).lower(),
+            "connect-timeout": "5",
+            "request-timeout": "60",
+        }
+        return {f"s3.{name}": text for name, text in found.items() if text}
 
     def duckdb(self) -> str:
         """Return the statement with which DuckDB gets these options, as a secret.

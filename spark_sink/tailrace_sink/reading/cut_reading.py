@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import TableError
+from tailrace_sink.errors import SnapshotExpired, TableError
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.reading.cut_errors import CutUnknown
@@ -68,6 +68,10 @@ class CutReading(ABC, Generic[RowsT]):
             if shared is None:
                 return self._read(table, kind)
             return self._only(self._read(shared, kind), table)
+        except SnapshotExpired as error:
+            raise CutUnknown(
+                f"the cut at LSN {self.at.closed_lsn} is not whole: {error}"
+            ) from error
         except (TableError, UnsupportedType) as error:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.at.closed_lsn}, as it stops before"

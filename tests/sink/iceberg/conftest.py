@@ -16,13 +16,12 @@ from tailrace_compose.local.jars import iceberg_jars
 from tailrace_sink.errors import LakeTaken
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.names import MAIN, TableId
+from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.iceberg.staging import stage
 from tailrace_sink.iceberg.stamp import Stamp
-from tailrace_sink.iceberg.tables import PLACE_PROPERTY
 from tailrace_sink.options.iceberg_options import Commits, IcebergOptions
 from tailrace_sink.spark.session import small_batch_session
 from tests.fix_object_store import SharedStore

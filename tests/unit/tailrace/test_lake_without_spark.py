@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -93,6 +94,14 @@ def test_a_package_that_is_missing_is_named_with_its_extra(old_lake: str, missin
     assert found.stderr.splitlines()[-1] == f"tailrace.lake.errors.{fix}"
 
 
+def test_a_lake_in_iceberg_names_the_extra_that_reads_it(old_lake: str):
+    names = {"catalog": "tailrace", "namespace": "shop"}
+    Path(old_lake, "_tailrace", "format").write_text(json.dumps(names), "utf-8")
+    found = run(PROGRAM, old_lake, "pyiceberg")
+    fix = "ExtraMissing: pyiceberg is not installed. Fix: pip install 'tailrace[iceberg]'"
+    assert found.stderr.splitlines()[-1] == f"tailrace.lake.errors.{fix}"
+
+
 @pytest.mark.parametrize("missing", ["duckdb", "duckdb_extensions"])
 def test_a_feature_that_nothing_reads_is_named_with_the_fix(old_lake: str, missing: str):
     pytest.importorskip("duckdb_extensions")
@@ -168,11 +177,3 @@ def test_a_closed_connection_says_so(old_lake: str):
     closed.close()
     with pytest.raises(lake.QueryFailed, match="Fix: pass a connection that is open"):
         lake.open(old_lake).as_of("latest").sql("SELECT line FROM dbo.lines", closed)
-
-
-def test_tables_in_iceberg_are_left_to_spark(old_lake: str):
-    (Path(old_lake) / "_tailrace" / "format").write_text("{}")
-    cut = lake.open(old_lake).as_of("latest")
-    for read in (cut.read, cut.dataset):
-        with pytest.raises(lake.NeedsSpark, match=r"dbo\.lines: the lake's tables are in Iceberg"):
-            read("dbo.lines")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -78,6 +79,7 @@ class IcebergTable:
         present = _fields(self._table.schema())
         columns = (field.column for field in present)
         now = described_table(self._name, kind, columns, properties)
+        now = replace(now, has_few_widenings=True)
         return as_it_was(now, present, _fields(self._schema), properties)
 
     @property

@@ -35,6 +35,22 @@ def test_what_is_published_goes_and_later_changes_are_published_once(script: Scr
     assert not events(told, "table_stopped")
 
 
+def test_a_bite_of_commits_of_one_time_is_not_repeated(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a commit time, the server takes the smallest LSN as the low watermark."""
+    monkeypatch.setattr("tailrace_publisher.source.log.cleanup.COMMITS_MAX", 2)
+    for first in (10, 20):
+        script.insert_at_once("orders", *range(first, first + 6))
+
+    script.publish(lambda: len(script.commits("dbo_orders")) <= 1)
+    script.insert("orders", 30)
+    script.publish(lambda: len(script.changes("orders")) == 19)
+
+    numbers = (*range(2, 8), *range(10, 16), *range(20, 26), 30)
+    assert script.changes("orders") == [("c", number) for number in numbers]
+
+
 @pytest.mark.parametrize("number", range(1, 5))
 def test_nothing_goes_that_is_not_committed(script: Script, number: int) -> None:
     script.die_at(Step.SENT, number, rows_per_transaction=1)

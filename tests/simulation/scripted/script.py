@@ -78,6 +78,12 @@ class Script:
         if ids:
             self._commit(table, [(number, None, {1: number, 2: number}) for number in ids])
 
+    def insert_at_once(self, table: str, *ids: int) -> None:
+        """A transaction of each row; all have one commit time."""
+        for number in ids:
+            after_s = 0.05 if number == ids[0] else 0
+            self._commit(table, [(number, None, {1: number, 2: number})], after_s)
+
     def update(self, table: str, number: int, note: int) -> None:
         """A transaction that updates a row."""
         before = self._table(table).rows[number]
@@ -447,14 +453,16 @@ class Script:
         group = self._sim.group
         group.write(record(group.log.next_lsn(), group.server.clock.local(), *facts))
 
-    def _commit(self, table: str, changes: list[tuple[int, Row | None, Row | None]]) -> None:
+    def _commit(
+        self, table: str, changes: list[tuple[int, Row | None, Row | None]], after_s: float = 0.05
+    ) -> None:
         log, found = self._sim.group.log, self._table(table)
         made = tuple(
             Change(found.object_id, number, place, log.next_lsn(0), before, after)
             for place, (number, before, after) in enumerate(changes, 1)
         )
         tran_id = random.Random(len(log.records)).getrandbits(40).to_bytes(6, "big")
-        self._sim.world.advance(0.05)  # cleanup keeps the commits of the low watermark's time
+        self._sim.world.advance(after_s)  # cleanup keeps the commits of the low watermark's time
         lsn = log.next_lsn()
         self._sim.write(wal.Commit(lsn, self._sim.group.server.clock.local(), tran_id, made))
 

@@ -65,12 +65,17 @@ def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
 
 
 @statement(
-    "SELECT MAX(start_lsn), COUNT(*) FROM (SELECT TOP (?) start_lsn FROM cdc.lsn_time_mapping"
-    " WHERE start_lsn > ? AND start_lsn <= ? ORDER BY start_lsn) AS bite"
+    "SELECT MAX(start_lsn), COUNT(*) FROM (SELECT TOP (?) start_lsn FROM cdc.lsn_time_mapping AS m"
+    " WHERE start_lsn > ? AND start_lsn <= ? AND NOT EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
+    " AS low WHERE low.start_lsn = ? AND low.tran_end_time = m.tran_end_time)"
+    " ORDER BY start_lsn) AS bite"
 )
 def _next_low_watermark(view: View, parameters: Sequence[Any]) -> Answer:
-    limit, low, up_to = parameters
-    lsns = [e.start_lsn for e in view.database.mapping if low < e.start_lsn <= up_to][:limit]
+    limit, low, up_to, of_time = parameters
+    entries = view.database.mapping
+    times = {e.tran_end_time for e in entries if e.start_lsn == of_time}
+    later = (e for e in entries if low < e.start_lsn <= up_to and e.tran_end_time not in times)
+    lsns = [e.start_lsn for e in later][:limit]
     return [(max(lsns, default=None), len(lsns))]
 
 

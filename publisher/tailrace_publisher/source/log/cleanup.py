@@ -16,9 +16,12 @@ COMMITS_MAX: Final = 1_000
 """Commits of one bite: its locks are short, and a primary replica ships its log in between."""
 
 _NEXT: Final = (
-    "SELECT MAX(start_lsn), COUNT(*) FROM (SELECT TOP (?) start_lsn FROM cdc.lsn_time_mapping"
-    " WHERE start_lsn > ? AND start_lsn <= ? ORDER BY start_lsn) AS bite"
+    "SELECT MAX(start_lsn), COUNT(*) FROM (SELECT TOP (?) start_lsn FROM cdc.lsn_time_mapping AS m"
+    " WHERE start_lsn > ? AND start_lsn <= ? AND NOT EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
+    " AS low WHERE low.start_lsn = ? AND low.tran_end_time = m.tran_end_time)"
+    " ORDER BY start_lsn) AS bite"
 )
+"""Commits of the low watermark's time are none: of one time, the server takes the smallest LSN."""
 
 
 def next_low_watermark(connection: Connection, low: Lsn, up_to: Lsn) -> tuple[Lsn, bool] | None:
@@ -31,7 +34,8 @@ def next_low_watermark(connection: Connection, low: Lsn, up_to: Lsn) -> tuple[Ls
     Returns:
         None if there is nothing to remove.
     """
-    ((newest, count),) = connection.query(_NEXT, COMMITS_MAX, low.to_bytes(), up_to.to_bytes())
+    raw = low.to_bytes()
+    ((newest, count),) = connection.query(_NEXT, COMMITS_MAX, raw, up_to.to_bytes(), raw)
     mark = lsn_or_none(newest)
     return None if mark is None else (mark, count == COMMITS_MAX)
 

@@ -144,6 +144,10 @@ class StillStopped(SourceError):
         ).partition(": ")
         super().__init__(self.reason)
 
+    def is_by(self, kind: type[Exception]) -> bool:
+        """Return whether an error of a class stopped the table."""
+        return self.kind == kind.__name__
+
 
 class TableRenamed(SourceError):
     """A published table has another name now (sp_rename, ALTER SCHEMA .. TRANSFER).

@@ -137,7 +137,7 @@ class Renames:
 
     def had_name_briefly(self, record: TableRecord) -> bool:
         """Return whether a record is of a name that a published table had only for a while."""
-        is_renamed = StillStopped(record.stopped_reason).kind == TableRenamed.__name__
+        is_renamed = StillStopped(record.stopped_reason).is_by(TableRenamed)
         return is_renamed and record.state is TableState.STOPPED and record.covers_from is None
 
     def stored_reason(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:

@@ -171,7 +171,7 @@ class StoppedTables:
             StillStopped: nothing shows that its cause is fixed.
         """
         before = StillStopped(reason)
-        is_renamed_back = before.kind == TableRenamed.__name__ and has_name_again
+        is_renamed_back = before.is_by(TableRenamed) and has_name_again
         if (
             table not in self._requested
             and before.kind not in _CHECKED_AT_START
@@ -227,7 +227,7 @@ class StoppedTables:
     def _show(self, table: TableName, reason: str | None) -> None:
         """Set the metrics of a table; without a reason it is not stopped."""
         self._metrics.stopped_tables.labels(table=str(table)).set(reason is not None)
-        is_given_up = StillStopped(reason).kind == CaptureGivenUp.__name__
+        is_given_up = StillStopped(reason).is_by(CaptureGivenUp)
         self._metrics.given_up.labels(table=str(table)).set(is_given_up)
 
     def failure(self, tables: Iterable[TableName]) -> PublisherError | None:

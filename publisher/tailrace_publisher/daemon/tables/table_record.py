@@ -83,7 +83,7 @@ class TableRecord:
     @property
     def given_up_reason(self) -> str | None:
         """Its reason, if the valve of the log gave up its capture (source.log_valve)."""
-        is_given_up = StillStopped(self.stopped_reason).kind == CaptureGivenUp.__name__
+        is_given_up = StillStopped(self.stopped_reason).is_by(CaptureGivenUp)
         return self.stopped_reason if is_given_up else None
 
     @property

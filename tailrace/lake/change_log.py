@@ -13,6 +13,7 @@ import pyarrow as pa
 from tailrace.lake.change_counts import check_counts, good_of
 from tailrace.lake.log import DeltaLog, text
 from tailrace.lake.store import LakeStore
+from tailrace_schemas.position.commit_time import milliseconds
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import ChangesUnknown, ForeignRecord
 from tailrace_sink.options.modes import BadRecords
@@ -20,7 +21,7 @@ from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts_of, refuse_bulk
 from tailrace_sink.reading.change_table import NoChanges
-from tailrace_sink.reading.point import lsn_or_time, milliseconds
+from tailrace_sink.reading.point import lsn_or_time
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
 

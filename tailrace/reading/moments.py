@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from tailrace_schemas.position.commit_time import milliseconds, time_of_text
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
 
@@ -42,14 +42,9 @@ class Moment:
         if time is None:
             return cls()
         try:
-            at = datetime.fromisoformat(time)
+            return cls(time_ms=milliseconds(time_of_text(time)))
         except ValueError as error:
-            raise MomentError(
-                f"{time!r} is not a time. Fix: write ISO 8601, as in 2026-11-22T14:05:00+01:00;"
-                " without an offset it is UTC"
-            ) from error
-        aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        return cls(time_ms=round(aware.timestamp() * 1000))
+            raise MomentError(str(error)) from error
 
     def is_after(self, record: Progress) -> bool:
         """Whether the moment is after all changes of a progress record and of those before it.

@@ -36,8 +36,9 @@ from tailrace.spark.errors import ColumnsDiffer, StreamBroken
 from tailrace.spark.offset import LogOffset, LogPart, split
 from tailrace.spark.options import SourceOptions
 from tailrace.spark.rows import closing, combined, in_batches, schema_of
+from tailrace_schemas.position.commit_time import milliseconds
 from tailrace_sink.errors import ChangesUnknown, ConfigError
-from tailrace_sink.reading.point import LATEST, milliseconds
+from tailrace_sink.reading.point import LATEST
 
 FORMAT: Final = "tailrace"
 _EVENTS_OF_A_TASK: Final = 100_000

@@ -13,6 +13,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.events.framing import FRAME_BYTES
+from tailrace_schemas.position.commit_time import milliseconds
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.log.log_table import LogTable
@@ -24,7 +25,7 @@ from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.change_table import NoChanges, changed_columns, shared_columns
-from tailrace_sink.reading.point import lsn_or_time, milliseconds
+from tailrace_sink.reading.point import lsn_or_time
 from tailrace_sink.reading.shared_changes import (
     SourceEvents,
     events_of_all,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
+from tailrace_schemas.position.commit_time import milliseconds, time_of_text
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.reading.cut_errors import PointInvalid
 
 LATEST: Final = "latest"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,6 @@ def lsn_or_time(point: str | datetime) -> str | datetime:
     )
 
 
-def milliseconds(moment: datetime) -> int:
-    """Convert a time to whole milliseconds since 1970; without a zone it is UTC.
-
-    A float would turn 1.007 s into 1006 ms.
-    """
-    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (zoned - _EPOCH) // timedelta(milliseconds=1)
-
-
 def _lsn(text: str) -> str:
     try:
         return str(Lsn.of_text(str(text)))
@@ -111,9 +102,6 @@ def _lsn(text: str) -> str:
 
 def _time(found: datetime | str) -> datetime:
     try:
-        return found if isinstance(found, datetime) else datetime.fromisoformat(str(found))
+        return found if isinstance(found, datetime) else time_of_text(str(found))
     except ValueError as error:
-        raise PointInvalid(
-            f"{found!r} is not a time. Fix: write ISO 8601, as in 2026-11-22T14:05:00+01:00;"
-            " without an offset it is UTC"
-        ) from error
+        raise PointInvalid(str(error)) from error

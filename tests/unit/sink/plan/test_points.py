@@ -2,8 +2,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from tailrace_schemas.position.commit_time import milliseconds
 from tailrace_sink.reading.cut_errors import PointInvalid
-from tailrace_sink.reading.point import LATEST, Point, lsn_or_time, milliseconds
+from tailrace_sink.reading.point import LATEST, Point, lsn_or_time
 
 
 @pytest.mark.parametrize("after_ms", range(0, 1000, 7))

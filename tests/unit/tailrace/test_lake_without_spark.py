@@ -47,11 +47,16 @@ def old_lake(tmp_path: Path) -> str:
 
 
 def run(program: str, old_lake: str, *missing: str) -> subprocess.CompletedProcess[str]:
-    """Run a program where some packages cannot be imported."""
+    """Run a program where some packages cannot be imported.
+
+    From a file: in ``python -c`` DuckDB prints a progress bar if a query takes two seconds.
+    """
+    file = Path(old_lake).parent / "program.py"
+    file.write_text(program, "utf-8")
     packages = ("schemas", "service", "publisher", "spark_sink", "compose", ".")
     path = ":".join(str(ROOT / package) for package in packages)
     return subprocess.run(
-        [sys.executable, "-c", program, old_lake, *missing],
+        [sys.executable, str(file), old_lake, *missing],
         env={"PYTHONPATH": path, "HOME": str(Path(old_lake).parent)},
         capture_output=True,
         text=True,

@@ -97,14 +97,22 @@ def module_file(coordinates: Sequence[Coordinate]) -> str:
         '<configurations><conf name="default"/></configurations>',
         "<dependencies>",
     ]
+    # Of two dependencies on one module, Ivy fetches the artifacts of the last.
+    modules: dict[tuple[str, str, str], list[Coordinate]] = {}
     for item in coordinates:
-        classifier = f" m:classifier={quoteattr(item.classifier)}" if item.classifier else ""
+        modules.setdefault((item.organisation, item.artifact, item.version), []).append(item)
+    for (organisation, name, version), artifacts in modules.items():
         lines.append(
-            f"<dependency org={quoteattr(item.organisation)} name={quoteattr(item.artifact)} "
-            f'rev={quoteattr(item.version)} transitive="false" conf="default->default">'
-            f"<artifact name={quoteattr(item.artifact)} type={quoteattr(item.extension)} "
-            f"ext={quoteattr(item.extension)}{classifier}/></dependency>"
+            f"<dependency org={quoteattr(organisation)} name={quoteattr(name)} "
+            f'rev={quoteattr(version)} transitive="false" conf="default->default">'
         )
+        for item in artifacts:
+            classifier = f" m:classifier={quoteattr(item.classifier)}" if item.classifier else ""
+            lines.append(
+                f"<artifact name={quoteattr(name)} type={quoteattr(item.extension)} "
+                f"ext={quoteattr(item.extension)}{classifier}/>"
+            )
+        lines.append("</dependency>")
     return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])
 
 

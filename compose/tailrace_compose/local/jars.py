@@ -29,6 +29,7 @@ Group = Literal[
     "jdbc",
     "jdbc_sink",
     "flink",
+    "iceberg_rest",
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
 # Needed by everyone; a lake's address or some tests need the others, and fetch them.

@@ -38,6 +38,7 @@ def test_lock_is_complete_and_has_each_file_once():
         2,
         1,
         3,
+        33,
     ]
 
 
@@ -117,6 +118,7 @@ def test_module_file_lists_each_artifact_intransitively():
         [
             ivy.Coordinate("org.a", "plain", "1", None, "jar"),
             ivy.Coordinate("org.b", "packed", "2", "all", "tar.gz"),
+            ivy.Coordinate("org.a", "plain", "1", "tests", "jar"),
         ]
     )
     dependencies = ET.fromstring(text).findall("dependencies/dependency")  # noqa: S314
@@ -125,6 +127,7 @@ def test_module_file_lists_each_artifact_intransitively():
     assert artifact is not None
     assert artifact.get("{http://ant.apache.org/ivy/maven}classifier") == "all"
     assert artifact.get("ext") == "tar.gz"
+    assert len(dependencies[0].findall("artifact")) == 2, "of two entries Ivy takes the last"
 
 
 def test_mirror_is_a_setting(monkeypatch):

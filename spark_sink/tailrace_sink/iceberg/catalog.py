@@ -30,7 +30,8 @@ _ICEBERG: Final = "org.apache.iceberg.exceptions."
 _NO_TABLE: Final = f"{_ICEBERG}NoSuchTableException"
 _REFUSED: Final = f"{_ICEBERG}CommitFailedException"
 _CONFLICTS: Final = frozenset({_REFUSED, f"{_ICEBERG}ValidationException"})
-_DENIED: Final = frozenset({f"{_ICEBERG}NotAuthorizedException", f"{_ICEBERG}ForbiddenException"})
+_FORBIDDEN: Final = f"{_ICEBERG}ForbiddenException"
+_DENIED: Final = frozenset({f"{_ICEBERG}NotAuthorizedException", _FORBIDDEN})
 _NOT_KNOWN: Final = frozenset(
     {
         _NO_TABLE,
@@ -178,15 +179,20 @@ class IcebergCatalog:
         return self._outcome(lambda: change.operations.commit(change.base, change.changed))
 
     def drop(self, name: TableId) -> None:
-        """Drop a table with its files.
+        """Drop a table with its files; without them if the catalog forbids that.
 
         Raises:
             As :meth:`load`.
         """
-        try:
-            self.java.dropTable(self.identifier(name), True)
-        except Py4JError as error:
-            raise self.failure(f"dropping table {name}", error) from error
+        # Polaris forbids it unless its DROP_WITH_PURGE_ENABLED is set.
+        for with_files in (True, False):
+            try:
+                self.java.dropTable(self.identifier(name), with_files)
+            except Py4JError as error:
+                if with_files and _FORBIDDEN in cause_classes(error):
+                    continue
+                raise self.failure(f"dropping table {name}", error) from error
+            return
 
     def ensure_namespace(self, name: TableId) -> None:
         """Create the namespace of a table, with those above it, if there is none.

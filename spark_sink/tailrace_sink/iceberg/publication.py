@@ -8,6 +8,7 @@ with the one that the batch was staged on, and does all or nothing.
 - A sink takes each table before it reads it: an empty snapshot with its epoch on the main branch.
   So a sink that was replaced cannot publish: the main branch is not where it staged its batch.
 - A publication whose answer was lost is recognized: its snapshots are on the main branches.
+  The same is looked up after every answer, so a catalog that answers wrongly loses nothing.
 - A batch that was not published leaves its branches ahead. Taking the tables sets them back.
 
 Schemas belong to a table, not to a branch. So a table is altered before its batch is staged:
@@ -108,11 +109,18 @@ class Publisher:
         if not moves:
             return
         done = self._commit(moves)
+        # Raises the reason of a refusal. None left: all is published. A catalog that commits table
+        # after table may say that all is done, although a commit of somebody else was in the way.
+        left = self._moves(staged, stamp)
         if done.outcome is Outcome.DONE:
+            if left:
+                tables = ", ".join(str(move.table) for move in left)
+                raise CatalogUnsafe(
+                    self.catalog.name, f"it said that a commit is done, and did not move {tables}"
+                )
             _log.info("cut_published", batch=stamp.batch, lsn=stamp.lsn, tables=len(moves))
             return
-        # Raises the reason of a refusal. None left: only the answer was lost.
-        if self._moves(staged, stamp):
+        if left:
             raise self._failed(f"publishing batch {stamp.batch}", done)
         _log.warning("publication_recognized", batch=stamp.batch, lost=done.reason)
 

@@ -1,10 +1,10 @@
-"""An Iceberg catalog, its proxy, and two tables of one lake in it."""
+"""Iceberg catalogs, their proxies, and two tables of one lake in one of them."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,20 @@ class CatalogServer:
 
 
 @pytest.fixture(scope="session")
-def catalog_server(
-    shared_store: SharedStore, spark_with_store: SparkSession
-) -> Iterator[CatalogServer]:
+def iceberg_spark(spark: SparkSession) -> SparkSession:
+    """The session's Spark with Iceberg."""
     try:
-        add_to_classpath(spark_with_store, iceberg_jars())
+        add_to_classpath(spark, iceberg_jars())
     except ArtifactUnavailable as error:
         pytest.skip(str(error))
+    return spark
+
+
+@pytest.fixture(scope="session")
+def catalog_server(
+    shared_store: SharedStore, spark_with_store: SparkSession, iceberg_spark: SparkSession
+) -> Iterator[CatalogServer]:
+    assert iceberg_spark is spark_with_store
     with Proxy(shared_store.catalog["uri"]) as proxy:
         through = shared_store.catalog | {"uri": proxy.url}
         set_catalog(spark_with_store, IcebergOptions.load(through))
@@ -81,13 +88,14 @@ class TwoTables:
 
     Attributes:
         newest: epoch of the newest sink.
+        others: name of the catalog in Spark through which other programs write.
     """
 
     spark: SparkSession
     catalog: IcebergCatalog
     names: tuple[TableId, ...]
     newest: int = 1
-    published: list[tuple[int, dict[TableId, int]]] = field(default_factory=list)
+    others: str = "other"
 
     def sink(self, epoch: int, commits: Commits = Commits.ALL_TABLES) -> Publisher:
         """A sink that starts, as in a process of its own: it takes the tables."""
@@ -142,7 +150,7 @@ class TwoTables:
 
     def foreign(self, name: TableId, statement: str) -> None:
         """Another program writes to a table."""
-        self.spark.sql(statement.format(t=name.sql("other")))
+        self.spark.sql(statement.format(t=name.sql(self.others)))
 
 
 def stamp(sink: Publisher, batch: int, attempt: str = "") -> Stamp:

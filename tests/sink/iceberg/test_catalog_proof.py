@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +15,7 @@ from tailrace_sink.iceberg.proof import prove_catalog
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.options.iceberg_options import Commits, IcebergOptions
 from tests.sink.iceberg.conftest import CatalogServer
+from tests.sink.iceberg.table_by_table import COMMIT, ChecksFirst, commit_each
 from tests.sink.objects.proxy import Answer, Pass, Request, Rule
 
 pytestmark = pytest.mark.spark
@@ -27,7 +26,20 @@ NOT_THERE = Answer(
     {"Content-Type": "application/json"},
     json.dumps({"error": {"message": "no route", "type": "NotFound", "code": 404}}).encode(),
 )
-JSON = {"Content-Type": "application/json"}
+NO_PURGE = Answer(
+    403,
+    {"Content-Type": "application/json"},
+    json.dumps(
+        {
+            "error": {
+                "message": "Unable to purge entity: set DROP_WITH_PURGE_ENABLED",
+                "type": "ForbiddenException",
+                "code": 403,
+            }
+        }
+    ).encode(),
+)
+"""What Polaris answers by default."""
 
 
 @pytest.fixture
@@ -41,27 +53,10 @@ def tables_of(catalog: IcebergCatalog) -> list[str]:
 
 
 def one_after_the_other(server: CatalogServer, *, backwards: bool) -> Rule:
-    """What a catalog does that maps the request to commits of single tables."""
-    address = urlsplit(server.options["uri"]).netloc
-
     def rule(request: Request, pass_on: Pass) -> Answer:
-        if not request.path.endswith("/transactions/commit"):
-            return pass_on()
-        changes = json.loads(request.body)["table-changes"]
-        for change in reversed(changes) if backwards else changes:
-            name = change["identifier"]
-            space = "%1F".join(name["namespace"])
-            begin = request.path.removesuffix("/transactions/commit")
-            line = http.client.HTTPConnection(address, timeout=60)
-            path = f"{begin}/namespaces/{space}/tables/{name['name']}"
-            headers = {n: t for n, t in request.headers.items() if n.lower() != "content-length"}
-            line.request("POST", path, json.dumps(change).encode(), headers)
-            found = line.getresponse()
-            body = found.read()
-            line.close()
-            if found.status != 200:
-                return Answer(found.status, JSON, body)
-        return Answer(204, {}, b"")
+        if request.path.endswith(COMMIT):
+            return commit_each(server, request, backwards=backwards)
+        return pass_on()
 
     return rule
 
@@ -90,9 +85,36 @@ def test_a_catalog_that_moves_one_table_is_refused(
     assert tables_of(catalog) == []
 
 
+def test_a_catalog_that_checks_first_and_then_commits_table_after_table_is_refused(
+    server: CatalogServer, catalog: IcebergCatalog
+):
+    server.proxy.rule = ChecksFirst(server)
+
+    with pytest.raises(
+        CatalogUnsafe,
+        match=r"while another client committed to one of them, it committed"
+        r" shop_proof\.tailrace_proof_\w+_b and answered that all was done",
+    ):
+        prove_catalog(catalog, SPACE)
+
+    assert tables_of(catalog) == []
+
+
+def test_scratch_tables_are_dropped_where_their_files_must_stay(
+    server: CatalogServer, catalog: IcebergCatalog
+):
+    def no_purge(request: Request, pass_on: Pass) -> Answer:
+        return NO_PURGE if "purgeRequested=true" in request.path else pass_on()
+
+    server.proxy.rule = no_purge
+    prove_catalog(catalog, SPACE)
+
+    assert tables_of(catalog) == []
+
+
 def test_a_catalog_without_such_commits_is_refused(server: CatalogServer, catalog: IcebergCatalog):
     def unknown(request: Request, pass_on: Pass) -> Answer:
-        return NOT_THERE if request.path.endswith("/transactions/commit") else pass_on()
+        return NOT_THERE if request.path.endswith(COMMIT) else pass_on()
 
     server.proxy.rule = unknown
     with pytest.raises(CatalogUnsafe, match=r"it refused a commit of two tables .*no route"):
@@ -103,7 +125,7 @@ def test_a_catalog_that_says_yes_and_does_nothing_is_refused(
     server: CatalogServer, catalog: IcebergCatalog
 ):
     def lies(request: Request, pass_on: Pass) -> Answer:
-        if request.path.endswith("/transactions/commit"):
+        if request.path.endswith(COMMIT):
             return Answer(204, {}, b"")
         return pass_on()
 
@@ -116,7 +138,7 @@ def test_a_catalog_that_does_not_answer_is_no_unsafe_one(
     server: CatalogServer, catalog: IcebergCatalog
 ):
     def silent(request: Request, pass_on: Pass) -> Answer | None:
-        return None if request.path.endswith("/transactions/commit") else pass_on()
+        return None if request.path.endswith(COMMIT) else pass_on()
 
     server.proxy.rule = silent
     with pytest.raises(CatalogUnavailable, match="no answer to a commit of two tables"):

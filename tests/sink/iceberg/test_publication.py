@@ -11,6 +11,7 @@ import pytest
 from tailrace_sink.errors import (
     ApplyFailed,
     CatalogUnavailable,
+    CatalogUnsafe,
     ForeignCommit,
     LakeTableChanged,
     LakeTaken,
@@ -22,11 +23,11 @@ from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.options.iceberg_options import Commits, IcebergOptions
 from tests.sink.iceberg.conftest import CatalogServer, Rows, TwoTables, new_tables, stamp
+from tests.sink.iceberg.table_by_table import COMMIT, DONE, commit_each
 from tests.sink.objects.proxy import Answer, Pass, Request
 
 pytestmark = pytest.mark.spark
 
-COMMIT = "/transactions/commit"
 BROKEN = Answer(500, {"Content-Type": "application/json"}, b'{"error":{"message":"x","code":500}}')
 FIRST = [{1: "a", 2: "b"}, {10: "x"}]
 SECOND = [{1: "A", 2: "", 3: "c"}, {11: "y"}]
@@ -94,6 +95,43 @@ def test_a_foreign_commit_to_any_table_refuses_the_whole_cut(
     expected = [dict(rows) for rows in AFTER_SECOND]
     expected[at][99] = "foreign"
     assert tables.all_rows() == expected
+
+
+def test_an_answer_that_all_is_done_is_not_believed(server: CatalogServer, tables: TwoTables):
+    """Iceberg's own server says so although a foreign commit was in the way of one table."""
+    sink = tables.sink(1)
+    publish(tables, sink, 5, *FIRST)
+    staged = tables.stage(sink, 6, *SECOND)
+
+    def in_between(request: Request, pass_on: Pass) -> Answer:
+        if not request.path.endswith(COMMIT):
+            return pass_on()
+        tables.foreign(tables.names[1], "INSERT INTO {t} VALUES (99L, 'foreign', 0L)")
+        return commit_each(server, request, to_the_end=True)
+
+    server.proxy.rule = in_between
+    with pytest.raises(ForeignCommit, match=f"{tables.names[1]}, branch main.*append"):
+        sink.publish(staged, stamp(sink, 6))
+
+    server.proxy.rule = lambda _request, pass_on: pass_on()
+    for name in tables.names:
+        sink.take(name)
+    again = {tables.names[1]: tables.stage_one(sink, 6, tables.names[1], SECOND[1], "again")}
+    sink.publish(again, stamp(sink, 6, "again"))
+    assert tables.all_rows() == [AFTER_SECOND[0], AFTER_SECOND[1] | {99: "foreign"}]
+
+
+def test_an_answer_that_all_is_done_and_nothing_was_is_told(
+    server: CatalogServer, tables: TwoTables
+):
+    sink = tables.sink(1)
+    staged = tables.stage(sink, 5, *FIRST)
+    server.proxy.rule = lambda request, pass_on: (
+        DONE if request.path.endswith(COMMIT) else pass_on()
+    )
+
+    with pytest.raises(CatalogUnsafe, match="said that a commit is done, and did not move"):
+        sink.publish(staged, stamp(sink, 5))
 
 
 def lost(request: Request, pass_on: Pass) -> Answer | None:

@@ -150,7 +150,8 @@ class IcebergOptions(LoginSection):
             "warehouse": self.warehouse,
             "credential": self._read("credential"),
             "token": self._read("token"),
-            "oauth2-server-uri": self.oauth2_uri,
+            # Its own default is the same, with a warning that it will go.
+            "oauth2-server-uri": self.oauth2_uri or f"{str(self.uri).rstrip('/')}/v1/oauth/tokens",
             "scope": self.scope,
             # Files are opened with the options of the lake's store, as the sink writes them. An
             # empty name refuses what a catalog otherwise vends, or fails to vend.

@@ -76,7 +76,7 @@ def values(table: SourceTable, number: int) -> dict[str, Any]:
         "net price": Decimal(number) / 4,
         "n": -number,
         "ratio": number / 8,
-        "at": NOON + dt.timedelta(hours=number),
+        "at": (NOON + dt.timedelta(hours=number)).isoformat(timespec="milliseconds"),
         "born": dt.date(1, 1, 1) + dt.timedelta(days=number),
         "photo": bytes([number]) * 3,
         "when": dt.datetime(9999, 12, 31, 23, 59, 59),  # noqa: DTZ001 - has no zone

@@ -135,6 +135,7 @@ def test_options_are_those_of_the_sink(tmp_path: Path):
         "uri": "https://c/api",
         "warehouse": "w",
         "credential": "id:secret",
+        "oauth2-server-uri": "https://c/api/v1/oauth/tokens",
         "header.X-Iceberg-Access-Delegation": "vended-credentials",
     }
     files = S3Options.load({"endpoint": "http://minio:9000", "access_key": "a", "secret_key": "b"})

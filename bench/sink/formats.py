@@ -5,6 +5,8 @@ change who comes first. The legs:
 
 - ``small``: 300 changes of three tables, a third of them creates; seconds of the fold
 - ``bulk_creates``, ``bulk_updates``: one large cut of each
+- ``latency``, with ``--latency``: seconds from a commit in the topics until readers see it, while
+  the sink runs with 300 changes/s; no ratio
 
 A ratio is Iceberg's seconds divided by Delta's: below 1.0 Iceberg is faster.
 """
@@ -23,6 +25,7 @@ from typing import Any, Final
 
 import structlog
 
+from bench.sink.latency import latency, seen
 from bench.sink.servers import Servers, running_servers
 from bench.sink.topics import Change, Topics
 from bench.sink.workbench import TABLES, Bench, Figures, Took, published
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's options."""
     parser.add_argument("--bulk", type=int, default=100_000, help="changes of a bulk cut")
     parser.add_argument("--small", type=int, default=20, help="small cuts that are counted")
+    parser.add_argument("--latency", type=int, default=0, help="seconds of that leg; 0: without it")
 
 
 def run(arguments: argparse.Namespace) -> Figures:
@@ -51,7 +55,10 @@ def run(arguments: argparse.Namespace) -> Figures:
         Seconds by leg and format, and ratios.
     """
     # Standard output belongs to the figures.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    structlog.configure(
+        processors=[seen, *structlog.get_config()["processors"]],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     bulk, cuts = getattr(arguments, "bulk", 100_000), getattr(arguments, "small", 20)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-formats-")))
@@ -73,7 +80,13 @@ def run(arguments: argparse.Namespace) -> Figures:
             topics.publish(Change(t, "c", k) for t in range(TABLES) for k in range(_KNOWN))
             catch_up()
             sinks[name] = (topics, catch_up)
-        return _measured(sinks, bulk, cuts)
+        figures = _measured(sinks, bulk, cuts)
+        for name in sinks if (seconds := getattr(arguments, "latency", 0)) else ():
+            topics = bench.topics(f"latency_{name}", partitions=1)
+            config = _config(servers, store, topics, name)
+            figures[f"latency_{name}"] = latency(spark, config, topics, seconds)
+        figures["load_after"] = os.getloadavg()[0]
+        return figures
 
 
 def _measured(sinks: dict[str, tuple[Topics, Callable[[], Took]]], bulk: int, cuts: int) -> Figures:
@@ -93,7 +106,6 @@ def _measured(sinks: dict[str, tuple[Topics, Callable[[], Took]]], bulk: int, cu
         of_leg = [Change(key % TABLES, op, key) for key in keys]
         took = _took(sinks, of_leg, backwards=False)
         figures[leg] = _compared({name: sum(both) for name, both in took.items()})
-    figures["load_after"] = os.getloadavg()[0]
     return figures
 
 
@@ -118,14 +130,17 @@ def _compared(seconds: dict[str, float]) -> Figures:
 
 def _config(servers: Servers, store: ObjectStore, topics: Topics, name: str) -> SinkConfig:
     options: dict[str, Any] = {}
+    prefix = topics.names.prefix
     if name == "iceberg":
-        options = {"format": name, "iceberg": store.catalog_options}
+        catalog = store.catalog_options
+        own = {"namespace": f"{prefix}_{{schema}}", "data": f"{catalog['data']}/{prefix}"}
+        options = {"format": name, "iceberg": catalog | own}
     return SinkConfig.load(
         {
             "kafka": {"bootstrap": servers.bootstrap},
             "registry": {"url": servers.url},
-            "prefix": topics.names.prefix,
-            "lake": f"s3a://{BUCKET}/{name}",
+            "prefix": prefix,
+            "lake": f"s3a://{BUCKET}/{prefix}",
             "s3": store.options,
             **options,
         }

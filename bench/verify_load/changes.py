@@ -75,11 +75,7 @@ def of_people(chance: random.Random) -> Statement:
             return "DELETE dbo.people WHERE code = ?", [code]
         case 1:
             values = [chance.choice(_TEXTS) for _ in range(4)]
-            return (
-                "INSERT dbo.people SELECT ?, ?, ?, ?, ?, '2000-01-01'"
-                " WHERE NOT EXISTS (SELECT * FROM dbo.people WHERE code = ?)",
-                [_alike(chance, code), *values, code],
-            )
+            return _inserted("people", "code", code, _alike(chance, code), *values, "2000-01-01")
         case 2:
             return "UPDATE dbo.people SET code = ? WHERE code = ?", [_alike(chance, code), code]
         case _:
@@ -98,11 +94,8 @@ def of_documents(chance: random.Random) -> Statement:
         case 0:
             return "DELETE dbo.documents WHERE id = ?", [key]
         case 1:
-            return (
-                "INSERT dbo.documents SELECT ?, 1, ?, ?, ?, ?"
-                " WHERE NOT EXISTS (SELECT * FROM dbo.documents WHERE id = ?)",
-                [key, text, "plain", f"<a>{key}</a>", chance.randbytes(9_000), key],
-            )
+            values = [1, text, "plain", f"<a>{key}</a>", chance.randbytes(9_000)]
+            return _inserted("documents", "id", key, key, *values)
         case 2:
             return "UPDATE dbo.documents SET body = ? WHERE id = ?", [text, key]
         case 3:
@@ -158,11 +151,8 @@ def of_sizes(chance: random.Random) -> Statement:
             return "DELETE TOP (2) FROM dbo.sizes WHERE size > ?", [size]
         case 1 | 2:
             precise = Decimal(chance.randrange(10**37)).scaleb(-18)
-            return (
-                "INSERT dbo.sizes SELECT ?, ?, ?, ?, ?, ?"
-                " WHERE NOT EXISTS (SELECT * FROM dbo.sizes WHERE size = ?)",
-                [size, money, money, "1582-10-10", "23:59:59.9996", precise, size],
-            )
+            values = [money, money, "1582-10-10", "23:59:59.9996", precise]
+            return _inserted("sizes", "size", size, size, *values)
         case 3:
             return "UPDATE TOP (5) dbo.sizes SET price = ?, cheap = NULL WHERE size > ?", [
                 money,
@@ -180,11 +170,7 @@ def of_words(chance: random.Random) -> Statement:
             return "DELETE dbo.words WHERE word = ?", [word]
         case 1 | 2:
             values = [chance.choice(texts) for texts in (_LATIN, _GREEK, _JAPANESE, _LATIN)]
-            return (
-                "INSERT dbo.words SELECT ?, ?, ?, ?, ?, ?"
-                " WHERE NOT EXISTS (SELECT * FROM dbo.words WHERE word = ?)",
-                [_alike(chance, word), *values, "ab", word],
-            )
+            return _inserted("words", "word", word, _alike(chance, word), *values, "ab")
         case 3:
             return "UPDATE dbo.words SET word = ? WHERE word = ?", [_alike(chance, word), word]
         case _:
@@ -204,11 +190,7 @@ def of_visits(chance: random.Random) -> Statement:
         case 0:
             return "DELETE dbo.visits WHERE hour = ?", [hour]
         case 1:
-            return (
-                "INSERT dbo.visits SELECT ?, ?, 1"
-                " WHERE NOT EXISTS (SELECT * FROM dbo.visits WHERE hour = ?)",
-                [page, hour, hour],
-            )
+            return _inserted("visits", "hour", hour, page, hour, 1)
         case 2:
             return "UPDATE dbo.visits SET page = ? WHERE hour = ?", [page, hour]
         case _:
@@ -251,6 +233,16 @@ CHANGES: Final[tuple[Callable[[random.Random], Statement], ...]] = (
     *(of_sizes, of_words, of_visits, of_evolving),
 )
 """All tables but the one without a key, which cannot be compared while it changes."""
+
+
+def _inserted(table: str, column: str, key: Any, *values: Any) -> Statement:
+    """Insert a row unless there is one with the key."""
+    marks = ", ".join("?" * len(values))
+    return (
+        f"INSERT dbo.{table} SELECT {marks}"
+        f" WHERE NOT EXISTS (SELECT * FROM dbo.{table} WHERE {column} = ?)",
+        [*values, key],
+    )
 
 
 def _alike(chance: random.Random, key: str) -> str:

@@ -72,7 +72,8 @@ from tailrace_sink.options.config import SinkConfig
 
 _LIMIT_S: Final = 600.0
 _POLL_S: Final = 0.5
-_COLUMNS_EVERY_S: Final = 120.0
+_COLUMNS_EVERY_S: Final = 300.0
+"""Longer than a comparison of the table takes: its changes must be in one change table so long."""
 _MARKER: Final = 999_999
 _SHOWN: Final = 30_000
 _SEED: Final = 33
@@ -228,7 +229,7 @@ class _Load:
                 f"{len(found.false_alarms)} rows, and {continuous.differing} of --continuous:\n"
                 + "\n".join(found.false_alarms[:100])
             )
-        return {
+        figures = {
             "minutes": round(lasted_s / 60, 1),
             "verifications": len(found.seconds),
             "proven": found.proven,
@@ -247,9 +248,10 @@ class _Load:
             "continuous_passes": continuous.passes,
             "continuous_parts": continuous.parts,
             "continuous_not_proven": continuous.not_proven,
-            "damaged_and_named": self._damaged_and_named(),
             "load_after": round(os.getloadavg()[0], 1),
         }
+        print(json.dumps(figures), file=sys.stderr)
+        return figures | {"damaged_and_named": self._damaged_and_named()}
 
     def _verify(self) -> Verification:
         options = VerifyOptions(limits=Limits(examples=_SHOWN))

@@ -88,10 +88,10 @@ class Steps:
                 pause(0.0 if self.hours is None else self.hours.wait_s(time.time()))
                 with comparing(self.publisher, self.sink, self.spark, self.options, pause) as (
                     _,
-                    found,
+                    published,
                     comparison,
                 ):
-                    shapes = {_name(shape): shape for shape in found(self.options.tables)}
+                    shapes = {_name(of): of for of in published.of(self.options.tables)}
                     ids = {name: one.newest.source_object_id for name, one in shapes.items()}
                     tables = with_tables(known, ids, _now_ms())
                     metrics.show(tables)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.reading.change_rows import NotThere
@@ -15,15 +14,21 @@ from tailrace.verify.repair import Repairs
 from tailrace.verify.source_rows import SourceRows
 from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import TableShape, shape_of
+from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ApplicationIntent, ReadMode
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.catalog.instances import (
+    Catalog,
+    KnownCatalog,
+    by_table,
+    read_catalog,
+)
 from tailrace_publisher.source.connection.tries import TryingConnection
 from tailrace_publisher.source.log.queries import database_name
-from tailrace_schemas.topics.topic_names import meant_by, told_apart
+from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,14 +92,79 @@ def verify(
     with comparing(publisher, sink, spark, options) as (database, shapes, comparison):
         repairs = Repairs(comparison, publisher, options.limits.wait_s)
         results: list[TableResult] = []
-        for known in shapes(options.tables):
+        for known in shapes.of(options.tables):
             # Its columns and capture instances may have changed while others were compared.
-            now = {shape.table: shape for shape in shapes(())}
-            shape = now.get(known.table, known)
+            shape = shapes.newest(known)
             results.append(comparison.compare(shape))
             if options.repairs:
                 repairs.repair(shape, results[-1])
         return Verification(database, sink.lake, results)
+
+
+class PublishedShapes:
+    """The published tables of a database, read again only after DDL.
+
+    Args:
+        connection: to where changes are captured.
+    """
+
+    def __init__(self, config: PublisherConfig, connection: Connection, database: str) -> None:
+        self._config = config
+        self._connection = connection
+        self._database = database
+        self._known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
+        self._catalog: Catalog | None = None
+
+    def of(self, asked: Sequence[str]) -> list[TableShape]:
+        """Return the named tables, sorted; without names all.
+
+        Raises:
+            NotThere: a table is not captured, or no table is.
+            ColumnsRefused: the options of columns do not fit a table.
+            SourceError: the server did not answer.
+        """
+        tables = self._tables()
+        if not tables:
+            raise NotThere(
+                f"database {self._database}: no table is published. Fix: enable tables for change"
+                " data capture (tailrace enable), and check tables.include and tables.exclude"
+            )
+        chosen = set()
+        for text in asked:
+            meant = meant_by(text, tables)
+            if len(meant) > 1:
+                raise NotThere(told_apart(text, meant))
+            if not meant:
+                there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
+                raise NotThere(f"table {text} is not published: there are {there or 'none'}")
+            chosen.add(meant[0])
+        return [self._shape(tables[name]) for name in sorted(chosen or tables, key=str)]
+
+    def newest(self, shape: TableShape) -> TableShape:
+        """Return a table as it now is; unchanged if it is no longer published.
+
+        Raises:
+            ColumnsRefused, SourceError: as :meth:`of`.
+        """
+        instances = self._tables().get(shape.table)
+        return shape if instances is None else self._shape(instances)
+
+    def _tables(self) -> dict[TableName, list[CaptureInstance]]:
+        config = self._config
+        self._catalog = read_catalog(
+            self._connection,
+            self._database,
+            config.message_keys,
+            self._known,
+            before=self._catalog,
+        )
+        return by_table(i for i in self._catalog.instances if config.tables.selects(i.table))
+
+    def _shape(self, instances: list[CaptureInstance]) -> TableShape:
+        config = self._config
+        return shape_of(
+            instances, config.lossless_of(instances[-1].table), rules_of(config.columns)
+        )
 
 
 @contextmanager
@@ -104,8 +174,8 @@ def comparing(
     spark: SparkSession,
     options: VerifyOptions,
     pause: Callable[[float], object] | None = None,
-) -> Iterator[tuple[str, Callable[[Sequence[str]], list[TableShape]], Comparison]]:
-    """Connect for a comparison; yield the database, what lists tables, and what compares them.
+) -> Iterator[tuple[str, PublishedShapes, Comparison]]:
+    """Connect for a comparison; yield the database, its tables, and what compares them.
 
     Args:
         pause: waits for some seconds between two statements.
@@ -115,7 +185,7 @@ def comparing(
     """
     with _connected(publisher, options) as (control, reader):
         database = database_name(control)
-        shapes = partial(_shapes, publisher, control, database)
+        shapes = PublishedShapes(publisher, control, database)
         pace = Pace(options.rows_per_s, options.core_percent, pause)
         source = SourceRows(control, reader, pace, options.limits.wait_s)
         yield database, shapes, Comparison(source, spark, sink, options.limits)
@@ -136,30 +206,3 @@ def _connected(
             TryingConnection(connect(config.source.model_copy(update=read_only)))
         ) as reader:
             yield control, reader
-
-
-def _shapes(
-    config: PublisherConfig, connection: Connection, database: str, asked: Sequence[str]
-) -> list[TableShape]:
-    known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
-    catalog = read_catalog(connection, database, config.message_keys, known)
-    tables = by_table(i for i in catalog.instances if config.tables.selects(i.table))
-    if not tables:
-        raise NotThere(
-            f"database {database}: no table is published. Fix: enable tables for change data"
-            " capture (tailrace enable), and check tables.include and tables.exclude"
-        )
-    chosen = set()
-    for text in asked:
-        meant = meant_by(text, tables)
-        if len(meant) > 1:
-            raise NotThere(told_apart(text, meant))
-        if not meant:
-            there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
-            raise NotThere(f"table {text} is not published: there are {there or 'none'}")
-        chosen.add(meant[0])
-    rules = rules_of(config.columns)
-    return [
-        shape_of(tables[name], config.lossless_of(name), rules)
-        for name in sorted(chosen or tables, key=str)
-    ]

@@ -33,6 +33,13 @@ def tracked(pattern: str) -> list[Path]:
     return [ROOT / line for line in found.stdout.splitlines()]
 
 
+def test_links_stay_within_the_repository():
+    for path in tracked("*"):
+        if path.is_symlink():
+            assert not path.readlink().is_absolute(), path
+            assert path.resolve().is_relative_to(ROOT), path
+
+
 def test_the_configuration_page_is_made_from_the_options_as_they_are():
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 

@@ -114,6 +114,7 @@ class PublishedShapes:
         self._database = database
         self._known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
         self._catalog: Catalog | None = None
+        self._rules = rules_of(config.columns)
 
     def of(self, asked: Sequence[str]) -> list[TableShape]:
         """Return the named tables, sorted; without names all.
@@ -136,7 +137,7 @@ class PublishedShapes:
                 raise NotThere(told_apart(text, meant))
             if not meant:
                 there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
-                raise NotThere(f"table {text} is not published: there are {there or 'none'}")
+                raise NotThere(f"table {text} is not published: there are {there}")
             chosen.add(meant[0])
         return [self._shape(tables[name]) for name in sorted(chosen or tables, key=str)]
 
@@ -161,10 +162,8 @@ class PublishedShapes:
         return by_table(i for i in self._catalog.instances if config.tables.selects(i.table))
 
     def _shape(self, instances: list[CaptureInstance]) -> TableShape:
-        config = self._config
-        return shape_of(
-            instances, config.lossless_of(instances[-1].table), rules_of(config.columns)
-        )
+        lossless = self._config.lossless_of(instances[-1].table)
+        return shape_of(instances, lossless, self._rules)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from tailrace_sink.fold.table_batch import (
     without,
 )
 from tailrace_sink.fold.table_fold import TableFold
-from tailrace_sink.fold.topic_reader import TopicReader, large_from_kafka
+from tailrace_sink.fold.topic_reader import TopicReader
 from tailrace_sink.kafka.offset_bounds import TopicCheck
 from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
@@ -90,7 +90,6 @@ class BatchApplier:
         self._batches = TableBatches(
             config.topics, config.tables.selects, parts.schemas.schema_by_id, config.shared_tables
         )
-        self._check = TopicCheck(parts.spark, config.kafka)
         events = Events(parts.log, config.kafka)
         self._fold = TableFold(config, events, parts.metrics, parts.hook)
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
@@ -98,7 +97,8 @@ class BatchApplier:
         self._idle: queue.SimpleQueue[TunedSession] = queue.SimpleQueue()
         for session in sessions:
             self._idle.put(session)
-        self._reader = TopicReader(spark, config, events)
+        check = TopicCheck(parts.spark, config.kafka)
+        self._reader = TopicReader(spark, config, events, check)
         self._compaction = parts.tables.compaction(spark)
         self._patience = Patience(config.apply_attempts)
         self._into_empty: set[str] = set()
@@ -149,14 +149,12 @@ class BatchApplier:
         self._fold.begin_batch(plan.point.batch)
         self._into_empty.clear()
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
+        lost = self._reader.lost(plan)
         if not is_small:
-            plan = large_from_kafka(plan, self._config, self._check)
+            plan = self._reader.large_from_kafka(plan)
         sources, stopped = self._batches.of(plan.topics)
-        stopped |= {
-            topic.topic: TopicRecreated(topic.topic) for topic in plan.topics if topic.is_recreated
-        }
-        # Bulk cuts are not in the log, so Kafka may have deleted them since they were planned.
-        stopped |= self._check.gone({t.topic: t.from_kafka for t in plan.topics if t.from_kafka})
+        stopped |= {of.topic: TopicRecreated(of.topic) for of in plan.topics if of.is_recreated}
+        stopped |= lost
         found, leaving = elsewhere(without(sources, stopped), before)
         stopped |= found
         if not self._is_settled:
@@ -178,8 +176,8 @@ class BatchApplier:
                 others.append(future)
         self._refuse_if_asked(stopped.values())
         for future in _failed_last(others):
-            for path, version in future.result().items():
-                versions[path] = max(version, versions.get(path, 0))
+            # In the order of their writes, so the last source of a shared table names its version.
+            versions |= future.result()
         self._tables.publish(versions)
         self._is_settled = True
         homes = {of.table.path: of.home for of in sources}

@@ -27,16 +27,51 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class TopicReader:
-    """Reads ranges of topics into memory.
+    """Reads ranges of topics into memory, and finds those that are read from Kafka instead.
 
     Args:
         spark: a session for small reads.
     """
 
-    def __init__(self, spark: SparkSession, config: SinkConfig, events: Events) -> None:
+    def __init__(
+        self, spark: SparkSession, config: SinkConfig, events: Events, check: TopicCheck
+    ) -> None:
         self._spark = spark
         self._config = config
         self._events = events
+        self._check = check
+
+    def large_from_kafka(self, plan: BatchPlan) -> BatchPlan:
+        """Let many changes of a table be read from Kafka, if it still has all of them.
+
+        Values in Kafka are decoded by columns, those in the log by Spark, which takes longer. So
+        the small cuts of a snapshot or of a backlog are not read from the log.
+        """
+        many = {
+            of.topic: of.partitions
+            for of in plan.topics
+            if self._config.is_bulk(of.count) and of.from_kafka != of.partitions
+        }
+        try:
+            lost = self._check.gone(many)
+        except SinkError as error:
+            _log.info("large_batch_read_from_log", reason=str(error))
+            return plan
+        topics = (
+            replace(of, in_kafka=of.partitions) if of.topic in many.keys() - lost else of
+            for of in plan.topics
+        )
+        return replace(plan, topics=tuple(topics))
+
+    def lost(self, plan: BatchPlan) -> dict[str, SinkError]:
+        """Return the error of each topic of which Kafka has deleted changes that the log lacks.
+
+        It had those of bulk cuts when they were planned.
+
+        Raises:
+            SinkError: the brokers do not know it yet, or do not answer.
+        """
+        return self._check.gone({of.topic: of.from_kafka for of in plan.topics if of.from_kafka})
 
     def values(
         self, ranges: Mapping[str, TopicRange], writers: Mapping[str, Sequence[WriterSchema]]
@@ -74,22 +109,3 @@ class TopicReader:
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
         return {topic: events_of(topic, read) for topic in ranges}
-
-
-def large_from_kafka(plan: BatchPlan, config: SinkConfig, check: TopicCheck) -> BatchPlan:
-    """Let many changes of a table be read from Kafka, if it still has all of them.
-
-    Values in Kafka are decoded by columns, those in the log by Spark, which takes longer. So the
-    small cuts of a snapshot or of a backlog are not read from the log.
-    """
-    many = {of.topic: of.partitions for of in plan.topics if config.is_bulk(of.count)}
-    try:
-        lost = check.gone(many)
-    except SinkError as error:
-        _log.info("large_batch_read_from_log", reason=str(error))
-        return plan
-    topics = (
-        replace(of, in_kafka=of.partitions) if of.topic in many and of.topic not in lost else of
-        for of in plan.topics
-    )
-    return replace(plan, topics=tuple(topics))

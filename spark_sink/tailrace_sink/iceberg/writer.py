@@ -101,7 +101,8 @@ class IcebergWriter(IcebergTables):
         """Let readers see the versions of a batch's tables, all at once."""
         staged = {self._id(path): version for path, version in sorted(versions.items())}
         self._publisher.publish(staged, self._stamp)
-        self._staged -= versions.keys()
+        if not self._config.into:  # A source that stopped may have staged more on a shared table.
+            self._staged -= versions.keys()
 
     def name(self, path: str) -> str:
         """Return a table's name in SQL, with what is staged."""

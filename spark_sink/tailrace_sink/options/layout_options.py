@@ -112,7 +112,6 @@ class LayoutOptions(TableOptions):
     def _only_with_delta(self) -> list[str]:
         """List the options in use that Iceberg does not carry."""
         options = {
-            "into": bool(self.into),
             "catalog": self.catalog.kind is not CatalogKind.NONE,
             "profile": self.profile is not Profile.FAST,
             "rewrite_below_bytes": "rewrite_below_bytes" in self.model_fields_set,

@@ -146,6 +146,16 @@ VALUES: dict[str, list[Value]] = {
     "geography": [Value("'POINT (-122 47)'", bytes.fromhex(_CITY), _CITY.upper())],
 }
 COLUMNS = [f"[{name}] {name}" for name in VALUES] + ["lossless datetime2(7)"]
+WITHHELD: dict[str, Any] = {
+    "columns": {
+        "exclude": ["dbo.people.born"],
+        "mask": {"dbo.people.salary": "***"},
+        "hash": ["dbo.people.mail"],
+        "truncate": {"dbo.people.remarks": 5},
+        "salt": "salt and pepper",
+    }
+}
+"""Options by which the lake has other values of ``dbo.people`` than the source."""
 """Declarations of a column of each type."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyodbc
 
-from tests.verify_values import COLUMNS, VALUES
+from tests.verify_values import COLUMNS, VALUES, WITHHELD
 
 DATABASE: Final = "load"
 ACCOUNTS: Final = 4_000
@@ -43,13 +43,7 @@ TABLES: Final = tuple(sorted(statement.split()[2].removeprefix("dbo.") for state
 EVOLVING_TABLES: Final = frozenset({"dbo.accounts", "dbo.evolving"})
 """Tables that get and lose columns."""
 PUBLISHER: Final[dict[str, Any]] = {
-    "columns": {
-        "exclude": ["dbo.people.born"],
-        "mask": {"dbo.people.salary": "***"},
-        "hash": ["dbo.people.mail"],
-        "truncate": {"dbo.people.remarks": 5},
-        "salt": "salt and pepper",
-    },
+    **WITHHELD,
     "lossless_columns": {"dbo.kinds": ["lossless"]},
     "message_keys": {"dbo.visits": ["page", "hour"]},
     "tables": {"schema_change": "rotate"},

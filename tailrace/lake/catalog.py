@@ -11,10 +11,9 @@ from tailrace_sink.errors import (
     CatalogUnavailable,
     CatalogUnusable,
     ConfigError,
-    NameTaken,
     SinkError,
 )
-from tailrace_sink.iceberg.names import PLACE_PROPERTY, TableId, place_of
+from tailrace_sink.iceberg.names import TableId, require_place
 from tailrace_sink.options.s3_options import hadoop_address
 
 if TYPE_CHECKING:
@@ -73,10 +72,8 @@ class Catalog:
         found = self._answer(f"loading table {name}", load)
         if found is None:
             return None
-        place = found.properties.get(PLACE_PROPERTY)
-        if place != place_of(hadoop_address(self.store.lake), path):
-            whose = "a table of somebody else" if place is None else f"the table {place}"
-            raise NameTaken(f"{self.name}.{name}", whose, "sink.iceberg.namespace to another one")
+        lake = hadoop_address(self.store.lake)
+        require_place(found.properties, lake, path, f"{self.name}.{name}")
         if self.store.s3 is not None:
             found.io = PyArrowFileIO(self.store.s3.pyiceberg())
         return found

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tailrace_sink.spark.jvm_names import jvm_of
+from tailrace_sink.spark.long_sequences import LongSequences
 
 _DELTA: Final = "org.apache.spark.sql.delta"
 
@@ -52,15 +53,12 @@ class WritingClasses:
     altered: Callable[[Any], Any]
     appended: Callable[[str | None], Any]
     bitmap: Any
-    byte_buffer: Any
     configs: Any
-    little_endian: Any
-    long_buffer: Any
+    longs: LongSequences
     merged: Any
     metrics: Any
     none: Any
     portable: Any
-    sequence: Any
     set_transaction: Any
     some: Any
     transactions: Any
@@ -138,15 +136,12 @@ def _writing_classes(jvm: Any) -> WritingClasses | None:
             altered=getattr(jvm, f"{_DELTA}.DeltaOperations$SetTableProperties"),
             appended=appended,
             bitmap=delta.deletionvectors.RoaringBitmapArray,
-            byte_buffer=jvm.java.nio.ByteBuffer,
             configs=delta.DeltaConfigs,
-            little_endian=jvm.java.nio.ByteOrder.LITTLE_ENDIAN,
-            long_buffer=jvm.java.nio.LongBuffer,
+            longs=LongSequences.of(jvm),
             merged=merge(none, none, none, none, nothing, nothing, nothing),
             metrics=jvm.org.apache.spark.sql.execution.metric.SQLMetrics,
             none=none,
             portable=delta.deletionvectors.RoaringBitmapArrayFormat.Portable(),
-            sequence=jvm.scala.collection.immutable.ArraySeq,
             set_transaction=delta.actions.SetTransaction,
             some=some,
             transactions=scala_object(jvm, f"{_DELTA}.OptimisticTransaction"),

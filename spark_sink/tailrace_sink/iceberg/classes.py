@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tailrace_sink.spark.long_sequences import LongSequences
+
 
 @dataclass(frozen=True, slots=True)
 class FileClasses:
@@ -13,7 +15,6 @@ class FileClasses:
 
     blob: Any
     blob_types: Any
-    byte_buffer: Any
     collections: Any
     columns: Any
     data_files: Any
@@ -22,23 +23,20 @@ class FileClasses:
     expressions: Any
     index: Any
     iterable: Any
-    little_endian: Any
-    long_buffer: Any
+    longs: LongSequences
     metrics: Any
     names: Any
     parquet: Any
     puffin: Any
-    sequence: Any
 
 
 @lru_cache(maxsize=1)
 def file_classes(jvm: Any) -> FileClasses:
     """Return the classes of a session's JVM."""
-    iceberg, java = jvm.org.apache.iceberg, jvm.java.nio
+    iceberg = jvm.org.apache.iceberg
     return FileClasses(
         blob=iceberg.puffin.Blob,
         blob_types=iceberg.puffin.StandardBlobTypes,
-        byte_buffer=java.ByteBuffer,
         collections=jvm.scala.jdk.javaapi.CollectionConverters,
         columns=iceberg.MetadataColumns,
         data_files=iceberg.DataFiles,
@@ -47,11 +45,9 @@ def file_classes(jvm: Any) -> FileClasses:
         expressions=iceberg.expressions.Expressions,
         index=iceberg.deletes.PositionDeleteIndex,
         iterable=iceberg.io.CloseableIterable,
-        little_endian=java.ByteOrder.LITTLE_ENDIAN,
-        long_buffer=java.LongBuffer,
+        longs=LongSequences.of(jvm),
         metrics=iceberg.MetricsConfig,
         names=iceberg.avro.AvroSchemaUtil.makeCompatibleName,
         parquet=iceberg.parquet.ParquetUtil,
         puffin=iceberg.puffin.Puffin,
-        sequence=jvm.scala.collection.immutable.ArraySeq,
     )

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from tailrace_sink.iceberg.classes import FileClasses
 
-_IS_BIG_ENDIAN: Final = array("H", b"\x00\x01")[0] == 1
 _INHERITED: Final = -1
 """Snapshot and sequence number of a blob that is written before its commit."""
 
@@ -78,7 +77,7 @@ def vectors(
 
 def _index(classes: FileClasses, io: Any, found: FoundFile, positions: array[int]) -> Any:
     """Return the positions of all deleted rows of a file."""
-    new = classes.collections.asJava(classes.sequence.unsafeWrapArray(_longs(classes, positions)))
+    new = classes.collections.asJava(classes.longs.sent(positions))
     # Nothing is to close, but the other factory has an overload that Py4J prefers.
     closeable = classes.iterable.combine(new, classes.iterable.empty())
     index = classes.deletes.toPositionIndex(closeable)
@@ -91,13 +90,3 @@ def _index(classes: FileClasses, io: Any, found: FoundFile, positions: array[int
             stream.close()
         index.merge(classes.index.deserialize(data, former))
     return index
-
-
-def _longs(classes: FileClasses, numbers: array[int]) -> Any:
-    """Convert numbers to an array of Java in one transfer."""
-    packed = array("q", numbers)
-    if _IS_BIG_ENDIAN:
-        packed.byteswap()
-    order = classes.little_endian
-    buffer = classes.byte_buffer.wrap(packed.tobytes()).order(order).asLongBuffer()
-    return classes.long_buffer.allocate(len(packed)).put(buffer).array()

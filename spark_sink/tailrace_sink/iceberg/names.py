@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from tailrace_sink.errors import NameTaken
 from tailrace_sink.tables.lake_table import quote
 
 BRANCH: Final = "tailrace"
@@ -18,6 +20,18 @@ PLACE_PROPERTY: Final = "tailrace.place"
 def place_of(lake: str, path: str) -> str:
     """Return the place of a table of a lake, whose address is Hadoop's."""
     return f"{lake}/{path}"
+
+
+def require_place(properties: Mapping[str, str], lake: str, path: str, full_name: str) -> None:
+    """Check by its properties that a table is the one of a lake at a path.
+
+    Raises:
+        NameTaken: it is another one.
+    """
+    place = properties.get(PLACE_PROPERTY)
+    if place != place_of(lake, path):
+        whose = "a table of somebody else" if place is None else f"the table {place}"
+        raise NameTaken(full_name, whose, "sink.iceberg.namespace to another one")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import NameTaken, SnapshotExpired
+from tailrace_sink.errors import SnapshotExpired
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId, place_of
+from tailrace_sink.iceberg.names import MAIN, TableId, require_place
 from tailrace_sink.iceberg.past_columns import Field, as_it_was
 from tailrace_sink.tables.described_table import Described, described_table
 from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
@@ -95,15 +95,8 @@ class IcebergTables:
         name = self._id(path)
         found = self._catalog.load(name)
         if found is not None:
-            place = found.properties.get(PLACE_PROPERTY)
-            if place != self._place(path):
-                whose = "a table of somebody else" if place is None else f"the table {place}"
-                full = f"{self._catalog.name}.{name}"
-                raise NameTaken(full, whose, "sink.iceberg.namespace to another one")
+            require_place(found.properties, self._lake, path, f"{self._catalog.name}.{name}")
         return found
-
-    def _place(self, path: str) -> str:
-        return place_of(self._lake, path)
 
     def _fields(self, schema: Any) -> list[Field]:
         ids = [int(of.fieldId()) for of in list(schema.columns())]

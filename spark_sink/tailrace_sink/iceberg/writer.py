@@ -23,7 +23,7 @@ from tailrace_sink.files.parquet_files import FileForm
 from tailrace_sink.files.range_files import RangeFiles
 from tailrace_sink.iceberg.added import AddedFiles
 from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
-from tailrace_sink.iceberg.names import BRANCH, PLACE_PROPERTY
+from tailrace_sink.iceberg.names import BRANCH, PLACE_PROPERTY, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.replacement import replace_columns
@@ -129,7 +129,7 @@ class IcebergWriter(IcebergTables):
             COLUMNS_PROPERTY: table.identities,
             DELETES_PROPERTY: table.deletes,
             SCHEMA_LSN_PROPERTY: table.schema_lsn,
-            PLACE_PROPERTY: self._place(table.path),
+            PLACE_PROPERTY: place_of(self._lake, table.path),
             **({MODE_PROPERTY: table.mode} if table.mode else {}),
         }
         key = table.key if table.kind is Kind.MIRROR else ()

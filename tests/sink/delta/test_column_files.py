@@ -25,19 +25,13 @@ from tailrace_sink.files import range_files
 from tailrace_sink.spark import executor_brokers
 from tests.envelopes.source import Source
 from tests.envelopes.tables import Key, Row, SourceTable, column
+from tests.sink.bulk_tables import KEY, change_rows, insert_all, row_of
 from tests.sink.conftest import Interrupted, Lake
 from tests.sink.lake_rows import Rows
-from tests.sink.tables.test_rows import (
-    change_documents,
-    insert_documents,
-    insert_types,
-    insert_versions,
-)
+from tests.sink.tables.test_rows import change_documents, insert_versions
 
-KEY = column(1, "id", "int", key=1)
 OURS = re.compile(r"part-[0-9a-f-]{36}\.snappy\.parquet")
 """Names of files by columns; Spark's have the number of their task."""
-V = column(3, "v", "int")
 LARGE = {
     "local_changes_max": 0,
     "changelog": {"include": [".*"]},
@@ -71,19 +65,9 @@ def statistics(location: str) -> dict[str, Any]:
 def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):
-    insert_types(source)
-    keyless = source.table("line", column(1, "n", "int"), column(2, "text", "nvarchar(max)"))
-    source.commit(lambda t: t.insert(keyless, n=1, text="x" * 30), lambda t: t.insert(keyless, n=2))
-    versions = source.table(
-        "versions", KEY, column(2, "small", "int"), column(3, "name", "varchar(10)")
-    )
-    source.commit(lambda t: t.insert(versions, id=0, small=0, name="zero"))
-    documents = insert_documents(source)
-    parts = column(2, "the part", "nvarchar(9)", key=2)
-    mixed, first = (source.table(name, KEY, parts, V) for name in ("mixed", "first"))
     chance = random.Random(30)
-    source.snapshot(mixed, [row_of(n, "a", n) for n in range(20)])
-    change_rows(source, first, chance)
+    tables = insert_all(source, chance)
+    mixed, first = tables.mixed, tables.first
     source.publish()
     by_columns, by_spark = (
         {**LARGE, "bulk_changes": bulk, "lake": f"{lake.path}/bulk-{bulk}"} for bulk in (1, 0)
@@ -94,8 +78,8 @@ def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(
     for path in ("types", "line", "first", "types.changes", "documents.changes"):
         assert_same_statistics(location(by_columns, path), location(by_spark, path))
 
-    insert_versions(source, versions)
-    change_documents(source, documents)
+    insert_versions(source, tables.versions)
+    change_documents(source, tables.documents)
     change_rows(source, mixed, chance)
     source.snapshot(mixed, [row_of(n, "a", -n) for n in range(15, 25)], op="u")
     change_rows(source, mixed, chance)
@@ -117,33 +101,13 @@ def test_bulk_ranges_have_the_rows_and_statistics_of_sparks_way(
 
     for table in (mixed, first):
         change_rows(source, table, chance)
-    change_documents(source, documents)
+    change_documents(source, tables.documents)
     source.publish()
     # Offsets divided among tasks regardless of partitions: a key is in files of several tasks.
     monkeypatch.setattr(range_files, "whole_shares_of", shares_of)
     for options in (by_columns, by_spark):
         lake.catch_up(**options, delete_mode="soft")
     assert_same(lake, by_columns, by_spark, ["mixed", "first", "documents"], by_merge=True)
-
-
-def row_of(number: int, part: str | None, v: int) -> Row:
-    return {"id": number, "the part": part, "v": v}
-
-
-def change_rows(source: Source, table: SourceTable, chance: random.Random) -> None:
-    """Creates, updates, deletes and changes of keys, each row several times."""
-    for _ in range(60):
-        key = (chance.randrange(25), chance.choice(["a", "", "ä"]))
-        value = chance.randrange(1000)
-        if key not in table.rows:
-            source.commit(lambda t, k=key, v=value: t.insert(table, **row_of(*k, v)))
-        elif chance.random() < 0.5:
-            source.commit(lambda t, k=key, v=value: t.update(table, k, v=v))
-        elif chance.random() < 0.5:
-            source.commit(lambda t, k=key: t.delete(table, k))
-        else:
-            other = 100 + chance.randrange(1000)
-            source.commit(lambda t, k=key, o=other: t.update(table, k, id=o))
 
 
 def by_key(lake: Lake, options: Mapping[str, Any], table: SourceTable) -> dict[Key, Row]:

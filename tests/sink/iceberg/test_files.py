@@ -9,19 +9,14 @@ from typing import Any
 import pytest
 
 from tests.envelopes.source import Source
-from tests.envelopes.tables import column
 from tests.fix_object_store import SharedStore
+from tests.sink.bulk_tables import change_rows, insert_all
 from tests.sink.conftest import Lake
-from tests.sink.delta.test_column_files import KEY, OURS, V, change_rows, row_of
+from tests.sink.delta.test_column_files import OURS
 from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.iceberg.test_readers import READERS, pyiceberg_catalog
 from tests.sink.lake_rows import Rows
-from tests.sink.tables.test_rows import (
-    change_documents,
-    insert_documents,
-    insert_types,
-    insert_versions,
-)
+from tests.sink.tables.test_rows import change_documents, insert_versions
 
 pytestmark = [
     pytest.mark.spark,
@@ -84,24 +79,15 @@ def test_files_by_columns_have_the_rows_of_sparks_way(
     monkeypatch: pytest.MonkeyPatch,
 ):
     ways = Ways(lake, server)
-    insert_types(source)
-    keyless = source.table("line", column(1, "n", "int"), column(2, "text", "nvarchar(max)"))
-    source.commit(lambda t: t.insert(keyless, n=1, text="x" * 30), lambda t: t.insert(keyless, n=2))
-    versions = source.table(
-        "versions", KEY, column(2, "small", "int"), column(3, "name", "varchar(10)")
-    )
-    source.commit(lambda t: t.insert(versions, id=0, small=0, name="zero"))
-    documents = insert_documents(source)
-    parts, chance = column(2, "the part", "nvarchar(9)", key=2), random.Random(31)
-    mixed, first = (source.table(name, KEY, parts, V) for name in ("mixed", "first"))
-    source.snapshot(mixed, [row_of(n, "a", n) for n in range(20)])
-    change_rows(source, first, chance)
+    chance = random.Random(31)
+    tables = insert_all(source, chance)
+    mixed, first = tables.mixed, tables.first
     source.publish()
     ways.catch_up()
     ways.check("types", "types__changes", "line", "first", "first__changes", "mixed")
 
-    insert_versions(source, versions)
-    change_documents(source, documents)
+    insert_versions(source, tables.versions)
+    change_documents(source, tables.documents)
     change_rows(source, mixed, chance)
     source.publish()
     ways.catch_up()

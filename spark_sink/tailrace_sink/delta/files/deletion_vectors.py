@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from tailrace_sink.delta.classes import WritingClasses
-
-_IS_BIG_ENDIAN: Final = array("H", b"\x00\x01")[0] == 1
 
 
 def actions_without_rows(
@@ -30,7 +28,7 @@ def actions_without_rows(
     try:
         for name, indexes in rows.items():
             file = files[name]
-            bitmap = classes.bitmap.apply(_longs(classes, indexes))
+            bitmap = classes.bitmap.apply(classes.longs.sent(indexes))
             if file.deletionVector() is not None:
                 bitmap.merge(store.read(file.deletionVector(), root))
             bitmap.runOptimize()
@@ -48,14 +46,3 @@ def actions_without_rows(
             yield changed._2()  # noqa: SLF001 - as above
     finally:
         writer.close()
-
-
-def _longs(classes: WritingClasses, numbers: array[int]) -> Any:
-    """Convert numbers to a Scala sequence in one transfer."""
-    packed = array("q", numbers)
-    if _IS_BIG_ENDIAN:
-        packed.byteswap()
-    order = classes.little_endian
-    buffer = classes.byte_buffer.wrap(packed.tobytes()).order(order).asLongBuffer()
-    longs = classes.long_buffer.allocate(len(packed)).put(buffer)
-    return classes.sequence.unsafeWrapArray(longs.array())

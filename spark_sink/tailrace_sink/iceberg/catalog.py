@@ -24,6 +24,7 @@ from tailrace_sink.errors import (
 from tailrace_sink.iceberg.classes import FileClasses, file_classes
 from tailrace_sink.iceberg.loaded_table import Change, LoadedTable
 from tailrace_sink.iceberg.names import TableId
+from tailrace_sink.iceberg.statements import Statements
 from tailrace_sink.spark.jvm_errors import cause_classes, translated
 
 _ICEBERG: Final = "org.apache.iceberg.exceptions."
@@ -46,6 +47,9 @@ _NO_ANSWER: Final = frozenset(
         f"{_ICEBERG}ServiceUnavailableException",
     }
 )
+_ATTEMPTS_MAX: Final = 3
+"""Of creating a namespace. SeaweedFS fails if another client is just creating it. Iceberg's client
+repeats requests that only read."""
 _ANSWERED: Final = f"{_ICEBERG}RESTException"
 """The last cause if the server answered with another status; above the cause if nobody did."""
 
@@ -110,6 +114,11 @@ class IcebergCatalog:
         """Classes of files and commits."""
         jvm: Any = self._spark._jvm  # noqa: SLF001
         return file_classes(jvm)
+
+    @cached_property
+    def statements(self) -> Statements:
+        """Statements of Spark with entries in the summaries of their snapshots."""
+        return Statements(self._spark)
 
     @cached_property
     def spark_types(self) -> Any:
@@ -241,12 +250,18 @@ class IcebergCatalog:
         return Committed(Outcome.DONE)
 
     def _create_namespace(self, space: Any) -> None:
-        try:
-            self.java.createNamespace(space)
-        except Py4JError as error:
-            # A sink that starts at the same time may have created it.
-            if f"{_ICEBERG}AlreadyExistsException" not in cause_classes(error):
-                raise
+        for attempt in range(1, _ATTEMPTS_MAX + 1):
+            try:
+                self.java.createNamespace(space)
+            except Py4JError as error:
+                # A sink that starts at the same time may have created it.
+                if f"{_ICEBERG}AlreadyExistsException" in cause_classes(error):
+                    return
+                is_broken = not _NO_ANSWER.isdisjoint(cause_classes(error))
+                if attempt == _ATTEMPTS_MAX or not is_broken:
+                    raise
+            else:
+                return
 
     def _parts(self, parts: Sequence[str]) -> Any:
         gateway: Any = self._spark.sparkContext._gateway  # noqa: SLF001

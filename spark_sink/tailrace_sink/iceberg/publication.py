@@ -1,6 +1,6 @@
 """Publication of a cut: one commit of the catalog moves the main branch of all its tables.
 
-The changes of a batch are staged on a branch of each table (``staging``), which readers do not see.
+The changes of a batch are staged on a branch of each table, which readers do not see.
 Publication moves each main branch to the staged snapshot. The catalog compares each main branch
 with the one that the batch was staged on, and does all or nothing.
 

@@ -8,8 +8,8 @@ nothing if the batch was published.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -27,7 +27,6 @@ from tailrace_sink.iceberg.names import BRANCH, PLACE_PROPERTY, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.replacement import replace_columns
-from tailrace_sink.iceberg.staging import SUMMARY, stage
 from tailrace_sink.iceberg.stamp import Stamp
 from tailrace_sink.iceberg.table_files import TableFiles
 from tailrace_sink.iceberg.tables import IcebergTables, summary_of
@@ -118,7 +117,8 @@ class IcebergWriter(IcebergTables):
 
     def take(self, spark: SparkSession, path: str) -> None:
         """Take a table from an older sink, before it is read; set its branch back."""
-        if self.loaded(path) is not None:
+        # A table that several sources share may be read again after one has staged its changes.
+        if path not in self._staged and self.loaded(path) is not None:
             self._publisher.take(self._id(path))
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
@@ -165,8 +165,7 @@ class IcebergWriter(IcebergTables):
             self._config.layout_of(table.table, table.kind).partition_by,
             properties,
         )
-        delete = f"DELETE FROM {self.name(table.path)}"
-        self._stage(spark, table.path, lambda: spark.sql(delete), None)
+        self.run(spark, table.path, f"DELETE FROM {self.name(table.path)}")
         now = self.described(spark, table.table, table.kind)
         if now is None:
             raise ApplyFailed(f"replacing table {table.table}", "it was dropped meanwhile")
@@ -195,7 +194,8 @@ class IcebergWriter(IcebergTables):
         if self._is_done(spark, path, once):
             return
         before = self.version(spark, path)
-        self._stage(spark, path, lambda: rows.writeTo(self.name(path)).append(), once)
+        self._staged.add(path)
+        self._catalog.statements.append(rows, self.name(path), self._summary(once))
         if check is None:
             return
         try:
@@ -206,7 +206,7 @@ class IcebergWriter(IcebergTables):
 
     def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
         """Apply the last change of each key in one commit; False if a MERGE is needed."""
-        files = self._files_of(table.path, self._stamp.summary)
+        files = self._files_of(table.path, self._summary(None))
         if files is None:
             return False
         self._staged.add(table.path)
@@ -217,7 +217,8 @@ class IcebergWriter(IcebergTables):
     def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
         """Run a statement that changes rows; with ``once``, once."""
         if once is None or not self._is_done(spark, path, once):
-            self._stage(spark, path, lambda: spark.sql(statement), once)
+            self._staged.add(path)
+            self._catalog.statements.run(spark, statement, self._summary(once))
 
     def done(self, spark: SparkSession, path: str, once: Once) -> int | None:
         """Return the newest batch of a scope in a table, if it is a given one or later."""
@@ -240,15 +241,9 @@ class IcebergWriter(IcebergTables):
             raise AppendSkipped(self._published_name(path), once.batch, found)
         return found is not None
 
-    def _stage(
-        self, spark: SparkSession, path: str, run: Callable[[], object], once: Once | None
-    ) -> None:
-        with ExitStack() as stack:
-            if once is not None:
-                stack.callback(spark.conf.unset, f"{SUMMARY}{_SCOPE}")
-                spark.conf.set(f"{SUMMARY}{_SCOPE}", once.scope)
-            self._staged.add(path)
-            stage(spark, self._catalog, self._id(path), self._stamp, lambda _: run())
+    def _summary(self, once: Once | None) -> dict[str, str]:
+        """Return the entries of the summary of each snapshot of the batch."""
+        return self._stamp.summary | ({} if once is None else {_SCOPE: once.scope})
 
     def _set_back(self, path: str, version: int) -> None:
         table = self.loaded(path)
@@ -281,7 +276,7 @@ class IcebergWriter(IcebergTables):
         """Append files once (``WrittenFiles.append``)."""
         if self._is_done(spark, written.table.path, once):
             return
-        table = self._files_of(written.table.path, self._stamp.summary | {_SCOPE: once.scope})
+        table = self._files_of(written.table.path, self._summary(once))
         files = None if table is None else written.offered(table.form)
         if table is None or files is None or written.form.has_null(files):
             raise NotAsCounted(f"{written.table.path} was altered, or refuses a row")

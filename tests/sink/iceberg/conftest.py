@@ -16,11 +16,10 @@ from tailrace_compose.local.jars import iceberg_jars
 from tailrace_sink.errors import LakeTaken
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId
+from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, TableId
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.session import set_catalog
-from tailrace_sink.iceberg.staging import stage
 from tailrace_sink.iceberg.stamp import Stamp
 from tailrace_sink.options.iceberg_options import Commits, IcebergOptions
 from tailrace_sink.spark.session import small_batch_session
@@ -121,16 +120,23 @@ class TwoTables:
         self, sink: Publisher, batch: int, name: TableId, rows: Rows, attempt: str = ""
     ) -> int:
         values = ", ".join(f"({key}L, '{text}', {batch}L)" for key, text in rows.items())
+        merge = (
+            f"MERGE INTO {{t}} t USING (SELECT * FROM VALUES {values} AS s(id, v, pos)) s"
+            " ON t.id = s.id WHEN MATCHED AND s.v = '' THEN DELETE"
+            " WHEN MATCHED AND s.pos > t.pos THEN UPDATE SET *"
+            " WHEN NOT MATCHED AND s.v <> '' THEN INSERT *"
+        )
+        return self.run(sink, batch, name, merge, attempt)
 
-        def merge(target: str) -> None:
-            self.spark.sql(
-                f"MERGE INTO {target} t USING (SELECT * FROM VALUES {values} AS s(id, v, pos)) s"
-                " ON t.id = s.id WHEN MATCHED AND s.v = '' THEN DELETE"
-                " WHEN MATCHED AND s.pos > t.pos THEN UPDATE SET *"
-                " WHEN NOT MATCHED AND s.v <> '' THEN INSERT *"
-            )
-
-        return stage(self.spark, self.catalog, name, stamp(sink, batch, attempt), merge)
+    def run(
+        self, sink: Publisher, batch: int, name: TableId, statement: str, attempt: str = ""
+    ) -> int:
+        """Run a statement on the branch of the table {t}, and return the snapshot after it."""
+        text = statement.format(t=name.staged_sql(self.catalog.name))
+        self.catalog.statements.run(self.spark, text, stamp(sink, batch, attempt).summary)
+        head = self.loaded(name).head(BRANCH)
+        assert head is not None
+        return head
 
     def rows(self, name: TableId, version: int | None = None) -> dict[int, str]:
         at = "" if version is None else f" VERSION AS OF {version}"

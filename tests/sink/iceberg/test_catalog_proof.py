@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from tailrace_sink.errors import CatalogUnavailable, CatalogUnsafe, CatalogUnusable
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.names import TableId
+from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.proof import prove_catalog
 from tailrace_sink.iceberg.session import set_catalog
+from tailrace_sink.iceberg.stamp import Stamp
 from tailrace_sink.options.iceberg_options import Commits, IcebergOptions
 from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.iceberg.table_by_table import COMMIT, ChecksFirst, commit_each
@@ -26,6 +29,7 @@ NOT_THERE = Answer(
     {"Content-Type": "application/json"},
     json.dumps({"error": {"message": "no route", "type": "NotFound", "code": 404}}).encode(),
 )
+BROKEN = Answer(500, NOT_THERE.headers, b'{"error":{"message":"x","code":500}}')
 NO_PURGE = Answer(
     403,
     {"Content-Type": "application/json"},
@@ -164,3 +168,24 @@ def test_a_wrong_credential_is_told_from_a_wrong_address(server: CatalogServer):
     set_catalog(server.spark, IcebergOptions.load(nobody))
     with pytest.raises(CatalogUnavailable, match="check the address"):
         IcebergCatalog(server.spark, "proof_nobody").load(TableId(SPACE, "x"))
+
+
+def test_a_namespace_that_another_sink_is_creating_is_asked_for_again(
+    server: CatalogServer, catalog: IcebergCatalog
+):
+    space, asked = f"shop_{uuid.uuid4().hex[:8]}", list[str]()
+
+    def rule(request: Request, pass_on: Pass) -> Answer:
+        if request.method != "POST" or not request.path.endswith("/namespaces"):
+            return pass_on()
+        asked.append(request.path)
+        return pass_on() if len(asked) > fails else BROKEN
+
+    server.proxy.rule, fails = rule, 2
+    table = TableId((space,), "t")
+    assert create_table(catalog, table, NewTable("id BIGINT"), Stamp("log", 1))
+    assert len(asked) == fails + 1
+    catalog.drop(table)
+    fails = 1_000
+    with pytest.raises(CatalogUnavailable, match=f"creating namespace {space}2"):
+        catalog.ensure_namespace(TableId((f"{space}2",), "t"))

@@ -40,6 +40,16 @@ def publish(tables: TwoTables, sink: Publisher, batch: int, *rows: Rows) -> dict
     return staged
 
 
+def test_a_deletion_of_whole_files_is_the_batchs_own(tables: TwoTables):
+    sink = tables.sink(1)
+    publish(tables, sink, 5, *FIRST)
+    statements = ("DELETE FROM {t}", "DELETE FROM {t} WHERE id = 10")
+    deletions = zip(tables.names, statements, strict=True)
+    staged = {name: tables.run(sink, 6, name, statement) for name, statement in deletions}
+    sink.publish(staged, stamp(sink, 6))
+    assert tables.all_rows() == [{}, {}]
+
+
 def test_a_cut_is_one_commit_over_all_tables(server: CatalogServer, tables: TwoTables):
     sink = tables.sink(1)
     first = publish(tables, sink, 5, *FIRST)

@@ -98,8 +98,10 @@ def test_sources_of_one_table_move_together(
                 assert own == expected(source, table, "", source.through), number
 
         # A key that may be NULL here stops its source, which has staged its part of the companion.
-        may_lack = source.table("orders_z", replace(KEY, nullable=True), VALUE)
+        # The next source reads the table again, and keeps what the one before it has staged.
+        may_lack = source.table("orders_ab", replace(KEY, nullable=True), VALUE)
         change(source, a, chance)
+        change(source, b, chance)
         source.commit(lambda t: t.insert(may_lack, id=None, v=1))
         source.publish()
         fold(lake, sink)
@@ -109,7 +111,7 @@ def test_sources_of_one_table_move_together(
         source.publish()
         fold(lake, sink)
         assert of_cut(newest()) == by_source(bare()) == rows_of(a, b)
-        assert {row["_cdc_table"] for row in bare("orders__changes")} == {"orders_a", "orders_b"}
+        assert {"orders_a", "orders_b"} <= {row["_cdc_table"] for row in bare("orders__changes")}
 
     # Killed after each source of a batch: nobody sees one of them alone.
     before = by_source(bare())

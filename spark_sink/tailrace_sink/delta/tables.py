@@ -208,6 +208,8 @@ class DeltaWriter(DeltaTables):
 class DeltaFormat(DeltaTables):
     """Delta as the format of a lake's tables (``TableFormat``)."""
 
+    versions_slow_writes = False
+
     def __init__(self, config: SinkConfig) -> None:
         super().__init__(config.lake)
         self._config = config

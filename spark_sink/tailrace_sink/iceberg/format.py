@@ -37,6 +37,8 @@ class IcebergFormat(IcebergTables):
         ConfigError: the file of a secret cannot be read.
     """
 
+    versions_slow_writes = True
+
     def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
         options = config.iceberg_options
         set_catalog(spark, options)

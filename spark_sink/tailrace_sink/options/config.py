@@ -7,7 +7,7 @@ flags into it), so that every wrong option is reported together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -19,9 +19,12 @@ from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.options.kafka_options import KafkaConfig
 from tailrace_sink.options.layout_options import LayoutOptions
-from tailrace_sink.options.modes import BadRecords, DeleteMode
+from tailrace_sink.options.modes import BadRecords, DeleteMode, TableFormats
 from tailrace_sink.options.retention import Retention, retention_path, with_former_option
 from tailrace_sink.options.s3_options import S3Options, hadoop_address, is_s3
+
+_KEPT_CUTS: Final = {TableFormats.DELTA: 20_000, TableFormats.ICEBERG: 500}
+"""1,000 snapshots of an Iceberg table slow a load by 0.07 s and a commit by 0.25 s (ADR 0110)."""
 
 
 def dead_letters_path(lake: str) -> str:
@@ -234,6 +237,11 @@ class SinkConfig(LayoutOptions):
     def commits_path(self) -> str:
         """Path of the commit table."""
         return f"{self.lake}/_tailrace/commits"
+
+    @property
+    def kept_cuts(self) -> int:
+        """Newest cuts that stay readable, as far as days allow."""
+        return self.retention.cuts or _KEPT_CUTS[self.format]
 
     @property
     def retention_path(self) -> str:

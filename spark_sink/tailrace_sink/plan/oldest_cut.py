@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from tailrace_sink.options.retention import Retention
-
 DAY_MS: Final = 86_400_000
 
 
@@ -64,7 +62,7 @@ class OldestCut:
         return cls(**found, tended=tended)
 
 
-def oldest_kept(rows: Iterable[tuple[int, int]], retention: Retention, now_ms: int) -> int:
+def oldest_kept(rows: Iterable[tuple[int, int]], days: float, cuts: int, now_ms: int) -> int:
     """Return the batch of the oldest cut that is kept; 0 without any cut.
 
     A point in the promised days is read from the newest cut before it. So the newest of the cuts
@@ -72,9 +70,10 @@ def oldest_kept(rows: Iterable[tuple[int, int]], retention: Retention, now_ms: i
 
     Args:
         rows: batch of each cut, with the time of its commit in milliseconds.
+        days, cuts: bounds of what is kept.
     """
-    newest_first = sorted(rows, reverse=True)[: retention.cuts]
-    since = now_ms - round(retention.days * DAY_MS)
+    newest_first = sorted(rows, reverse=True)[:cuts]
+    since = now_ms - round(days * DAY_MS)
     for batch, committed_ms in newest_first:
         if committed_ms <= since:
             return batch

@@ -296,6 +296,10 @@ class Compaction(Protocol):
 class TableFormat(TableReader, Protocol):
     """A table format, chosen when the sink starts."""
 
+    @property
+    def versions_slow_writes(self) -> bool:
+        """Whether those of no kept cut are removed at once, as each one makes writes slower."""
+
     def writer(self, owner: Owner) -> TableWriter:
         """Return the tables as one sink writes them."""
 

@@ -68,8 +68,8 @@ class OldData:
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the oldest kept cut was chosen a day ago or earlier, or by other options."""
-        known, retention = self._known(), self._config.retention
-        is_other = (known.days, known.cuts) != (retention.days, retention.cuts)
+        known, days = self._known(), self._config.retention.days
+        is_other = (known.days, known.cuts) != (days, self._config.kept_cuts)
         return is_other or now_ms - known.chosen_ms >= DAY_MS
 
     def forget(self, state: SinkState, slices: LogSlices, now_ms: int) -> None:
@@ -80,8 +80,8 @@ class OldData:
             slices: find where the log has what the tables of a cut lack.
         """
         rows = self._commits.times()
-        retention = self._config.retention
-        batch = oldest_kept(rows, retention, now_ms)
+        days, cuts = self._config.retention.days, self._config.kept_cuts
+        batch = oldest_kept(rows, days, cuts, now_ms)
         oldest = self._commits.state_of(batch)
         if oldest is None:
             return
@@ -95,8 +95,8 @@ class OldData:
             committed_ms=committed_ms,
             has_forgotten=known.has_forgotten or is_older,
             chosen_ms=now_ms,
-            days=retention.days,
-            cuts=retention.cuts,
+            days=days,
+            cuts=cuts,
         )
         self._write(found)
         self._state = oldest
@@ -104,7 +104,7 @@ class OldData:
             self._commits.forget(batch)
             _log.info("cuts_forgotten", before_lsn=oldest.closed_lsn)
         # One day longer than promised; but not than a cut that the number of cuts made the oldest.
-        since_ms = max(now_ms - round(retention.days * DAY_MS), committed_ms) - DAY_MS
+        since_ms = max(now_ms - round(days * DAY_MS), committed_ms) - DAY_MS
         since = datetime.fromtimestamp(since_ms / 1000, UTC).date()
         held = [*oldest.held.values(), *state.held.values()]
         needed = [of.from_batch for of in held if not of.torn]
@@ -113,7 +113,10 @@ class OldData:
             _log.info("log_expired", before=removed.isoformat())
 
     def tend(self, paths: Iterable[str], now_ms: int) -> bool:
-        """Remove old files of one table, if any table was last tended a day ago or earlier.
+        """Remove old files of one table, if any table is due.
+
+        That is so a day after it was last tended. If old versions slow its writes down, it is due
+        as soon as the oldest kept cut has a later version.
 
         Args:
             paths: of lake tables, below the lake.
@@ -131,7 +134,7 @@ class OldData:
             self._write(known)
         # Entries of a log that still have to go come first: a run removes some of them.
         due = [path for path in every if known.tended[path].trim_to >= 0]
-        due = due or [path for path in every if is_due(known.tended[path], now_ms)]
+        due = due or [p for p in every if self._is_due(p, known.tended[p], now_ms)]
         if not due:
             return False
         path = min(due, key=lambda path: known.tended[path].at_ms)
@@ -145,15 +148,27 @@ class OldData:
             # A damaged table stops at its next write; the others are tended.
             reason = str(translated(f"removing old files of {path}", error))
             _log.warning("old_files_not_removed", table=path, reason=reason)
-            after = replace(before, at_ms=now_ms, trim_to=-1)
+            through = self._oldest_version(path) if self._is_slowed(path) else None
+            through = before.through if through is None else through
+            after = replace(before, at_ms=now_ms, trim_to=-1, through=through)
         self._write(replace(known, tended={**known.tended, path: after}))
         return True
+
+    def _is_due(self, path: str, before: Tended, now_ms: int) -> bool:
+        has_left = self._is_slowed(path) and self._oldest_version(path) not in (
+            None,
+            before.through,
+        )
+        return has_left or is_due(before, now_ms)
+
+    def _is_slowed(self, path: str) -> bool:
+        return path not in _OWN and self._tables.versions_slow_writes
 
     def _tended(self, path: str, before: Tended, now_ms: int) -> Tended:
         version = None if path in _OWN else self._oldest_version(path)
         is_full = is_listing_due(before, now_ms)
         if version is not None and self._tables.expire(self._spark, path, version, is_full=is_full):
-            after = replace(before, at_ms=now_ms)
+            after = replace(before, at_ms=now_ms, through=version)
             return replace(after, full_ms=now_ms) if is_full else after
         location = f"{self._config.lake}/{path}"
         metadata = table_metadata(self._spark, location)

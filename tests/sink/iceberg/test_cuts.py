@@ -29,7 +29,8 @@ from tailrace_sink.errors import (
     LakeTaken,
 )
 from tailrace_sink.iceberg.catalog import IcebergCatalog
-from tailrace_sink.iceberg.names import TableId
+from tailrace_sink.iceberg.names import MAIN, TableId
+from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import LakeReader
 from tailrace_sink.tables.lake_table import CURRENT, VALID_FROM_LSN, VALID_TO_LSN
 from tests.end_to_end.test_verified_lake import shape_with
@@ -277,6 +278,28 @@ def at_the_last_table(do: Callable[[], object]) -> Callable[[str, str], None]:
             do()
 
     return hook
+
+
+@pytest.mark.slow("eight starts of a sink")
+def test_snapshots_of_no_kept_cut_leave_the_tables(shop: Shop):
+    for number in range(4):
+        shop.change(number)
+        assert shop.lake.catch_up() == 1
+    oldest = shop.reader.as_of().closed_lsn
+    before = shop.expected()
+    for number in range(4, 8):  # one table is tended after each batch
+        shop.change(number)
+        assert shop.lake.catch_up(retention={"cuts": 2}) == 1
+    catalog = IcebergCatalog(shop.lake.spark, "tailrace")
+    for name in (*shop.keyed, "log"):
+        table = catalog.load(TableId((shop.space,), name))
+        assert table is not None
+        stamps = [found.stamp for found in table.history(table.head(MAIN))]
+        assert min(s.lsn for s in stamps if s is not None and s.batch is not None) == oldest, name
+    shop.check()
+    assert shop.read_cut(shop.reader, lsn=oldest) == before
+    with pytest.raises(CutUnknown, match=r"sink\.retention\.cuts"):
+        shop.reader.as_of(lsn="00000000:00000001:0001")
 
 
 @pytest.mark.nightly("test_publication.py has the same faults at the catalog alone")

@@ -62,7 +62,7 @@ def test_a_missing_option_is_named():
                 "into": {"dbo.a": "dbo.b"},
                 "catalog": {"kind": "spark"},
             },
-            "^[^,]*catalog: not available with format: iceberg; remove it",
+            "options: catalog: not available with format: iceberg; remove it",
         ),
         (
             {

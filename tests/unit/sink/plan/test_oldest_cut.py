@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 def test_every_point_of_the_promised_days_has_its_cut(times: list[int], cuts: int, days: float):
     rows = [(batch, at) for batch, at in enumerate(sorted(times), start=1)]
     now = 20 * DAY_MS
-    oldest = oldest_kept(rows, Retention(days=days, cuts=cuts), now)
+    oldest = oldest_kept(rows, days, cuts, now)
     kept = [row for row in rows if row[0] >= oldest]
     assert 1 <= len(kept) <= cuts
     forgotten = [at for batch, at in rows if batch < oldest]
@@ -39,8 +39,8 @@ def test_every_point_of_the_promised_days_has_its_cut(times: list[int], cuts: in
 
 
 def test_without_cuts_nothing_is_kept_and_the_newest_stays():
-    assert oldest_kept([], Retention(), 0) == 0
-    assert oldest_kept([(7, 0), (9, 1)], Retention(days=1), 100 * DAY_MS) == 9
+    assert oldest_kept([], 7.0, 20_000, 0) == 0
+    assert oldest_kept([(7, 0), (9, 1)], 1.0, 20_000, 100 * DAY_MS) == 9
 
 
 def entry(version: int, kind: str) -> Entry:
@@ -132,7 +132,7 @@ def test_the_file_keeps_what_is_in_it():
 def test_the_option_of_earlier_releases_is_accepted():
     options = {"prefix": "p", "kafka": {"bootstrap": "k:1"}, "lake": "/lake"}
     options |= {"registry": {"url": "http://r"}}
-    assert SinkConfig.load(options).retention == Retention(days=7, cuts=20_000)
+    assert SinkConfig.load(options).retention == Retention(days=7)
     assert SinkConfig.load({**options, "commit_retention_days": 3}).retention.days == 3
     both = {**options, "commit_retention_days": 3, "retention": {"days": 4}}
     with pytest.raises(ConfigError, match=r"commit_retention_days is now retention\.days"):

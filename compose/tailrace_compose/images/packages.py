@@ -36,7 +36,7 @@ ROOTS: dict[str, frozenset[str]] = {
 # The sink's image also runs `tailrace status`, which queries the source and the commit table.
 # PySpark asks for pandas before it runs a function over Arrow.
 ROOTS["sink"] = ROOTS["publisher"] - {"apsw"} | {
-    *("deltalake", "numpy", "pandas", "pyarrow", "pyspark", "rich")
+    *("deltalake", "numpy", "pandas", "pyarrow", "pyroaring", "pyspark", "rich")
 }
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==[^\n]*\n(?:[ ]+[^\n]*\n?)*", re.MULTILINE)

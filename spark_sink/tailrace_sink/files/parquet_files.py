@@ -13,6 +13,16 @@ from tailrace_sink.tables.key_bounds import KeyBound, bounded_columns, bounds_of
 from tailrace_sink.tables.lake_table import LakeTable
 
 
+def pyarrow_path(address: str) -> str | None:
+    """Return an address as pyarrow names it; None for a store that only Hadoop opens."""
+    if is_s3(address):
+        return s3_address(address).removeprefix("s3://").rstrip("/")
+    parts = urlparse(address)
+    if parts.scheme == "file":
+        return unquote(parts.path).rstrip("/")
+    return None if parts.scheme else address.rstrip("/")
+
+
 @dataclass(frozen=True, slots=True)
 class FileForm:
     """How a table's files must look.
@@ -41,12 +51,7 @@ class FileForm:
     @property
     def folder(self) -> str | None:
         """The folder as pyarrow names it; None for a store that only Hadoop opens."""
-        if self.is_in_s3:
-            return s3_address(self.address).removeprefix("s3://").rstrip("/")
-        parts = urlparse(self.address)
-        if parts.scheme == "file":
-            return unquote(parts.path).rstrip("/")
-        return None if parts.scheme else self.address.rstrip("/")
+        return pyarrow_path(self.address)
 
     def has_null(self, files: Iterable[ParquetFile]) -> bool:
         """Whether a required column of some files may have a NULL."""

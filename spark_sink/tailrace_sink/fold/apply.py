@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,7 +23,7 @@ from tailrace_sink.fold.doubled_keys import (
     require_new_keys,
     require_none_between,
 )
-from tailrace_sink.fold.merge import latest_in, merge_changes, merge_latest
+from tailrace_sink.fold.merge import latest_in, merge_changes, merge_latest, merge_messages
 from tailrace_sink.fold.passing_count import counted_in_passing
 from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import SinkConfig
@@ -70,6 +71,7 @@ class TableWork:
     Attributes:
         table: its lake table, with the columns after this batch's DDL.
         other_writers: writer schemas of other tables in the same topic.
+        messages: the same as ``values``, if they are in memory; else None.
         is_counted: whether ``values`` were compared with the ledger; else that is done while they
             are written.
         repeats_keys: whether two values have the same key; False also if unknown.
@@ -81,6 +83,7 @@ class TableWork:
     other_writers: tuple[WriterSchema, ...]
     topic_range: TopicRange
     values: DataFrame
+    messages: pa.Table | None
     is_counted: bool
     repeats_keys: bool
     tables: TableWriter
@@ -209,16 +212,20 @@ def _write_mirror(
     if known is not None and written is not None and not written.lacking:
         written.append(spark, once, None)
         return
+    is_local = config.fits_driver(ranges.count, ranges.bytes)
+    if way is Write.MERGE and is_local and whole_at is None and work.messages is not None:
+        messages = work.messages["value"]
+        if merge_messages(spark, config, work.tables, table, ranges, messages, work.writers):
+            return
     changes, check = _unreduced(spark, work, written)
-    latest = latest_changes(changes, table, large_columns(table))
+    reduced = latest_changes(changes, table, large_columns(table))
     if way is Write.APPEND_LATEST:
         if config.delete_mode is DeleteMode.HARD:
-            latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, work.tables, table, latest, cut.batch, check)
+            reduced = reduced.where(f"{OPERATION} <> 'd'")
+        append_changes(config, work.tables, table, reduced, cut.batch, check)
         return
-    is_local = config.fits_driver(ranges.count, ranges.bytes)
     merge_changes(
-        spark, config, work.tables, table, ranges, latest, whole_at, check, is_local=is_local
+        spark, config, work.tables, table, ranges, reduced, whole_at, check, is_local=is_local
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tailrace_sink.columns.distinct_keys import are_distinct
 from tailrace_sink.fold.doubled_keys import leave_one_row_each
@@ -14,8 +16,10 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.ports.table_format import Check, Latest, TableWriter, WrittenFiles
+from tailrace_sink.rows.changes_in_memory import latest_in_memory
 from tailrace_sink.rows.last_change import available_flag, large_columns
 from tailrace_sink.rows.mirror_statements import merge_statement
+from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.key_bounds import bounds_by_spark, bounds_in, conditions_of, exact_in
 from tailrace_sink.tables.lake_table import OPERATION, LakeTable
 
@@ -50,6 +54,28 @@ def merge_changes(
         merge_latest(spark, config, tables, table, ranges, latest, whole_at)
 
 
+def merge_messages(
+    spark: SparkSession,
+    config: SinkConfig,
+    tables: TableWriter,
+    table: LakeTable,
+    ranges: TopicRange,
+    messages: pa.ChunkedArray,
+    writers: Sequence[WriterSchema],
+) -> bool:
+    """Apply the last change of each key, from messages in memory (:func:`merge_changes`).
+
+    Returns:
+        False if Spark must decode the messages; nothing is done.
+    """
+    rows = latest_in_memory(messages, table, writers, ranges.after_lsn, ranges.up_to_lsn)
+    if rows is None:
+        return False
+    latest = _latest_of(spark, config, table, rows)
+    merge_latest(spark, config, tables, table, ranges, latest, None)
+    return True
+
+
 def merge_latest(
     spark: SparkSession,
     config: SinkConfig,
@@ -82,6 +108,23 @@ def latest_in(spark: SparkSession, written: WrittenFiles, table: LakeTable) -> L
     return Latest(rows, bounds, keys.num_rows, None, None, exact, written)
 
 
+def _latest_of(
+    spark: SparkSession,
+    config: SinkConfig,
+    table: LakeTable,
+    rows: pa.Table,
+    schema: StructType | None = None,
+) -> Latest:
+    """Describe the last changes in memory.
+
+    Args:
+        schema: of the rows in Spark; None: that of their Arrow types.
+    """
+    latest = spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema)
+    lacking = _lacking(table, config.delete_mode)
+    return Latest(latest, bounds_in(rows, table), rows.num_rows, rows, lacking)
+
+
 @contextmanager
 def _kept(
     spark: SparkSession,
@@ -95,16 +138,13 @@ def _kept(
 
     Rows lost with an executor are decoded again, from the same offsets.
     """
-    lacking = _lacking(table, config.delete_mode)
     if is_local:
-        rows = reduced.toArrow()
-        latest, bounds = spark.createDataFrame(rows, reduced.schema), bounds_in(rows, table)
-        yield Latest(latest, bounds, rows.num_rows, rows, lacking)
+        yield _latest_of(spark, config, table, reduced.toArrow(), reduced.schema)
         return
     reduced.persist()
     try:
         count, bounds = bounds_by_spark(reduced, table)
-        yield Latest(reduced, bounds, count, None, lacking)
+        yield Latest(reduced, bounds, count, None, _lacking(table, config.delete_mode))
     finally:
         reduced.unpersist()
 

@@ -209,6 +209,7 @@ class TableFold:
             source.other_writers,
             source.topic_range,
             values,
+            None if lacks_changes else source.values,
             is_counted,
             source.repeats_keys,
             self._writer,

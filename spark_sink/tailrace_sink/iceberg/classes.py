@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tailrace_sink.spark.long_sequences import LongSequences
-
 
 @dataclass(frozen=True, slots=True)
 class FileClasses:
@@ -15,15 +13,11 @@ class FileClasses:
 
     blob: Any
     blob_types: Any
-    collections: Any
+    byte_buffer: Any
     columns: Any
     data_files: Any
     delete_files: Any
-    deletes: Any
     expressions: Any
-    index: Any
-    iterable: Any
-    longs: LongSequences
     metrics: Any
     names: Any
     parquet: Any
@@ -37,15 +31,11 @@ def file_classes(jvm: Any) -> FileClasses:
     return FileClasses(
         blob=iceberg.puffin.Blob,
         blob_types=iceberg.puffin.StandardBlobTypes,
-        collections=jvm.scala.jdk.javaapi.CollectionConverters,
+        byte_buffer=jvm.java.nio.ByteBuffer,
         columns=iceberg.MetadataColumns,
         data_files=iceberg.DataFiles,
         delete_files=iceberg.FileMetadata,
-        deletes=iceberg.deletes.Deletes,
         expressions=iceberg.expressions.Expressions,
-        index=iceberg.deletes.PositionDeleteIndex,
-        iterable=iceberg.io.CloseableIterable,
-        longs=LongSequences.of(jvm),
         metrics=iceberg.MetricsConfig,
         names=iceberg.avro.AvroSchemaUtil.makeCompatibleName,
         parquet=iceberg.parquet.ParquetUtil,

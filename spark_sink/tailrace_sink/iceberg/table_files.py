@@ -12,6 +12,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pyroaring import BitMap64
+
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.iceberg.classes import FileClasses
 from tailrace_sink.iceberg.deletion_vectors import FoundFile, vectors
@@ -43,6 +45,7 @@ class TableFiles:
         self._table = table
         self._types = types
         self._summary = summary
+        self._deleted: dict[str, BitMap64] = {}
 
     @property
     def form(self) -> FileForm | None:
@@ -86,6 +89,12 @@ class TableFiles:
         finally:
             tasks.close()
 
+    def deleted_rows(self, found: FoundFile) -> BitMap64:
+        """Return the positions of the deleted rows of a file (``FoundFile.deleted_rows``)."""
+        if found.path not in self._deleted:
+            self._deleted[found.path] = found.deleted_rows(self._table.java.io())
+        return self._deleted[found.path]
+
     def append(self, form: FileForm, files: Iterable[ParquetFile]) -> None:
         """Add files.
 
@@ -107,16 +116,21 @@ class TableFiles:
 
         Raises:
             Py4JError: as of :meth:`append`; also if somebody else removed one of the files.
+            ValueError: a deletion vector is damaged.
         """
         commit = self._table.java.newRowDelta()
         for file in self._entries(form, files):
             commit.addRows(file)
         if rows:
             path = f"{form.address}/{uuid.uuid4()}-deletes.puffin"
-            for found, vector in vectors(self._classes, self._table.java, path, rows):
+            gone = {
+                of: self.deleted_rows(of) | BitMap64(array("Q", left.tobytes()))
+                for of, left in rows.items()
+            }
+            for vector in vectors(self._classes, self._table.java, path, gone):
                 commit.addDeletes(vector)
-                for former in found.deletes:
-                    commit.removeDeletes(former)
+            for former in (former for found in rows for former in found.deletes):
+                commit.removeDeletes(former)
             commit.validateFromSnapshot(self._table.head(BRANCH))
             commit.validateDataFilesExist([found.path for found in rows])
             commit.validateDeletedFiles()

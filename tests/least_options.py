@@ -1,4 +1,4 @@
-"""The least options of a publisher, for tests that reach none of its servers."""
+"""The least options of a publisher and of a sink, for tests that reach none of its servers."""
 
 from __future__ import annotations
 
@@ -9,4 +9,8 @@ LEAST: Final[dict[str, Any]] = {
     "kafka": {"bootstrap": "localhost:9092"},
     "registry": {"url": "http://localhost:8081"},
     "prefix": "air",
+}
+LEAST_OF_SINK: Final[dict[str, Any]] = {
+    **{name: LEAST[name] for name in ("kafka", "registry", "prefix")},
+    "lake": "/lake",
 }

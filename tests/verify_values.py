@@ -146,6 +146,7 @@ VALUES: dict[str, list[Value]] = {
     "geography": [Value("'POINT (-122 47)'", bytes.fromhex(_CITY), _CITY.upper())],
 }
 COLUMNS = [f"[{name}] {name}" for name in VALUES] + ["lossless datetime2(7)"]
+"""Declarations of a column of each type."""
 WITHHELD: dict[str, Any] = {
     "columns": {
         "exclude": ["dbo.people.born"],
@@ -156,7 +157,6 @@ WITHHELD: dict[str, Any] = {
     }
 }
 """Options by which the lake has other values of ``dbo.people`` than the source."""
-"""Declarations of a column of each type."""
 
 
 def rows_of_values() -> list[list[str]]:

@@ -10,7 +10,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.tables.catalog_names import catalog_names
-from tests.least_options import LEAST
+from tests.least_options import LEAST_OF_SINK
 
 ALLOWED = re.compile(r"[a-z0-9_]+")
 
@@ -66,6 +66,5 @@ def test_no_two_tables_have_one_name():
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], fault: str):
-    sink = {name: LEAST[name] for name in ("kafka", "registry", "prefix")} | {"lake": "/lake"}
     with pytest.raises(ConfigError, match=re.escape(fault)):
-        SinkConfig.load({**sink, "catalog": options})
+        SinkConfig.load({**LEAST_OF_SINK, "catalog": options})

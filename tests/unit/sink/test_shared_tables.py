@@ -29,6 +29,7 @@ from tailrace_sink.tables.lake_table import Kind, LakeTable
 from tailrace_sink.tables.new_table import new_table
 from tailrace_sink.tables.origins import ORIGIN, in_shared_table, not_from
 from tailrace_sink.tables.schema_changes import evolve
+from tests.least_options import LEAST_OF_SINK
 
 LAKE = TableName("shop", "all", "orders")
 A, B = TableName("shop", "t1", "orders"), TableName("shop", "t'2", "orders")
@@ -67,10 +68,7 @@ def test_a_rule_chooses_the_lake_table_and_the_first_counts():
 @pytest.mark.parametrize("into", ["orders", "a.b.c", ".orders", "all."])
 def test_a_name_that_is_no_schema_and_table_is_refused(into: str):
     options = {
-        "kafka": {"bootstrap": "k:1"},
-        "registry": {"url": "http://r"},
-        "prefix": "p",
-        "lake": "/l",
+        **LEAST_OF_SINK,
         "into": {".*": into},
     }
     with pytest.raises(ConfigError, match=r"use schema\.table"):

@@ -10,16 +10,9 @@ from tailrace_sink.kafka.offset_bounds import Ranges
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import BatchPlan, SinkState
 from tailrace_sink.plan.topic_ranges import TopicRange
+from tests.least_options import LEAST_OF_SINK
 
-CONFIG = SinkConfig.load(
-    {
-        "kafka": {"bootstrap": "kafka:9092"},
-        "registry": {"url": "http://registry:8081"},
-        "prefix": "shop",
-        "lake": "/data/lake",
-        "bulk_changes": 1000,
-    }
-)
+CONFIG = SinkConfig.load({**LEAST_OF_SINK, "bulk_changes": 1000})
 ALL = {0: (10, 2000)}
 LOGGED = TopicRange("logged", 0, ALL, 1990, frozenset())
 IN_KAFKA = TopicRange("bulk", 0, ALL, 1990, frozenset(), in_kafka=ALL)

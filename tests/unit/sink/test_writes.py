@@ -24,6 +24,7 @@ from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.tables.key_bounds import KeyBound, bounds_in, conditions_of, rounded, sql_literal
 from tailrace_sink.tables.lake_table import Kind, LakeColumn, LakeTable
 from tailrace_sink.tables.new_table import new_table
+from tests.least_options import LEAST_OF_SINK
 
 CREATES, READS = OperationCounts(creates=5), OperationCounts(reads=5)
 MIXED, UPDATES = OperationCounts(creates=4, deletes=1), OperationCounts(updates=5)
@@ -89,10 +90,7 @@ def test_nothing_counted_is_not_all_of_one_kind():
 
 def test_small_is_few_changes_and_few_bytes():
     options: dict[str, Any] = {
-        "kafka": {"bootstrap": "k:1"},
-        "registry": {"url": "http://r"},
-        "prefix": "p",
-        "lake": "/l",
+        **LEAST_OF_SINK,
         "local_changes_max": 10,
         "local_bytes_max": 100,
     }

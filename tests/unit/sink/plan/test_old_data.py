@@ -13,15 +13,10 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import DAY_MS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.upkeep.old_data import OldData
+from tests.least_options import LEAST_OF_SINK
 
 PATH = "shop/dbo/orders"
 OLDEST = 7_000_000_000
-OPTIONS = {
-    "prefix": "p",
-    "kafka": {"bootstrap": "k:1"},
-    "lake": "/lake",
-    "registry": {"url": "http://r"},
-}
 
 
 class Tables:
@@ -85,5 +80,5 @@ def sinks_of(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Ol
     commits = cast(
         Any, SimpleNamespace(state_of=lambda _: SinkState(versions={PATH: tables.oldest}))
     )
-    config, log = SinkConfig.load(OPTIONS), cast(Any, None)
+    config, log = SinkConfig.load(LEAST_OF_SINK), cast(Any, None)
     return lambda: OldData(spark, config, log, commits, cast(Any, tables))

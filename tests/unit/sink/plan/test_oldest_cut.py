@@ -15,6 +15,7 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.retention import Retention
 from tailrace_sink.plan.oldest_cut import OldestCut, Tended, oldest_kept
 from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
+from tests.least_options import LEAST_OF_SINK
 
 DAY_MS = 86_400_000
 
@@ -130,10 +131,8 @@ def test_the_file_keeps_what_is_in_it():
 
 
 def test_the_option_of_earlier_releases_is_accepted():
-    options = {"prefix": "p", "kafka": {"bootstrap": "k:1"}, "lake": "/lake"}
-    options |= {"registry": {"url": "http://r"}}
-    assert SinkConfig.load(options).retention == Retention(days=7)
-    assert SinkConfig.load({**options, "commit_retention_days": 3}).retention.days == 3
-    both = {**options, "commit_retention_days": 3, "retention": {"days": 4}}
+    assert SinkConfig.load(LEAST_OF_SINK).retention == Retention(days=7)
+    assert SinkConfig.load({**LEAST_OF_SINK, "commit_retention_days": 3}).retention.days == 3
+    both = {**LEAST_OF_SINK, "commit_retention_days": 3, "retention": {"days": 4}}
     with pytest.raises(ConfigError, match=r"commit_retention_days is now retention\.days"):
         SinkConfig.load(both)

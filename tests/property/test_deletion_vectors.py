@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from tailrace_sink.iceberg.deletion_vectors import blob_of, positions_in
+from tailrace_sink.iceberg.files.deletion_vectors import blob_of, positions_in
 
 POSITIONS = st.sets(st.integers(0, 70_000) | st.integers(0, (1 << 63) - 1))
 

@@ -13,7 +13,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
-from tailrace_sink.ports.table_format import AppendRefused, Check, Examine
+from tailrace_sink.ports.writes import AppendRefused, Check, Examine
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 
 _COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"

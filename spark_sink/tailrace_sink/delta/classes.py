@@ -19,8 +19,8 @@ from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from tailrace_sink.delta.files.long_sequences import LongSequences
 from tailrace_sink.spark.jvm_names import jvm_of
-from tailrace_sink.spark.long_sequences import LongSequences
 
 _DELTA: Final = "org.apache.spark.sql.delta"
 

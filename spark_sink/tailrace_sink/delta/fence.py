@@ -30,7 +30,7 @@ from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed
-from tailrace_sink.ports.table_format import Owner
+from tailrace_sink.ports.writes import Owner
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY, properties_ddl, quote
 
 _EPOCH_BITS: Final = 40

@@ -39,7 +39,7 @@ from tailrace_sink.files.range_files import RangeFiles
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.ports.table_format import Check, Destination, Examine, Latest, Once, Owner
+from tailrace_sink.ports.writes import Check, Destination, Examine, Latest, Once, Owner
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
     MODE_PROPERTY,

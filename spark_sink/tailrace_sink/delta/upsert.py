@@ -21,7 +21,7 @@ from tailrace_sink.files.counted_files import CountedFiles
 from tailrace_sink.files.old_rows import OldRows, few, find_old_rows, listed_keys
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.ports.table_format import Latest
+from tailrace_sink.ports.writes import Latest
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,
@@ -81,7 +81,7 @@ def _committed(
     rewrites = 0 < rewrite_below >= size
     if not transaction.can_upsert or not (rewrites or transaction.has_deletion_vectors):
         return False
-    if latest.lacking is not None and latest.rows.where(latest.lacking).limit(1).collect():
+    if latest.lacks_values():
         return False
     listed = listed_keys(latest, table, size)
     found = _find(transaction, table, latest, listed, with_rows=not rewrites)

@@ -20,7 +20,7 @@ from tailrace_sink.delta.table_properties import create_statement
 from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.ports.table_format import Latest
+from tailrace_sink.ports.writes import Latest
 from tailrace_sink.rows.mirror_statements import snapshot_position
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
@@ -84,7 +84,7 @@ def check_upsert(spark: SparkSession, location: str) -> bool:
     spark.sql(create_statement(_TABLE, location, {"delta.enableDeletionVectors": "true"}))
     spark.sql(f"INSERT OVERWRITE delta.{quote(location)} {_rows(_BEFORE, 1)}")
     rows = spark.sql(_rows(_CHANGES, 2))
-    latest = Latest(rows, (), len(_CHANGES), rows.toArrow(), None)
+    latest = Latest(lambda: rows, (), len(_CHANGES), rows.toArrow(), None)
     is_done = upsert(spark, location, _TABLE, latest, DeleteMode.HARD, 0)
     there = spark.read.format("delta").load(location).select("id", "v").collect()
     if is_done and sorted(map(tuple, there)) != sorted(_AFTER.items()):

@@ -12,7 +12,7 @@ from tailrace_sink.columns.distinct_keys import are_distinct, keys_in
 from tailrace_sink.columns.spec import Target
 from tailrace_sink.columns.task_files import delete_files, file_system
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
-from tailrace_sink.ports.table_format import Examine, Once
+from tailrace_sink.ports.writes import Examine, Once
 from tailrace_sink.rows.file_changes import changes_in_files
 from tailrace_sink.tables.lake_table import LakeTable
 

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.files.key_match import FILE, ROW, listed_condition, matches
-from tailrace_sink.ports.table_format import Latest
+from tailrace_sink.ports.writes import Latest
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.key_bounds import conditions_of
 from tailrace_sink.tables.lake_table import POSITION, LakeTable, quote
 
-_LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
+LISTED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Bytes of a table in which rows are found by a list of keys. A larger one is read by generated
 code, which Spark would compile again for every list."""
 
@@ -40,7 +40,7 @@ def listed_keys(latest: Latest, table: LakeTable, size: int) -> str | None:
     Args:
         size: bytes of the table.
     """
-    if latest.local is None or size > _LISTED_BYTES_MAX:
+    if latest.local is None or size > LISTED_BYTES_MAX:
         return None
     return listed_condition(latest.local, table)
 

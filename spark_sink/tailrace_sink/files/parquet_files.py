@@ -60,13 +60,23 @@ class FileForm:
         return any(of.get(name) != 0 for of in nulls for name in names)
 
 
+Content = bytes
+"""All bytes of a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFile:
-    """A file in a table's folder; ``statistics`` is JSON in the form of Delta's log."""
+    """A file in a table's folder.
+
+    Attributes:
+        statistics: JSON in the form of Delta's log.
+        content: the whole file, if somebody needs it in memory.
+    """
 
     name: str
     bytes: int
     statistics: str
+    content: Content | None = field(default=None, repr=False)
 
 
 Statistics = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]

@@ -27,7 +27,7 @@ from tailrace_sink.files.counted_files import Append, CountedFiles
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
-from tailrace_sink.ports.table_format import Destination, NotAsCounted
+from tailrace_sink.ports.writes import Destination, NotAsCounted
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.spark.executor_brokers import ExecutorBrokers

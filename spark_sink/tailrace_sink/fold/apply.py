@@ -10,7 +10,7 @@ was done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,14 +30,14 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.ports.table_format import (
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import (
     Added,
     AppendRefused,
     Check,
     Destination,
     Examine,
     Once,
-    TableWriter,
     WrittenFiles,
 )
 from tailrace_sink.rows.decode import change_rows, within_cut
@@ -59,6 +59,8 @@ _EXAMINED: Final = {
 """What the files of an append must fulfil before its commit."""
 
 
+Values = Callable[[], DataFrame]
+"""Returns messages for Spark, the same ones each time."""
 _REPEATED: Final = "keys repeat, and changes may lack large values"
 
 _log = structlog.get_logger("tailrace.sink")
@@ -71,8 +73,9 @@ class TableWork:
     Attributes:
         table: its lake table, with the columns after this batch's DDL.
         other_writers: writer schemas of other tables in the same topic.
-        messages: the same as ``values``, if they are in memory; else None.
-        is_counted: whether ``values`` were compared with the ledger; else that is done while they
+        values: returns the messages for Spark.
+        messages: the same, if they are in memory; else None.
+        is_counted: whether they were compared with the ledger; else that is done while they
             are written.
         repeats_keys: whether two values have the same key; False also if unknown.
     """
@@ -82,7 +85,7 @@ class TableWork:
     writers: tuple[WriterSchema, ...]
     other_writers: tuple[WriterSchema, ...]
     topic_range: TopicRange
-    values: DataFrame
+    values: Values
     messages: pa.Table | None
     is_counted: bool
     repeats_keys: bool
@@ -283,7 +286,7 @@ def changes_of(
 def _decoded(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None
 ) -> DataFrame:
-    values = work.values
+    values = work.values()
     if from_offsets and not work.topic_range.is_only_whole:
         before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
         values = values.where(f"NOT ({' OR '.join(before)})")

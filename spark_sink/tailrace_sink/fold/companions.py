@@ -25,7 +25,8 @@ from tailrace_sink.fold.lake_tables import LakeTables
 from tailrace_sink.log.past_changes import past_changes
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.ports.table_format import Once, TableWriter
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import Once
 from tailrace_sink.rows.lost_rows import as_read, deletes_of, without_keys
 from tailrace_sink.tables.lake_table import (
     OPERATION,

@@ -16,7 +16,8 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tailrace_sink.ports.table_format import Added, AppendRefused, TableWriter
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import Added, AppendRefused
 from tailrace_sink.rows.mirror_statements import same_key
 from tailrace_sink.tables.lake_table import POSITION, LakeTable, quote
 from tailrace_sink.tables.origins import own_rows

@@ -35,7 +35,7 @@ from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.sink_state import BatchPlan, SinkState
 from tailrace_sink.plan.topic_ranges import as_one, as_torn
-from tailrace_sink.ports.table_format import Owner
+from tailrace_sink.ports.writes import Owner
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import companion_paths, lake_paths

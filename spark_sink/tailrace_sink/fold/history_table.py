@@ -22,7 +22,8 @@ from tailrace_sink.errors import AppendSkipped
 from tailrace_sink.fold.apply import TableWork, changes_of, once_in, rows_there
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.ports.table_format import Once, TableWriter
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import Once
 from tailrace_sink.rows.intervals import (
     KNOWN,
     compared_columns,

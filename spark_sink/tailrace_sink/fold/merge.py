@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial, reduce
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -15,7 +17,8 @@ from tailrace_sink.fold.doubled_keys import leave_one_row_each
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.ports.table_format import Check, Latest, TableWriter, WrittenFiles
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import Check, Latest, WrittenFiles
 from tailrace_sink.rows.changes_in_memory import latest_in_memory
 from tailrace_sink.rows.last_change import available_flag, large_columns
 from tailrace_sink.rows.mirror_statements import merge_statement
@@ -103,9 +106,9 @@ def latest_in(spark: SparkSession, written: WrittenFiles, table: LakeTable) -> L
     keys = written.keys(table.key) if written.is_reduced else None
     if keys is None or not are_distinct(keys):
         return None
-    rows, bounds = written.changes(spark, table), bounds_in(keys, table)
+    read, bounds = partial(written.changes, spark, table), bounds_in(keys, table)
     exact = exact_in(keys, table)
-    return Latest(rows, bounds, keys.num_rows, None, None, exact, written)
+    return Latest(read, bounds, keys.num_rows, None, None, exact, written)
 
 
 def _latest_of(
@@ -120,9 +123,12 @@ def _latest_of(
     Args:
         schema: of the rows in Spark; None: that of their Arrow types.
     """
-    latest = spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema)
+    given = () if schema is None else (schema,)
+    read = partial(spark.createDataFrame, rows, *given)
     lacking = _lacking(table, config.delete_mode)
-    return Latest(latest, bounds_in(rows, table), rows.num_rows, rows, lacking)
+    if lacking is not None and not _lacks_values(rows, table, config.delete_mode):
+        lacking = None
+    return Latest(read, bounds_in(rows, table), rows.num_rows, rows, lacking)
 
 
 @contextmanager
@@ -144,7 +150,7 @@ def _kept(
     reduced.persist()
     try:
         count, bounds = bounds_by_spark(reduced, table)
-        yield Latest(reduced, bounds, count, None, _lacking(table, config.delete_mode))
+        yield Latest(lambda: reduced, bounds, count, None, _lacking(table, config.delete_mode))
     finally:
         reduced.unpersist()
 
@@ -156,3 +162,12 @@ def _lacking(table: LakeTable, delete_mode: DeleteMode) -> str | None:
         return None
     lacks = f"NOT ({' AND '.join(flags)})"
     return lacks if delete_mode is DeleteMode.SOFT else f"{OPERATION} <> 'd' AND {lacks}"
+
+
+def _lacks_values(rows: pa.Table, table: LakeTable, delete_mode: DeleteMode) -> bool:
+    """Whether any of some rows meets the condition ``_lacking``."""
+    flags = [rows[available_flag(index)] for index in range(len(large_columns(table)))]
+    lacks = pc.invert(reduce(pc.and_, flags))
+    if delete_mode is not DeleteMode.SOFT:
+        lacks = pc.and_(lacks, pc.not_equal(rows[OPERATION], "d"))
+    return bool(pc.any(lacks).as_py())

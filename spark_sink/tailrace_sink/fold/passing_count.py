@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tailrace_schemas.records.progress import signed
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
-from tailrace_sink.ports.table_format import Check, NotAsCounted
+from tailrace_sink.ports.writes import Check, NotAsCounted
 from tailrace_sink.spark.jvm_names import jvm_of
 from tailrace_sink.tables.lake_table import POSITION
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache, partial
 
 import structlog
 from py4j.protocol import Py4JError
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
-from tailrace_sink.fold.apply import TableWork, apply_changes
+from tailrace_sink.fold.apply import TableWork, Values, apply_changes
 from tailrace_sink.fold.blame import may_be_records, to_blame
 from tailrace_sink.fold.companions import Companions, followed_companions, start
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
@@ -29,7 +30,8 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import CutPoint
-from tailrace_sink.ports.table_format import NotAsCounted, TableWriter
+from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import NotAsCounted
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
 from tailrace_sink.tables.lake_table import Kind, LakeTable, table_path
 from tailrace_sink.tables.origins import own_rows
@@ -100,25 +102,25 @@ class TableFold:
     def _apply_changes(
         self, session: SparkSession, source: TableBatch, cut: CutPoint
     ) -> dict[str, int]:
-        values = self._messages(session, source)
+        values = cache(partial(self._messages, session, source))
         if source.values is None and is_enough(source):
             written = self._write_and_count(session, source, values, cut)
             if written is not None:
                 return written
         differs = source.differs
         if source.values is None and source.all_writers:
-            counted = counted_by_spark(values, source.all_writers)
+            counted = counted_by_spark(values(), source.all_writers)
             differs = difference(str(source.table), source.topic_range, counted)
         bad: BadRecord | None = None
         if differs is not None or source.missing:
-            bad = source.screen.first(values, None if differs is None else str(differs))
+            bad = source.screen.first(values(), None if differs is None else str(differs))
         if bad is None and differs is not None:
             raise differs
         if bad is None:
             try:
                 return self._write(session, source, values, cut)
             except (PySparkException, Py4JError) as error:
-                bad = to_blame(error, self._writer, source.screen, values)
+                bad = to_blame(error, self._writer, source.screen, values())
                 if bad is None:
                     raise
         if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
@@ -126,7 +128,7 @@ class TableFold:
         return self._put_aside(session, source, values, bad, cut)
 
     def _write_and_count(
-        self, session: SparkSession, source: TableBatch, values: DataFrame, cut: CutPoint
+        self, session: SparkSession, source: TableBatch, values: Values, cut: CutPoint
     ) -> dict[str, int] | None:
         """Write and count in one pass; None if the changes must be counted before."""
         try:
@@ -145,7 +147,7 @@ class TableFold:
         self,
         session: SparkSession,
         source: TableBatch,
-        values: DataFrame,
+        values: Values,
         bad: BadRecord,
         cut: CutPoint,
     ) -> dict[str, int]:
@@ -155,7 +157,7 @@ class TableFold:
             LedgerMismatch: the good records are not what the ledger counts.
             BadRecord: no record of a whole table is good.
         """
-        good = rest_of(source, values, bad)
+        good = rest_of(source, values(), bad)
         count = self._dead_letters.put(session, source.screen, source.topic_range, cut)
         if count:
             self._metrics.dead_letters.labels(table=str(source.table)).inc(count)
@@ -168,7 +170,7 @@ class TableFold:
         )
         if not source.writers:
             return {}
-        return self._write(session, source, good, cut, lacks_changes=True)
+        return self._write(session, source, lambda: good, cut, lacks_changes=True)
 
     def _messages(self, session: SparkSession, source: TableBatch) -> DataFrame:
         """Read the messages from files of one version of the log, so each read is the same.
@@ -184,7 +186,7 @@ class TableFold:
         self,
         session: SparkSession,
         source: TableBatch,
-        values: DataFrame,
+        values: Values,
         cut: CutPoint,
         *,
         lacks_changes: bool = False,

@@ -18,6 +18,7 @@ class FileClasses:
     data_files: Any
     delete_files: Any
     expressions: Any
+    in_memory: Any
     metrics: Any
     names: Any
     parquet: Any
@@ -36,6 +37,7 @@ def file_classes(jvm: Any) -> FileClasses:
         data_files=iceberg.DataFiles,
         delete_files=iceberg.FileMetadata,
         expressions=iceberg.expressions.Expressions,
+        in_memory=iceberg.inmemory.InMemoryInputFile,
         metrics=iceberg.MetricsConfig,
         names=iceberg.avro.AvroSchemaUtil.makeCompatibleName,
         parquet=iceberg.parquet.ParquetUtil,

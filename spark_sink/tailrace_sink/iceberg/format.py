@@ -18,7 +18,7 @@ from tailrace_sink.iceberg.tables import IcebergTables
 from tailrace_sink.iceberg.writer import IcebergWriter
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import DAY_MS
-from tailrace_sink.ports.table_format import Owner
+from tailrace_sink.ports.writes import Owner
 from tailrace_sink.tables.lake_table import table_at
 
 _ORPHAN_DAYS_MIN: Final = 3.0

@@ -51,9 +51,19 @@ class LoadedTable:
         self._base: Any = self._operations.current()
 
     @property
+    def uuid(self) -> str:
+        """Its id, which differs from that of a table that had its name before."""
+        return str(self._base.uuid())
+
+    @property
     def properties(self) -> dict[str, str]:
-        """The table's properties."""
+        """All of the table's properties: of some, each is asked for."""
         return dict(self._base.properties())
+
+    def property(self, name: str) -> str | None:
+        """Return one of the table's properties."""
+        found = self._base.property(name, None)
+        return None if found is None else str(found)
 
     def head(self, branch: str) -> int | None:
         """Return the id of a branch's newest snapshot; None without the branch."""
@@ -73,6 +83,22 @@ class LoadedTable:
             Stamp.of(found.summary() or {}),
             None if schema is None else int(schema),
         )
+
+    def parent(self, snapshot: int) -> int | None:
+        """Return the snapshot before another one; None if there is none, or it has expired."""
+        found = self._base.snapshot(snapshot)
+        parent = None if found is None else found.parentId()
+        return None if parent is None else int(parent)
+
+    def summary_entry(self, snapshot: int, name: str) -> str | None:
+        """Return an entry of a snapshot's summary; None if it has none, or has expired."""
+        found = self._base.snapshot(snapshot)
+        summary = None if found is None else found.summary()
+        return None if summary is None else summary.get(name)
+
+    def again(self) -> LoadedTable:
+        """Return the table as the last commit with it left it; that needs no request."""
+        return LoadedTable(self.name, self.java, self._from)
 
     def history(self, head: int | None) -> Iterator[Snapshot]:
         """Yield a snapshot and those before it, newest first, down to the oldest kept."""

@@ -182,7 +182,7 @@ def remove_orphans(
     Raises:
         Py4JError: the catalog or the store failed.
     """
-    folder = own_folder(table.properties)
+    folder = own_folder(table)
     if folder is None:
         return 0
     actions = catalog.jvm.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001

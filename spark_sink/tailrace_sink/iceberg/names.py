@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -22,13 +21,12 @@ def place_of(lake: str, path: str) -> str:
     return f"{lake}/{path}"
 
 
-def require_place(properties: Mapping[str, str], lake: str, path: str, full_name: str) -> None:
-    """Check by its properties that a table is the one of a lake at a path.
+def require_place(place: str | None, lake: str, path: str, full_name: str) -> None:
+    """Check by its place (``PLACE_PROPERTY``) that a table is the one of a lake at a path.
 
     Raises:
         NameTaken: it is another one.
     """
-    place = properties.get(PLACE_PROPERTY)
     if place != place_of(lake, path):
         whose = "a table of somebody else" if place is None else f"the table {place}"
         raise NameTaken(full_name, whose, "sink.iceberg.namespace to another one")

@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.iceberg.catalog import IcebergCatalog
+from tailrace_sink.iceberg.loaded_table import LoadedTable
 from tailrace_sink.iceberg.names import BRANCH, TableId
 from tailrace_sink.iceberg.stamp import Stamp
 from tailrace_sink.options.layout_options import NO_LAYOUT, Layout
@@ -103,10 +104,10 @@ def create_table(catalog: IcebergCatalog, name: TableId, new: NewTable, stamp: S
     return True
 
 
-def own_folder(properties: Mapping[str, str]) -> str | None:
+def own_folder(table: LoadedTable) -> str | None:
     """Return the folder that only this table's data files are in; None if somebody changed it."""
-    folder = properties.get(DATA_PROPERTY, "")
-    return folder if _OWN.search(folder) else None
+    folder = table.property(DATA_PROPERTY)
+    return folder if folder is not None and _OWN.search(folder) else None
 
 
 def _schema(catalog: IcebergCatalog, new: NewTable) -> Any:

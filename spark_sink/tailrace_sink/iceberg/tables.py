@@ -13,7 +13,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import SnapshotExpired
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.names import MAIN, TableId, require_place
+from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId, require_place
 from tailrace_sink.iceberg.past_columns import Field, as_it_was
 from tailrace_sink.tables.described_table import Described, described_table
 from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
@@ -95,7 +95,8 @@ class IcebergTables:
         name = self._id(path)
         found = self._catalog.load(name)
         if found is not None:
-            require_place(found.properties, self._lake, path, f"{self._catalog.name}.{name}")
+            place = found.property(PLACE_PROPERTY)
+            require_place(place, self._lake, path, f"{self._catalog.name}.{name}")
         return found
 
     def _fields(self, schema: Any) -> list[Field]:
@@ -115,11 +116,5 @@ class IcebergTables:
         head = table.head(self.branch)
         if head is None:
             return 0
-        found = summary_of(table, head).get(name)
+        found = table.summary_entry(head, name)
         return None if found is None else int(found)
-
-
-def summary_of(table: LoadedTable, snapshot: int) -> dict[str, str]:
-    """Return the summary of a snapshot; empty if it has expired."""
-    found = table.java.snapshot(snapshot)
-    return {} if found is None else dict(found.summary() or {})

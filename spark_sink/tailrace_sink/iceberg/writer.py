@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -21,20 +22,21 @@ from tailrace_sink.errors import AppendSkipped, ApplyFailed
 from tailrace_sink.files.counted_files import CountedFiles
 from tailrace_sink.files.parquet_files import FileForm
 from tailrace_sink.files.range_files import RangeFiles
-from tailrace_sink.iceberg.added import AddedFiles
 from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
+from tailrace_sink.iceberg.files.added import AddedFiles
+from tailrace_sink.iceberg.files.found_files import KnownFiles
+from tailrace_sink.iceberg.files.table_files import FILES_BYTES, TableFiles
+from tailrace_sink.iceberg.files.upsert import upsert
 from tailrace_sink.iceberg.names import BRANCH, PLACE_PROPERTY, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.replacement import replace_columns
 from tailrace_sink.iceberg.stamp import Stamp
-from tailrace_sink.iceberg.table_files import TableFiles
-from tailrace_sink.iceberg.tables import IcebergTables, summary_of
-from tailrace_sink.iceberg.upsert import upsert
+from tailrace_sink.iceberg.tables import IcebergTables
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.ports.table_format import (
+from tailrace_sink.ports.writes import (
     AppendRefused,
     Check,
     Destination,
@@ -63,7 +65,6 @@ from tailrace_sink.tables.new_table import columns_ddl
 
 _SCOPE: Final = "tailrace.scope"
 """Entry of a snapshot's summary with the scope of an append."""
-_BYTES: Final = "total-files-size"
 _UNKNOWN_BYTES: Final = 1 << 40
 """Size of a table if its newest snapshot lacks it: that of a large one."""
 _REFUSED: Final = "NOT_NULL_ASSERT_VIOLATION"
@@ -86,6 +87,7 @@ class IcebergWriter(IcebergTables):
         self._publisher = Publisher(catalog, owner.log, owner.epoch, owner.check, commits)
         self._stamp = Stamp(owner.log, owner.epoch)
         self._staged: set[str] = set()
+        self._known = KnownFiles()
 
     def begin(self, cut: CutPoint) -> None:
         """Begin a batch, to which all writes belong from now on."""
@@ -112,7 +114,7 @@ class IcebergWriter(IcebergTables):
         found = self.loaded(path)
         if found is None:
             return 0
-        size = self.total(found, _BYTES)
+        size = self.total(found, FILES_BYTES)
         return _UNKNOWN_BYTES if size is None else size
 
     def take(self, spark: SparkSession, path: str) -> None:
@@ -151,7 +153,7 @@ class IcebergWriter(IcebergTables):
         found = self.loaded(table.path)
         if found is None:
             raise ApplyFailed(f"replacing table {table.table}", "it was dropped meanwhile")
-        text, schema = found.properties.get(COLUMNS_PROPERTY), found.java.schema()
+        text, schema = found.property(COLUMNS_PROPERTY), found.java.schema()
         identities: Mapping[str, Identity] = {}
         with suppress(ValueError):  # If the property is damaged, older cuts lack these columns.
             identities = parse_identities(text)
@@ -210,7 +212,7 @@ class IcebergWriter(IcebergTables):
         if files is None:
             return False
         self._staged.add(table.path)
-        there, store = spark.table(self.name(table.path)), self._config.store
+        store, there = self._config.store, partial(self.rows, spark, table.path)
         s3 = None if store is None else store.pyarrow()
         return upsert(files, there, table, latest, self._config.delete_mode, s3)
 
@@ -231,7 +233,7 @@ class IcebergWriter(IcebergTables):
                 continue
             if stamp.batch < once.batch:
                 return None  # Batches grow, and a table may have thousands of snapshots.
-            if summary_of(table, found.id).get(_SCOPE) == once.scope:
+            if table.summary_entry(found.id, _SCOPE) == once.scope:
                 return stamp.batch
         return None
 
@@ -293,8 +295,11 @@ class IcebergWriter(IcebergTables):
         # Another class for files may have rights and places that are not those of sink.s3.
         if found is None or "io-impl" in self._config.iceberg_options.properties:
             return None
-        types = {of.name: of.type for of in self._columns(found.java.schema())}
-        return TableFiles(self._catalog.file_classes, found, types, summary)
+
+        def types() -> dict[str, str]:
+            return {of.name: of.type for of in self._columns(found.java.schema())}
+
+        return TableFiles(self._catalog.file_classes, found, types, summary, self._known)
 
     def retain(self, spark: SparkSession, path: str) -> None:
         """Leave the table's properties as they are."""

@@ -18,7 +18,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.file_log import table_metadata, table_version
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed, LakeTaken
-from tailrace_sink.ports.table_format import Owner
+from tailrace_sink.ports.writes import Owner
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 from tests.sink.lake_rows import read_delta

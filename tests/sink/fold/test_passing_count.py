@@ -17,7 +17,7 @@ from tailrace_sink.delta.file_log import table_version
 from tailrace_sink.fold import table_fold
 from tailrace_sink.fold.passing_count import counted_in_passing
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
-from tailrace_sink.ports.table_format import NotAsCounted
+from tailrace_sink.ports.writes import NotAsCounted
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake

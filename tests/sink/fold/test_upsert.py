@@ -25,7 +25,7 @@ from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.delta.warm_up import check_upsert
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.ports.table_format import Latest
+from tailrace_sink.ports.writes import Latest
 from tailrace_sink.rows.mirror_statements import merge_statement
 from tailrace_sink.spark.session import small_batch_session
 from tailrace_sink.tables.key_bounds import KeyBound, conditions_of
@@ -73,7 +73,7 @@ def frame(spark: SparkSession, rows: list[Any]) -> DataFrame:
 
 
 def latest(rows: DataFrame, count: int, *, few: bool, bounds: tuple[KeyBound, ...] = ()) -> Latest:
-    return Latest(rows, bounds, count, rows.toArrow() if few else None, None)
+    return Latest(lambda: rows, bounds, count, rows.toArrow() if few else None, None)
 
 
 def sorted_rows(location: str, spark: SparkSession) -> Rows:

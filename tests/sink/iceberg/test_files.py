@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from tailrace_sink.iceberg.files.found_files import FoundFile
+from tailrace_sink.iceberg.files.table_files import TableFiles
+from tailrace_sink.tables.key_bounds import KeyBound
 from tests.envelopes.source import Source
 from tests.fix_object_store import SharedStore
 from tests.sink.bulk_tables import change_rows, insert_all
@@ -115,6 +120,40 @@ def test_files_by_columns_have_the_rows_of_sparks_way(
         table, expected = catalog.load_table((ways.spaces[1], name)), plain(ways.rows(1, name))
         for reader in READERS:
             assert plain(reader(table, shared_store)) == expected, reader
+
+
+@pytest.mark.slow("many small batches of one sink")
+def test_a_sink_knows_the_files_it_wrote(
+    source: Source, lake: Lake, server: CatalogServer, monkeypatch: pytest.MonkeyPatch
+):
+    ways, chance = Ways(lake, server), random.Random(43)
+    tables = insert_all(source, chance)
+    source.publish()
+    ways.catch_up()
+    planned: Counter[str] = Counter()
+    plan = TableFiles.meeting
+
+    def counted(files: TableFiles, bounds: Iterable[KeyBound]) -> list[FoundFile]:
+        planned[files.table] += 1
+        return plan(files, bounds)
+
+    monkeypatch.setattr(TableFiles, "meeting", counted)
+    few = {"bulk_changes": 0, "local_changes_max": 10_000}
+    for delete_mode in ("hard", "soft"):
+        before = ways.files(1, "mixed")
+        for table in [tables.mixed, tables.first] * 2:
+            change_rows(source, table, chance)
+            source.publish()
+        planned.clear()
+        ways.options[1]["changes_per_batch"] = 1
+        ways.catch_up(**few, delete_mode=delete_mode)
+        ways.check("mixed", "first", is_merged=True)
+        assert len(ways.files(1, "mixed") - before) > 1, "there were several batches"
+        name = f"{ways.spaces[1]}.mixed"
+        assert planned[name] == 1, "the first batch reads the table's files, no other"
+        vectors = lake.spark.sql(f"SELECT referenced_data_file FROM tailrace.{name}.delete_files")
+        of_files = vectors.collect()
+        assert len(of_files) == len(set(of_files)) > 0, "a data file has one vector"
 
 
 def plain(rows: Rows) -> Rows:

@@ -13,7 +13,7 @@ from tailrace_sink.delta.fence import Fence
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.files.counted_files import CountedFiles
 from tailrace_sink.files.parquet_files import FileForm
-from tailrace_sink.ports.table_format import Examine, NotAsCounted, Once
+from tailrace_sink.ports.writes import Examine, NotAsCounted, Once
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
 
 

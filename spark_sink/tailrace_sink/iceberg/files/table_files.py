@@ -9,14 +9,15 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyroaring import BitMap64
 
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.iceberg.classes import FileClasses
-from tailrace_sink.iceberg.deletion_vectors import FoundFile, vectors
+from tailrace_sink.iceberg.files.deletion_vectors import vectors
+from tailrace_sink.iceberg.files.found_files import FoundFile, KnownFiles
 from tailrace_sink.iceberg.loaded_table import LoadedTable
 from tailrace_sink.iceberg.names import BRANCH
 from tailrace_sink.iceberg.new_table import own_folder
@@ -24,28 +25,37 @@ from tailrace_sink.tables.key_bounds import KeyBound
 
 _FORMAT_PROPERTY: Final = "write.format.default"
 _PARQUET: Final = "parquet"
+FILES_BYTES: Final = "total-files-size"
+"""Entry of a snapshot's summary with the bytes of its files; its writer may have left it out."""
 
 
 class TableFiles:
     """A table at one moment; its commits are to the branch.
 
     Args:
-        types: Spark SQL type of each column.
+        types: returns the Spark SQL type of each column.
         summary: entries of the summary of each snapshot.
+        known: files of small tables.
     """
 
     def __init__(
         self,
         classes: FileClasses,
         table: LoadedTable,
-        types: Mapping[str, str],
+        types: Callable[[], Mapping[str, str]],
         summary: Mapping[str, str],
+        known: KnownFiles,
     ) -> None:
         self._classes = classes
         self._table = table
         self._types = types
         self._summary = summary
-        self._deleted: dict[str, BitMap64] = {}
+        self._known = known
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return str(self._table.name)
 
     @property
     def form(self) -> FileForm | None:
@@ -53,10 +63,15 @@ class TableFiles:
 
         That is so for partitions, for another format and for a folder that other tables may use.
         """
-        properties, java = self._table.properties, self._table.java
-        address, format_ = own_folder(properties), properties.get(_FORMAT_PROPERTY) or _PARQUET
+        table, java = self._table, self._table.java
+        address, format_ = own_folder(table), table.property(_FORMAT_PROPERTY) or _PARQUET
         if address is None or format_ != _PARQUET or java.spec().isPartitioned():
             return None
+        of = (table.uuid, address, int(java.schema().schemaId()))
+        return self._known.form(self.table, of, lambda: self._form(address))
+
+    def _form(self, address: str) -> FileForm:
+        java = self._table.java
         physical: dict[str, tuple[str, int | None]] = {}
         elements, required = {}, []
         for field in list(java.schema().columns()):
@@ -66,7 +81,7 @@ class TableFiles:
                 elements[name] = int(field.type().asListType().elementId())
             if field.isRequired():
                 required.append(name)
-        return FileForm(address, self._types, physical, len(physical), elements, tuple(required))
+        return FileForm(address, self._types(), physical, len(physical), elements, tuple(required))
 
     def meeting(self, bounds: Iterable[KeyBound]) -> list[FoundFile]:
         """Select the files that may have a key between some bounds.
@@ -83,17 +98,35 @@ class TableFiles:
         tasks = scan.planFiles()
         try:
             return [
-                FoundFile(str(task.file().location()), task.file(), list(task.deletes()))
+                FoundFile(str(file.location()), int(file.fileSizeInBytes()), list(task.deletes()))
                 for task in _items(tasks)
+                for file in (task.file(),)
             ]
         finally:
             tasks.close()
 
-    def deleted_rows(self, found: FoundFile) -> BitMap64:
-        """Return the positions of the deleted rows of a file (``FoundFile.deleted_rows``)."""
-        if found.path not in self._deleted:
-            self._deleted[found.path] = found.deleted_rows(self._table.java.io())
-        return self._deleted[found.path]
+    def of_small_table(self, bytes_max: int) -> Sequence[FoundFile] | None:
+        """Return all files of the branch; None if they have more than some bytes.
+
+        Raises:
+            Py4JError: the metadata cannot be read.
+        """
+        head = self._table.head(BRANCH)
+        if head is None:
+            return ()
+        known = self._known.at(self.table, head)
+        if known is None:
+            size = self._table.summary_entry(head, FILES_BYTES)
+            if size is None or int(size) > bytes_max:
+                return None
+            known = self.meeting(())
+            self._known.keep(self.table, head, known)
+        return known if sum(found.bytes for found in known) <= bytes_max else None
+
+    @property
+    def io(self) -> Any:
+        """The table's files, of Java."""
+        return self._table.java.io()
 
     def append(self, form: FileForm, files: Iterable[ParquetFile]) -> None:
         """Add files.
@@ -118,23 +151,42 @@ class TableFiles:
             Py4JError: as of :meth:`append`; also if somebody else removed one of the files.
             ValueError: a deletion vector is damaged.
         """
-        commit = self._table.java.newRowDelta()
+        commit, head = self._table.java.newRowDelta(), self._table.head(BRANCH)
         for file in self._entries(form, files):
             commit.addRows(file)
+        left: dict[str, FoundFile] = {}
         if rows:
-            path = f"{form.address}/{uuid.uuid4()}-deletes.puffin"
+            puffin = f"{form.address}/{uuid.uuid4()}-deletes.puffin"
+            found_at = {found.path: found for found in rows}
             gone = {
-                of: self.deleted_rows(of) | BitMap64(array("Q", left.tobytes()))
-                for of, left in rows.items()
+                found.path: found.deleted_rows(self.io) | BitMap64(array("Q", more.tobytes()))
+                for found, more in rows.items()
             }
-            for vector in vectors(self._classes, self._table.java, path, gone):
+            for path, vector in vectors(self._classes, self._table.java, puffin, gone):
                 commit.addDeletes(vector)
+                left[path] = found_at[path].without(gone[path], vector)
             for former in (former for found in rows for former in found.deletes):
                 commit.removeDeletes(former)
-            commit.validateFromSnapshot(self._table.head(BRANCH))
-            commit.validateDataFilesExist([found.path for found in rows])
+            commit.validateFromSnapshot(head)
+            commit.validateDataFilesExist(list(gone))
             commit.validateDeletedFiles()
         self._commit(commit)
+        new = [FoundFile(f"{form.address}/{file.name}", file.bytes) for file in files]
+        self._keep(head, left, new)
+
+    def _keep(
+        self, before: int | None, changed: Mapping[str, FoundFile], new: Iterable[FoundFile]
+    ) -> None:
+        """Remember the files after a commit, if those before it are known."""
+        known = None if before is None else self._known.at(self.table, before)
+        if known is None:
+            return
+        after = self._table.again()
+        head = after.head(BRANCH)
+        # Otherwise somebody else has committed between the two.
+        if head is not None and after.parent(head) == before:
+            kept = [changed.get(found.path, found) for found in known]
+            self._known.keep(self.table, head, [*kept, *new])
 
     def _entries(self, form: FileForm, files: Iterable[ParquetFile]) -> Iterator[Any]:
         """Yield Java's entries of files, with the statistics of their footers."""
@@ -144,7 +196,11 @@ class TableFiles:
             path = f"{form.address}/{file.name}"
             entry = classes.data_files.builder(java.spec())
             entry.withPath(path).withFormat(_PARQUET).withFileSizeInBytes(file.bytes)
-            metrics = classes.parquet.fileMetrics(java.io().newInputFile(path), kept)
+            if file.content is None:
+                source = java.io().newInputFile(path)
+            else:
+                source = classes.in_memory(path, file.content)
+            metrics = classes.parquet.fileMetrics(source, kept)
             yield entry.withMetrics(metrics).build()
 
     def _commit(self, commit: Any) -> None:

@@ -7,38 +7,33 @@ several jobs for the same deletion vector and append.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import DataFrame
 
-from tailrace_sink.columns.arrow_values import lake_type
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.spec import Work
 from tailrace_sink.columns.task_files import file_system, write_rows
 from tailrace_sink.files.counted_files import CountedFiles
-from tailrace_sink.files.key_match import FILE, ROW, matches
-from tailrace_sink.files.old_rows import OldRows, find_old_rows, listed_keys
-from tailrace_sink.files.parquet_files import FileForm, ParquetFile, pyarrow_path
-from tailrace_sink.iceberg.deletion_vectors import FoundFile
-from tailrace_sink.iceberg.table_files import TableFiles
+from tailrace_sink.files.old_rows import LISTED_BYTES_MAX, OldRows, find_old_rows, listed_keys
+from tailrace_sink.files.parquet_files import FileForm, ParquetFile
+from tailrace_sink.iceberg.files.found_files import FoundFile
+from tailrace_sink.iceberg.files.rows_in_memory import find_in_memory
+from tailrace_sink.iceberg.files.table_files import TableFiles
 from tailrace_sink.options.modes import DeleteMode
-from tailrace_sink.ports.table_format import Latest
+from tailrace_sink.ports.writes import Latest
 from tailrace_sink.rows.column_targets import target_of
 from tailrace_sink.tables.key_bounds import exact_in
-from tailrace_sink.tables.lake_table import OPERATION, POSITION, LakeTable
-
-_FIELD_ID: Final = b"PARQUET:field_id"
+from tailrace_sink.tables.lake_table import OPERATION, LakeTable
 
 
 def upsert(
     files: TableFiles,
-    there: DataFrame,
+    there: Callable[[], DataFrame],
     table: LakeTable,
     latest: Latest,
     delete_mode: DeleteMode,
@@ -47,7 +42,7 @@ def upsert(
     """Apply the last change of each key to the branch of a table, in one commit.
 
     Args:
-        there: rows of the branch; read in a session of this thread only.
+        there: returns the rows of the branch, in a session of this thread only.
         s3: arguments of ``pyarrow.fs.S3FileSystem``; None: the table is in local folders.
 
     Returns:
@@ -63,10 +58,9 @@ def upsert(
         return False
     if not isinstance(written, CountedFiles) and local is None:
         return False
-    if latest.lacking is not None and latest.rows.where(latest.lacking).limit(1).collect():
+    if latest.lacks_values():
         return False
-    exact = latest.exact or ([] if local is None else exact_in(local, table))
-    meeting = {found.path: found for found in files.meeting(exact)}
+    meeting = {found.path: found for found in _meeting(files, table, latest)}
     old = _old_rows(files, form, meeting, there, table, latest, s3)
     if old.has_newer or not old.rows.keys() <= meeting.keys():
         return False
@@ -85,11 +79,20 @@ def upsert(
     return True
 
 
+def _meeting(files: TableFiles, table: LakeTable, latest: Latest) -> Sequence[FoundFile]:
+    """Select the files that may have any of the keys: of a small table all, as they are known."""
+    local = latest.local
+    every = None if local is None else files.of_small_table(LISTED_BYTES_MAX)
+    if every is not None:
+        return every
+    return files.meeting(latest.exact or ([] if local is None else exact_in(local, table)))
+
+
 def _old_rows(
     files: TableFiles,
     form: FileForm,
     meeting: Mapping[str, FoundFile],
-    there: DataFrame,
+    there: Callable[[], DataFrame],
     table: LakeTable,
     latest: Latest,
     s3: Mapping[str, Any] | None,
@@ -99,70 +102,10 @@ def _old_rows(
         return OldRows({}, has_newer=False)
     listed = listed_keys(latest, table, sum(found.bytes for found in meeting.values()))
     if listed is not None and latest.local is not None and _is_reached(form, s3):
-        found = _find_in_memory(files, form, meeting.values(), table, latest.local, s3)
+        found = find_in_memory(meeting.values(), files.io, form, table, latest.local, s3)
         if found is not None:
             return found
-    return find_old_rows(there, table, latest, listed, "_file", "_pos")
-
-
-def _find_in_memory(
-    files: TableFiles,
-    form: FileForm,
-    meeting: Iterable[FoundFile],
-    table: LakeTable,
-    changes: pa.Table,
-    s3: Mapping[str, Any] | None,
-) -> OldRows | None:
-    """Find the rows that have a key of some changes, in the driver (``find_old_rows``).
-
-    Args:
-        meeting: the files that may have such rows, together of some megabytes.
-        changes: the last change of each key; the keys have types that ``key_match`` lists.
-        s3: arguments of ``pyarrow.fs.S3FileSystem``; None: local folders.
-
-    Returns:
-        None if Spark must read a file.
-
-    Raises:
-        Py4JError: a deletion vector cannot be read.
-    """
-    types = {column.name: lake_type(column.type) for column in table.columns}
-    schema = pa.schema([(name, types[name]) for name in table.key] + [(POSITION, pa.binary())])
-    ids = [form.physical[name][1] for name in schema.names]
-    system, parts = file_system(s3), []
-    for found in meeting:
-        path = pyarrow_path(found.path)
-        if path is None or not found.has_only_vectors:
-            return None
-        try:
-            rows, deleted = _columns(system, path, ids), files.deleted_rows(found)
-        except (OSError, ValueError, pa.ArrowException):  # Spark reports what is wrong.
-            return None
-        if rows is None:
-            return None
-        rows = rows.rename_columns(schema.names).cast(schema)
-        rows = rows.append_column(ROW, pa.array(np.arange(rows.num_rows)))
-        for name in table.key:
-            rows = rows.filter(pc.is_in(rows[name], changes[name].combine_chunks()))
-        is_there = [row not in deleted for row in rows[ROW].to_pylist()]
-        rows = rows.filter(pa.array(is_there, pa.bool_()))
-        parts.append(rows.append_column(FILE, pa.repeat(found.path, rows.num_rows)))
-    return OldRows(*matches(pa.concat_tables(parts), changes, table))
-
-
-def _columns(system: fs.FileSystem, path: str, ids: Iterable[int | None]) -> pa.Table | None:
-    """Read the columns with some ids; None if the file lacks one."""
-    with system.open_input_file(path) as stream:
-        file = pq.ParquetFile(pa.BufferReader(stream.read_buffer()))
-    of_ids = {
-        int(field.metadata[_FIELD_ID]): field.name
-        for field in file.schema_arrow
-        if field.metadata and _FIELD_ID in field.metadata
-    }
-    names = [of_ids.get(id_) for id_ in ids if id_ is not None]
-    if None in names:
-        return None
-    return file.read(columns=names, use_threads=False).select(names)
+    return find_old_rows(there(), table, latest, listed, "_file", "_pos")
 
 
 def _is_reached(form: FileForm, s3: Mapping[str, Any] | None) -> bool:
@@ -189,4 +132,12 @@ def _written(
         found = write_rows(work, latest.select([column.name for column in target.columns]))
     except NotByColumns:
         return None
-    return [ParquetFile(of["path"], of["bytes"], of["statistics"]) for of in found]
+    system = file_system(s3)
+    return [_with_content(system, form.folder, of) for of in found]
+
+
+def _with_content(system: fs.FileSystem, folder: str, of: Mapping[str, Any]) -> ParquetFile:
+    """Return a written file with its bytes: Hadoop would take longer to read the footer."""
+    with system.open_input_file(f"{folder}/{of['path']}") as stream:
+        content = stream.read()
+    return ParquetFile(of["path"], of["bytes"], of["statistics"], content)

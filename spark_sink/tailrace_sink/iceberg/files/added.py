@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile, key_bounds, statistics_of
-from tailrace_sink.iceberg.table_files import TableFiles
+from tailrace_sink.iceberg.files.table_files import TableFiles
 from tailrace_sink.tables.key_bounds import KeyBound, conditions_of
 from tailrace_sink.tables.lake_table import LakeTable
 

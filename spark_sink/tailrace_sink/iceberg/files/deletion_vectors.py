@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyroaring import BitMap64
@@ -21,45 +20,6 @@ _INHERITED: Final = -1
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _NUMBER: Final = struct.Struct(">I")
 """The bytes of magic number and positions before these, and their CRC-32 after them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundFile:
-    """A data file of a table, with the files of its deleted rows, all of Java."""
-
-    path: str
-    file: Any
-    deletes: Sequence[Any]
-
-    @property
-    def bytes(self) -> int:
-        """Its size."""
-        return int(self.file.fileSizeInBytes())
-
-    @property
-    def has_only_vectors(self) -> bool:
-        """Whether all its deleted rows are in a deletion vector: not so before format version 3."""
-        return all(str(of.format().toString()) == "PUFFIN" for of in self.deletes)
-
-    def deleted_rows(self, io: Any) -> BitMap64:
-        """Read the positions of its deleted rows.
-
-        Args:
-            io: the table's files, of Java.
-
-        Raises:
-            ValueError: a vector is damaged.
-            Py4JError: it cannot be read.
-        """
-        found = BitMap64()
-        for former in self.deletes:
-            stream = io.newInputFile(former.location()).newStream()
-            try:
-                stream.seek(former.contentOffset())
-                found |= positions_in(stream.readNBytes(former.contentSizeInBytes()))
-            finally:
-                stream.close()
-        return found
 
 
 def positions_in(blob: bytes) -> BitMap64:
@@ -82,13 +42,13 @@ def blob_of(positions: BitMap64) -> bytes:
 
 
 def vectors(
-    classes: FileClasses, table: Any, path: str, rows: Mapping[FoundFile, BitMap64]
-) -> Iterator[Any]:
+    classes: FileClasses, table: Any, path: str, rows: Mapping[str, BitMap64]
+) -> Iterator[tuple[str, Any]]:
     """Write the vectors of some files into one new file, and yield Java's entry of each.
 
     Args:
         path: address of the new file.
-        rows: positions of all deleted rows.
+        rows: address of each data file to the positions of all its deleted rows.
 
     Raises:
         Py4JError: the file cannot be written.
@@ -104,7 +64,7 @@ def vectors(
                 _INHERITED,
                 classes.byte_buffer.wrap(blob_of(positions)),
                 None,
-                {"referenced-data-file": found.path, "cardinality": str(len(positions))},
+                {"referenced-data-file": found, "cardinality": str(len(positions))},
             )
             blobs.append((found, len(positions), writer.write(blob)))
     finally:
@@ -113,5 +73,5 @@ def vectors(
     for found, count, place in blobs:
         entry = classes.delete_files.deleteFileBuilder(table.spec()).ofPositionDeletes()
         entry.withFormat("puffin").withPath(path).withFileSizeInBytes(size).withRecordCount(count)
-        entry.withReferencedDataFile(found.path).withContentOffset(place.offset())
-        yield entry.withContentSizeInBytes(place.length()).build()
+        entry.withReferencedDataFile(found).withContentOffset(place.offset())
+        yield found, entry.withContentSizeInBytes(place.length()).build()

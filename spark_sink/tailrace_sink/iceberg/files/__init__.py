@@ -1,0 +1,1 @@
+"""Files of an Iceberg table: which there are, their deleted rows, and commits without Spark."""

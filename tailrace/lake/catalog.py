@@ -13,7 +13,7 @@ from tailrace_sink.errors import (
     ConfigError,
     SinkError,
 )
-from tailrace_sink.iceberg.names import TableId, require_place
+from tailrace_sink.iceberg.names import PLACE_PROPERTY, TableId, require_place
 from tailrace_sink.options.s3_options import hadoop_address
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Catalog:
         if found is None:
             return None
         lake = hadoop_address(self.store.lake)
-        require_place(found.properties, lake, path, f"{self.name}.{name}")
+        require_place(found.properties.get(PLACE_PROPERTY), lake, path, f"{self.name}.{name}")
         if self.store.s3 is not None:
             found.io = PyArrowFileIO(self.store.s3.pyiceberg())
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_sink.reading.reader import read
+from tests.archives import unpack
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.sink.conftest import Lake
@@ -36,8 +36,7 @@ def test_a_lake_without_a_log_is_taken_over(
     spark: SparkSession, old_source: Source, kafka: str, tmp_path: Path
 ):
     source, lake = old_source, Lake(spark, old_source, kafka, tmp_path)
-    with tarfile.open(Path(__file__).with_name("lake-0.1.tar.gz")) as kept:
-        kept.extractall(tmp_path, filter="data")
+    unpack(Path(__file__).with_name("lake-0.1.tar.gz"), tmp_path)
     changes = publish_first_half(source, lambda _what: None)
     keyed, late = source.tables["keyed"], source.tables["late"]
     source.commit(lambda t: t.delete(late, (2,)), lambda t: t.insert(keyed, id=12))

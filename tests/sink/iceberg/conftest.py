@@ -43,9 +43,15 @@ def add_to_classpath(spark: SparkSession, jars: Iterable[Path]) -> None:
 
 @dataclass(frozen=True)
 class CatalogServer:
-    """SeaweedFS's catalog, and the proxy through which the sink's Spark reaches it."""
+    """A catalog, and the proxy through which the sink's Spark reaches it.
+
+    Attributes:
+        options: of a sink; Spark opens a catalog once, so all sinks use the proxy.
+        direct: address past the proxy.
+    """
 
     options: dict[str, str]
+    direct: str
     proxy: Proxy
     spark: SparkSession
 
@@ -70,7 +76,7 @@ def catalog_server(
         set_catalog(spark_with_store, IcebergOptions.load(through))
         # Others write past the proxy, so a test's rule is for the sink alone.
         set_catalog(spark_with_store, IcebergOptions.load(shared_store.catalog | {"name": "other"}))
-        yield CatalogServer(shared_store.catalog, proxy, spark_with_store)
+        yield CatalogServer(through, shared_store.catalog["uri"], proxy, spark_with_store)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def commit_each(
         name = change["identifier"]
         space = "%1F".join(name["namespace"])
         begin = request.path.removesuffix(COMMIT)
-        line = http.client.HTTPConnection(urlsplit(server.options["uri"]).netloc, timeout=60)
+        line = http.client.HTTPConnection(urlsplit(server.direct).netloc, timeout=60)
         path = f"{begin}/namespaces/{space}/tables/{name['name']}"
         headers = {n: t for n, t in request.headers.items() if n.lower() != "content-length"}
         line.request("POST", path, json.dumps(change).encode(), headers)

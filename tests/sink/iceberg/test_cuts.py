@@ -76,8 +76,6 @@ class Shop:
         self.log = self.source.table("log", column(1, "line", "nvarchar(20)"))
         data = f"{self.server.options['data']}/{self.space}"
         catalog = self.server.options | {"namespace": self.space, "data": data}
-        # Through the proxy, so that a test may lose the sink's requests.
-        catalog["uri"] = self.server.proxy.url
         self.lake.options |= {"format": "iceberg", "iceberg": catalog, "merge_pool": 1}
         self.lake.options["cluster_by"] = {"dbo.items": ["n"]}
 

@@ -41,7 +41,6 @@ class Ways:
             catalog = server.options | {
                 "namespace": space,
                 "data": f"{server.options['data']}/{space}",
-                "uri": server.proxy.url,
             }
             self.options[bulk] = {
                 "local_changes_max": 0,

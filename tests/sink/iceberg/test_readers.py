@@ -31,9 +31,10 @@ def pyiceberg_catalog(server: CatalogServer, store: SharedStore) -> Any:
     secrets = S3Options.load(store.options).pyarrow()
     return RestCatalog(
         "tailrace",
-        **{name: server.options[name] for name in ("uri", "warehouse", "credential")},
+        **{name: server.options[name] for name in ("warehouse", "credential")},
         **{
-            "oauth2-server-uri": f"{server.options['uri']}/v1/oauth/tokens",
+            "uri": server.direct,
+            "oauth2-server-uri": f"{server.direct}/v1/oauth/tokens",
             "s3.endpoint": store.options["endpoint"],
             "s3.region": "us-east-1",
             "s3.access-key-id": secrets["access_key"],

@@ -40,7 +40,8 @@ def reference_server(
             for name, uri in (("reference", proxy.url), ("reference_others", catalog.url)):
                 given = catalog.options | {"name": name, "uri": uri}
                 set_catalog(iceberg_spark, IcebergOptions.load(given))
-            yield CatalogServer(catalog.options, proxy, iceberg_spark)
+            through = catalog.options | {"uri": proxy.url}
+            yield CatalogServer(through, catalog.url, proxy, iceberg_spark)
     finally:
         catalog.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +17,7 @@ from tailrace import lake
 from tailrace_sink.errors import StoreUnusable
 from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.reading.cut_errors import CutUnknown
+from tests.archives import unpack
 from tests.fix_object_store import SharedStore
 from tests.least_options import LEAST
 
@@ -67,8 +67,7 @@ def test_a_lake_in_a_store_is_read_without_spark(
     monkeypatch.setenv("HOME", str(tmp_path))
     s3 = dict(store.options)
     files = S3FileSystem(**S3Options.model_validate(s3).pyarrow())
-    with tarfile.open(OLD_LAKE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(OLD_LAKE, tmp_path)
     name = f"lake/old-{uuid4().hex}"
     copy_files(str(tmp_path / "lake"), name, destination_filesystem=files)
     if keys == "of the environment":

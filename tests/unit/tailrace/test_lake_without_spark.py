@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 import tomllib
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tailrace import lake
 from tailrace.lake.duck import rows_over
 from tailrace_sink.errors import ChangesUnknown, ConfigError
 from tailrace_sink.reading.cut_errors import CutUnknown, PointInvalid
+from tests.archives import unpack
 
 ROOT = Path(__file__).parents[3]
 OLD_LAKE = ROOT / "tests" / "sink" / "daemon" / "lake-0.1.tar.gz"
@@ -41,8 +41,7 @@ assert not {"pyspark", "py4j"} & sys.modules.keys()
 
 @pytest.fixture
 def old_lake(tmp_path: Path) -> str:
-    with tarfile.open(OLD_LAKE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(OLD_LAKE, tmp_path)
     return str(tmp_path / "lake")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tailrace.cli.root import cli
+from tests.archives import unpack
 from tests.least_options import LEAST
 
 OLD_LAKE = Path(__file__).parents[4] / "tests" / "sink" / "daemon" / "lake-0.1.tar.gz"
@@ -21,8 +21,7 @@ SECOND = "00000001:00000006:0001"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("duckdb_extensions")
     monkeypatch.setenv("HOME", str(tmp_path))  # DuckDB installs its extension there
-    with tarfile.open(OLD_LAKE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(OLD_LAKE, tmp_path)
     file = tmp_path / "tailrace.yaml"
     shared = {name: LEAST[name] for name in ("kafka", "registry", "prefix")}
     file.write_text(yaml.safe_dump({**shared, "sink": {"lake": str(tmp_path / "lake")}}))

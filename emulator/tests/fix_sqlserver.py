@@ -56,10 +56,7 @@ class GivenServer(OdbcServer):
         self.close_connections()
         connection = pyodbc.connect(self.connection_string(), autocommit=True, timeout=10)
         for name in self._databases:
-            connection.execute(
-                f"ALTER DATABASE {quoted(name)} SET SINGLE_USER WITH ROLLBACK IMMEDIATE"
-            )
-            connection.execute(f"DROP DATABASE {quoted(name)}")
+            drop_database(connection, name)
             # Logins that a test made for its database bear its name.
             logins = connection.execute(
                 "SELECT name FROM sys.server_principals WHERE type = 'S' AND name LIKE ?",
@@ -71,6 +68,15 @@ class GivenServer(OdbcServer):
 
 
 SourceServer = EmulatorProcess | GivenServer
+
+
+def drop_database(connection: pyodbc.Connection, name: str) -> None:
+    """Drop a database, also if its capture job is connected (else 3702)."""
+    connection.execute("USE master")
+    connection.execute(
+        f"ALTER DATABASE {quoted(name)} SET SINGLE_USER WITH ROLLBACK IMMEDIATE;"
+        f" DROP DATABASE {quoted(name)}"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -42,8 +42,6 @@ _EMPTY: Final = {
  language_id int!, statistical_semantics int!""",
     "sys.hash_indexes": """object_id int!, name sysname, index_id int!, type tinyint!,
  type_desc nvarchar(60), bucket_count int!""",
-    "sys.masked_columns": """object_id int!, name sysname, column_id int!,
- is_masked bit!, masking_function nvarchar(4000)""",
     "sys.numbered_procedures": """object_id int!, procedure_number smallint,
  definition nvarchar(max)""",
     "sys.partition_parameters": """function_id int!, parameter_id int!, system_type_id tinyint!,

@@ -44,9 +44,12 @@ _COLUMNS: Final = Columns(
  is_merge_published bit = 0, is_dts_replicated bit = 0, is_xml_document bit! = 0,
  xml_collection_id int! = 0, default_object_id int!, rule_object_id int! = 0, is_sparse bit = 0,
  is_column_set bit = 0, generated_always_type tinyint = 0,
- generated_always_type_desc nvarchar(60) = 'NOT_APPLICABLE', is_hidden bit! = 0,
- is_masked bit! = 0"""
+ generated_always_type_desc nvarchar(60) = 'NOT_APPLICABLE', encryption_type int,
+ encryption_type_desc nvarchar(64), encryption_algorithm_name sysname,
+ column_encryption_key_id int, column_encryption_key_database_name sysname, is_hidden bit! = 0,
+ is_masked bit!"""
 )
+_MASKED_COLUMNS: Final = _COLUMNS.extended("masking_function nvarchar(4000)")
 
 
 def _column_row(table: Relation | Table, column: Column) -> Row:
@@ -70,6 +73,7 @@ def _column_row(table: Relation | Table, column: Column) -> Row:
         is_identity=int(column.identity is not None),
         is_computed=int(column.computed is not None),
         default_object_id=default,
+        is_masked=int(bool(getattr(column, "mask", ""))),
     )
 
 
@@ -96,6 +100,15 @@ def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
         relation = Relation(found.object_id, "sys", found.name, found.columns)
         for column in found.columns:
             yield _column_row(relation, column)
+
+
+@view("sys.masked_columns", _MASKED_COLUMNS)
+def _masked_columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    """Columns with a mask."""
+    for table in tables(context, database):
+        for column in table.columns:
+            if column.mask:
+                yield _MASKED_COLUMNS.row(_column_row(table, column), masking_function=column.mask)
 
 
 @view("sys.system_columns", _COLUMNS)
@@ -233,6 +246,7 @@ def _indexes(context: SessionContext, database: Database) -> Iterator[Row]:
                 type_desc="CLUSTERED" if index.clustered else "NONCLUSTERED",
                 is_unique=int(index.unique),
                 data_space_id=place,
+                ignore_dup_key=int(index.ignore_dup_key),
                 is_primary_key=int(index.primary_key),
                 is_unique_constraint=int(index.unique_constraint),
                 has_filter=int(bool(index.filter)),

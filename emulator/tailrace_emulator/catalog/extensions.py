@@ -40,6 +40,19 @@ class DatabaseFacts:
     log_waits: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DatabaseTrigger:
+    """A trigger for DDL.
+
+    Attributes:
+        events: their types and names in sys.trigger_events.
+    """
+
+    name: str
+    create_ticks: int
+    events: tuple[tuple[int, str], ...]
+
+
 NO_FACTS: Final = DatabaseFacts()
 
 
@@ -77,8 +90,8 @@ class CatalogExtension:
         """What it has created in a database in addition to tables."""
         return ()
 
-    def database_triggers(self, _database: Database) -> Iterable[str]:
-        """Names of its triggers for DDL in a database."""
+    def database_triggers(self, _database: Database) -> Iterable[DatabaseTrigger]:
+        """Its triggers for DDL in a database."""
         return ()
 
     def facts(self, _database: Database) -> DatabaseFacts:

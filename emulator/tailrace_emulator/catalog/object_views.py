@@ -322,11 +322,11 @@ _TRIGGERS: Final = Columns(
 
 @view("sys.triggers", _TRIGGERS)
 def _triggers(context: SessionContext, database: Database) -> Iterator[Row]:
-    for name in extension(context.engine).database_triggers(database):
-        created = datetime_of(0)
+    for trigger in extension(context.engine).database_triggers(database):
+        created = datetime_of(trigger.create_ticks)
         yield _TRIGGERS.row(
-            name=name,
-            object_id=derived_id(0, name),
+            name=trigger.name,
+            object_id=derived_id(0, trigger.name),
             parent_id=0,
             create_date=created,
             modify_date=created,
@@ -357,7 +357,11 @@ _TRIGGER_EVENTS: Final = Columns(
 
 
 @view("sys.trigger_events", _TRIGGER_EVENTS)
-def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Row]:
+def _trigger_events(context: SessionContext, database: Database) -> Iterator[Row]:
+    for trigger in extension(context.engine).database_triggers(database):
+        for number, name in trigger.events:
+            object_id = derived_id(0, trigger.name)
+            yield _TRIGGER_EVENTS.row(object_id=object_id, type=number, type_desc=name)
     kinds = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
     for module in database.modules.values():
         if module.type == "TR":

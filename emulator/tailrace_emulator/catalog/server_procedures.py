@@ -85,6 +85,7 @@ def _whole(value: StorageValue) -> int:
 )
 def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name, new_name = text(args["@objname"]) or "", text(args["@newname"]) or ""
+    _look_up(context, name)
     kind = (text(args["@objtype"]) or _kind_of(context, name)).strip().upper()
     shown = name.replace("'", "''")
     command = f"EXEC sp_rename '{shown}', '{new_name}'"
@@ -117,6 +118,17 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     else:
         raise not_supported(f"sp_rename of a {kind}")
     yield Message(15477, messages.text(15477), severity=10)
+
+
+def _look_up(context: SessionContext, name: str) -> None:
+    """Waits for open DDL on what a name may mean: an object, or a part of a table."""
+    parts = split_name(name)
+    if parts is None:
+        return
+    look_up = context.store.lookups.look_up
+    look_up(context.database, parts.schema or "dbo", parts.name)
+    if parts.schema:
+        look_up(context.database, parts.database or "dbo", parts.schema)
 
 
 def _kind_of(context: SessionContext, name: str) -> str:

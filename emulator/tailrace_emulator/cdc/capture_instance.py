@@ -61,7 +61,7 @@ class CaptureInstance:
 
     def column(self, name: str) -> CapturedColumn | None:
         """The captured column of that name, case-insensitively."""
-        folded = name.casefold()
+        folded = name.rstrip().casefold()
         return next((c for c in self.columns if c.name.casefold() == folded), None)
 
 
@@ -89,10 +89,12 @@ def capture_instances(connection: apsw.Connection, database: Database) -> list[C
 def find_instance(
     connection: apsw.Connection, database: Database, name: str
 ) -> CaptureInstance | None:
-    """The capture instance of that name, case-insensitively, or None."""
+    """The capture instance of that name, case-insensitively, or None.
+
+    Trailing blanks do not count, as in any comparison of texts.
+    """
     if not is_enabled(database):
         return None
-    name = name.rstrip()
     table = metadata_table(database, CHANGE_TABLES)
     names = (
         f'SELECT {column_list(table, ("object_id", "capture_instance"))} FROM "{table.sqlite_name}"'
@@ -101,9 +103,9 @@ def find_instance(
     spelled = f"{sqlite_column(table, 'capture_instance')} = ? COLLATE BINARY"
     found = connection.execute(f"{names} WHERE {spelled}", (name,)).fetchone()
     if found is None:
-        folded = name.casefold()
+        folded = name.rstrip().casefold()
         named = connection.execute(f"{names} ORDER BY {sqlite_column(table, 'object_id')}")
-        found = next((row for row in named if row[1].casefold() == folded), None)
+        found = next((row for row in named if row[1].rstrip().casefold() == folded), None)
     # The columns are read of the one that is found: of a thousand they would take 20 ms.
     return None if found is None else _read(connection, database, found[0])[0]
 

@@ -64,13 +64,17 @@ def captured_type(column: Column) -> SqlType:
 
 
 def change_table_columns(captured: list[Column]) -> tuple[Column, ...]:
-    """All columns of a change table over those source columns, in documented order."""
-    columns = [*METADATA_COLUMNS]
-    columns += [(column.name, captured_type(column), True) for column in captured]
-    columns.append((COMMAND_ID, INT, True))
+    """All columns of a change table over those source columns, in documented order.
+
+    They have the masks of the source table's columns. Inferred from ``sys.sp_cdc_vupgrade`` of SQL
+    Server 2022, which masks the columns of change tables that were created before.
+    """
+    columns = [(*column, "") for column in METADATA_COLUMNS]
+    columns += [(column.name, captured_type(column), True, column.mask) for column in captured]
+    columns.append((COMMAND_ID, INT, True, ""))
     return tuple(
-        Column(column_id, name, sql_type, nullable)
-        for column_id, (name, sql_type, nullable) in enumerate(columns, 1)
+        Column(column_id, name, sql_type, nullable, mask=mask)
+        for column_id, (name, sql_type, nullable, mask) in enumerate(columns, 1)
     )
 
 

@@ -71,6 +71,12 @@ def position_of(lsn: bytes) -> int:
     return before_block + min(slot, RECORDS_PER_BLOCK) - 1
 
 
+def bytes_between(first: int, last: int) -> int:
+    """The bytes of the blocks from that of one log position to that of another."""
+    blocks = last // RECORDS_PER_BLOCK - first // RECORDS_PER_BLOCK + 1
+    return blocks * BLOCK_STEP * _SECTOR_BYTES
+
+
 class LsnAllocator:
     """Hands out log positions of one database; thread-safe."""
 

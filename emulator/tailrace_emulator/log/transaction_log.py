@@ -28,7 +28,7 @@ from tailrace_emulator.log.journal import (
     inline_records,
     read_chunks,
 )
-from tailrace_emulator.log.lsn import LsnAllocator, lsn_of, position_of
+from tailrace_emulator.log.lsn import LsnAllocator, bytes_between, lsn_of, position_of
 from tailrace_emulator.log.records import DdlChange, LogTransaction, RowAction, RowChange
 from tailrace_emulator.values.fetching import fetch
 from tailrace_emulator.values.types import SqlType
@@ -134,6 +134,19 @@ class TransactionLog:
         finally:
             self._readers.append(connection)
         return None if rows[0][0] is None else lsn_of(rows[0][0])
+
+    def waiting_bytes(self) -> int:
+        """Bytes of log from the first record that its reader has not read to the end."""
+        connection = self._take_reader()
+        try:
+            rows = fetch(
+                connection,
+                "SELECT min(begin_position) FROM log_transactions WHERE database_id = ?",
+                (self._database_id,),
+            )
+        finally:
+            self._readers.append(connection)
+        return 0 if rows[0][0] is None else bytes_between(rows[0][0], self.allocator.last)
 
     def end(self) -> bytes:
         """The LSN at or above every one in the log: of the last record, committed or not."""

@@ -26,6 +26,7 @@ from tailrace_emulator.messages import (
     sequences_and_json,
     statements,
     transactions,
+    xml_parsing,
 )
 from tailrace_emulator.messages.absent_names import (
     GLOBALS,
@@ -36,7 +37,7 @@ from tailrace_emulator.messages.absent_names import (
 from tailrace_emulator.messages.catalogue import SystemMessage
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
 
-CATALOGUE: Final[dict[int, SystemMessage]] = {
+_KNOWN: Final = {
     message.number: message
     for area in (
         queries,
@@ -49,9 +50,11 @@ CATALOGUE: Final[dict[int, SystemMessage]] = {
         sequences_and_json,
         procedures,
         change_data_capture,
+        xml_parsing,
     )
     for message in area.MESSAGES
 }
+CATALOGUE: Final[dict[int, SystemMessage]] = {number: _KNOWN[number] for number in sorted(_KNOWN)}
 """Every message that this server may send, by number, in order."""
 
 

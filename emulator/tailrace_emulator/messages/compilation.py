@@ -174,7 +174,6 @@ MESSAGES: Final = (
         " clause to ensure a target row matches at most one source row, or use the GROUP BY"
         " clause to group the source rows.",
     ),
-    SystemMessage(9400, "XML parsing: line %d, character %d, %ls"),
     SystemMessage(
         9806, "The datepart %ls is not supported by date function datepart for this data type."
     ),
@@ -210,6 +209,13 @@ MESSAGES: Final = (
         "Filtered index '%.*ls' cannot be created on table '%.*ls' because the column '%.*ls'"
         " in the filter expression is a computed column. Rewrite the filter expression so"
         " that it does not include this column.",
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
+        10618,
+        "Cannot %S_MSG filtered index '%.*ls' on table '%.*ls' because the statement sets the"
+        " IGNORE_DUP_KEY option to ON. Rewrite the statement so that it does not use the"
+        " IGNORE_DUP_KEY option.",
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(

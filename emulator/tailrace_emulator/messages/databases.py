@@ -160,4 +160,5 @@ MESSAGES: Final = (
     ),
     SystemMessage(7997, "'%.*ls' does not contain an identity column."),
     SystemMessage(7998, "Checking identity information: %ls.", severity=10),
+    SystemMessage(7999, "Could not find any index named '%.*ls' for table '%.*ls'.", state=9),
 )

@@ -222,6 +222,12 @@ MESSAGES: Final = (
         " on %S_MSG '%.*ls'.",
     ),
     SystemMessage(
+        1915,
+        "Cannot alter a non-unique index with ignore_dup_key index option. Index '%.*ls' is"
+        " non-unique.",
+    ),
+    SystemMessage(1916, "CREATE INDEX options %ls and %ls are mutually exclusive."),
+    SystemMessage(
         1919,
         "Column '%.*ls' in table '%.*ls' is of a type that is invalid for use as a key"
         " column in an index.",
@@ -233,5 +239,10 @@ MESSAGES: Final = (
         "%ls failed because the following SET options have incorrect settings: '%.*ls'."
         " Verify that SET options are correct for use with %S_MSG.",
         aborts=Aborts.BATCH,
+    ),
+    SystemMessage(
+        1979,
+        "Cannot use index option %ls to alter index '%.*ls' as it enforces a primary or unique"
+        " constraint.",
     ),
 )

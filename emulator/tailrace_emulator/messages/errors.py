@@ -66,5 +66,5 @@ def not_supported(feature: str) -> SqlError:
     return SqlError(
         NOT_SUPPORTED,
         f"The embedded SQL Server does not support {feature}. It is refused rather than answered"
-        " wrongly; docs/emulator.md lists what is supported.",
+        " wrongly; docs/emulator/emulator.md lists what is supported.",
     )

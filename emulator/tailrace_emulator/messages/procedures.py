@@ -157,6 +157,24 @@ MESSAGES: Final = (
         " this session.",
     ),
     SystemMessage(15666, "Cannot set key in the session context. The key cannot be NULL."),
+    SystemMessage(
+        16002, "Invalid data masking function in column '%.*ls'.", source=Source.INFERRED
+    ),
+    SystemMessage(
+        16003,
+        "The data type of column '%.*ls' does not support data masking function '%.*ls'.",
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
+        16004,
+        "Incorrect number of parameters for data masking function '%.*ls' in column '%.*ls'.",
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
+        16007,
+        "The column '%.*ls' does not have a data masking function.",
+        source=Source.INFERRED,
+    ),
     SystemMessage(16905, "The cursor is already open."),
     SystemMessage(16909, "%ls: The cursor identifier value provided (%x) is not valid."),
     SystemMessage(16915, "A cursor with the name '%.*ls' already exists."),

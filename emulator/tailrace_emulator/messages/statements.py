@@ -174,6 +174,12 @@ MESSAGES: Final = (
         628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", state=0
     ),
     SystemMessage(
+        650,
+        "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ"
+        " isolation levels.",
+        aborts=Aborts.TRANSACTION,
+    ),
+    SystemMessage(
         911,
         "Database '%.*ls' does not exist. Make sure that the name is entered correctly.",
         aborts=Aborts.BATCH,

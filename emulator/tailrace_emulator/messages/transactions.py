@@ -8,6 +8,7 @@ from tailrace_emulator.messages.catalogue import SystemMessage
 from tailrace_emulator.messages.errors import Aborts
 
 MESSAGES: Final = (
+    SystemMessage(3604, "Duplicate key was ignored.", severity=10),
     SystemMessage(3606, "Arithmetic overflow occurred.", severity=10),
     SystemMessage(3607, "Division by zero occurred.", severity=10),
     SystemMessage(
@@ -252,6 +253,11 @@ MESSAGES: Final = (
         severity=10,
     ),
     SystemMessage(
+        4701,
+        'Cannot find the object "%.*ls" because it does not exist or you do not have permissions.',
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
         4711,
         "Cannot truncate table '%.*ls' because it is published for replication or enabled for"
         " Change Data Capture.",
@@ -296,6 +302,11 @@ MESSAGES: Final = (
     SystemMessage(4917, "Constraint '%.*ls' does not exist."),
     SystemMessage(
         4920, "ALTER TABLE failed because trigger '%.*ls' on table '%.*ls' does not exist."
+    ),
+    SystemMessage(
+        4923,
+        "ALTER TABLE DROP COLUMN failed because '%.*ls' is the only data column in table '%.*ls'."
+        " A table must have at least one data column.",
     ),
     SystemMessage(4924, "%ls failed because column '%.*ls' does not exist in table '%.*ls'."),
     SystemMessage(4928, "Cannot alter column '%.*ls' because it is '%ls'."),

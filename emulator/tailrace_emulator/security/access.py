@@ -129,7 +129,8 @@ def sees(token: UserToken, securable: Securable) -> bool:
     if token.is_dbo:
         return True
     for kind in KINDS[securable.securable_class]:
-        if permits(token, securable, kind):
+        # UNMASK alone discloses no metadata.
+        if kind != "UNMASK" and permits(token, securable, kind):
             return True
     return securable.securable_class == OBJECT and _has_column(token, securable)
 

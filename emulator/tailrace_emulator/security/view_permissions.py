@@ -25,7 +25,7 @@ _SERVER_VIEWS: Final = {
 _OF_ALL: Final = frozenset({"dm_exec_sessions", "dm_exec_requests", "dm_os_host_info"})
 """They show a session itself, or what everybody may know."""
 
-_OTHER_VIEWS: Final = "VIEW SERVER PERFORMANCE STATE"
+SERVER_PERFORMANCE: Final = "VIEW SERVER PERFORMANCE STATE"
 """What every other dynamic management view of the server needs."""
 
 
@@ -56,6 +56,6 @@ def authorize_view(
         return
     if not folded.startswith("dm_") or folded in _OF_ALL:
         return
-    needed = _SERVER_VIEWS.get(folded, _OTHER_VIEWS)
+    needed = _SERVER_VIEWS.get(folded, SERVER_PERFORMANCE)
     if not security.has_on_server(needed):
         raise server_denied(needed)

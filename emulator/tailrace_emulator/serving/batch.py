@@ -32,6 +32,7 @@ from tailrace_emulator.tsql.syntax.statements import Block
 from tailrace_emulator.tsql.syntax.type_names import NamedType
 from tailrace_emulator.values.results import Event, Parameter, ReturnStatus, ReturnValue
 from tailrace_emulator.values.types import INT, SqlType, StorageValue
+from tailrace_emulator.wire.half_pairs import kept_halves, kept_value
 
 
 class BatchRunner:
@@ -67,11 +68,15 @@ class BatchRunner:
             given = Given(parameter.name, INT, parameter.value, table=parameter.table)
             named = (parameter.name, parameter.type)
             take_table(self._interpreter, database, frame, named, given)
-        block = parse_batch(sql, quoted_identifier=options.quoted_identifier)
+        block = parse_batch(kept_halves(sql), quoted_identifier=options.quoted_identifier)
         self._settle(block, ends=bool(parameters))
         if self.context.options.parse_only:
             return
-        yield from self._guarded(self._interpreter.block(block.statements, frame), frame)
+        try:
+            yield from self._guarded(self._interpreter.block(block.statements, frame), frame)
+        finally:
+            if parameters and self.context.options is not options:
+                put_options(self.context, options)  # as of sp_executesql, SET ends with it
         for parameter in parameters:
             if parameter.output:
                 value = frame.values[parameter.name.casefold()]
@@ -161,6 +166,8 @@ class BatchRunner:
         if wrong_length:
             raise messages.error(4815, wrong_length)
         check_bulk_load(types, rows, node.columns)
+        if any(each.is_character for each in types):
+            rows = [tuple(map(kept_value, row)) for row in rows]
         statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
         yield from self._guarded(self._interpreter.block((statement,), frame), frame)
 

@@ -12,8 +12,9 @@ from tailrace_emulator.tsql.conversions import converter
 from tailrace_emulator.tsql.run.table_arguments import clash
 from tailrace_emulator.tsql.syntax.type_names import NamedType
 from tailrace_emulator.values.results import Parameter, TableRows
-from tailrace_emulator.values.tds_types import from_wire
+from tailrace_emulator.values.tds_types import sent_type
 from tailrace_emulator.values.types import SqlType
+from tailrace_emulator.wire.half_pairs import kept_value
 from tailrace_emulator.wire.requests import RpcParameter
 from tailrace_emulator.wire.table_values import TableValue
 from tailrace_emulator.wire.types import TypeInfo
@@ -53,7 +54,7 @@ class ParameterBinding:
         parameters = []
         for position, (declaration, index) in enumerate(zip(declarations, order, strict=True)):
             sent = given[index]
-            value = sent.value
+            value = kept_value(sent.value)
             if isinstance(value, TableValue):
                 parameters.append(self._table(declaration, value))
                 continue
@@ -83,7 +84,7 @@ class ParameterBinding:
     def _conversion(self, position: int, sent: TypeInfo) -> Conversion | None:
         known, conversion = self._known[position]
         if known is not sent and known != sent:
-            conversion = converter(from_wire(sent), self._declarations[position].type)
+            conversion = converter(sent_type(sent), self._declarations[position].type)
             self._known[position] = (sent, conversion)
         return conversion
 
@@ -102,8 +103,8 @@ def table_parameter(name: str, sql_type: SqlType, value: TableValue) -> Paramete
     columns = value.columns or ()
     rows = TableRows(
         value.type_name,
-        [from_wire(column.type) for column in columns],
-        value.rows,
+        [sent_type(column.type) for column in columns],
+        [tuple(map(kept_value, row)) for row in value.rows],
         frozenset(place for place, column in enumerate(columns) if column.is_default),
     )
     return Parameter(name, sql_type, None, table=rows)

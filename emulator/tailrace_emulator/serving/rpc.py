@@ -20,8 +20,9 @@ from tailrace_emulator.serving.server_cursors import Fetch, Opening, ServerCurso
 from tailrace_emulator.serving.uncollated_texts import in_database_page
 from tailrace_emulator.tsql.compile.user_types import resolved
 from tailrace_emulator.values.results import Event, Parameter, ReturnStatus, ReturnValue
-from tailrace_emulator.values.tds_types import from_wire
+from tailrace_emulator.values.tds_types import sent_type
 from tailrace_emulator.values.types import INT
+from tailrace_emulator.wire.half_pairs import kept_value
 from tailrace_emulator.wire.requests import ParameterStatus, ProcedureId, RpcCall, RpcParameter
 from tailrace_emulator.wire.table_values import TableValue
 
@@ -332,8 +333,12 @@ def _bare_name(procedure: str) -> str:
 def _parameter(parameter: RpcParameter) -> Parameter:
     if isinstance(parameter.value, TableValue):
         return table_parameter(parameter.name, INT, parameter.value)
-    sql_type = from_wire(parameter.type)
+    sql_type = sent_type(parameter.type)
     is_default = bool(parameter.status & ParameterStatus.DEFAULT_VALUE)
     return Parameter(
-        parameter.name, sql_type, parameter.value, parameter.is_output, is_default=is_default
+        parameter.name,
+        sql_type,
+        kept_value(parameter.value),
+        parameter.is_output,
+        is_default=is_default,
     )

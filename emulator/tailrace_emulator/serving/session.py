@@ -48,7 +48,7 @@ from tailrace_emulator.storage.engine import Database, Engine
 from tailrace_emulator.storage.transaction import StoreSession
 from tailrace_emulator.tsql.definition.options import in_language
 from tailrace_emulator.values.results import Event, StatementDone
-from tailrace_emulator.values.tds_types import from_wire
+from tailrace_emulator.values.tds_types import sent_type
 from tailrace_emulator.wire.bulk_load import BulkLoad
 from tailrace_emulator.wire.login7 import Login7
 from tailrace_emulator.wire.requests import (
@@ -173,7 +173,7 @@ class Session:
                     if self.context.cancelled.is_set():
                         break
             case BulkLoad(columns, rows, wrong_length):
-                types = [from_wire(info) for info in columns]
+                types = [sent_type(info) for info in columns]
                 self._drain(self._runner.bulk_load(types, rows, wrong_length), response)
             case TransactionRequest():
                 events = self._transaction(request)

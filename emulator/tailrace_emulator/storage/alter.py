@@ -18,6 +18,7 @@ from tailrace_emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_ta
 from tailrace_emulator.storage.encoded_rows import forget_encoded
 from tailrace_emulator.storage.model import Column, Table
 from tailrace_emulator.storage.object_details import forget_column
+from tailrace_emulator.storage.pairs_of_names import refuse_pair_of_names
 from tailrace_emulator.storage.sqlite_schema import column_definition, create_index_text, index_name
 from tailrace_emulator.storage.transaction import StoreSession
 from tailrace_emulator.values.fetching import fetch
@@ -51,7 +52,9 @@ def add_columns(
             table.next_column_id, max((c.column_id for c in table.columns), default=0) + 1
         )
         for column in columns:
-            if table.column(column.name) is not None:
+            known = table.column(column.name)
+            if known is not None:
+                refuse_pair_of_names(database, known.name, column.name)
                 raise messages.error(2705, column.name, f"{table.schema}.{table.name}")
             added = replace(column, column_id=next_id)
             next_id += 1
@@ -82,7 +85,8 @@ def drop_column(
     """Drop a column; returns the new Table.
 
     Raises:
-        SqlError: 4924 unknown column, 5074 when an index, key or constraint uses it.
+        SqlError: 4924 unknown column, 5074 when an index, key or constraint uses it, 4923 when no
+            column would be left but computed ones.
     """
     with ddl_scope(target, database, table) as connection:
         column = _known_column(table, name)
@@ -93,6 +97,8 @@ def drop_column(
         if users:
             raise messages.error(5074, "object", users[0], "column", column.name)
         changed = replace(table, columns=tuple(c for c in table.columns if c is not column))
+        if all(c.computed is not None for c in changed.columns):
+            raise messages.error(4923, column.name, table.name)
         forget_column(connection, database, table.object_id, column.column_id)
         return replace_table(
             target, connection, database, changed, "drop_column", command, column.column_id,

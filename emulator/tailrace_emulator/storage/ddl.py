@@ -43,6 +43,7 @@ from tailrace_emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_d
 from tailrace_emulator.storage.indexes import create_index, drop_index, with_index
 from tailrace_emulator.storage.model import Check, Column, EncodedColumns, ForeignKey, Index, Table
 from tailrace_emulator.storage.object_details import forget_object
+from tailrace_emulator.storage.pairs_of_names import refuse_pair_of_names
 from tailrace_emulator.storage.principals import put_principal
 from tailrace_emulator.storage.sqlite_schema import create_index_text, create_table_text
 
@@ -138,13 +139,16 @@ def create_table(
         The table.
 
     Raises:
-        SqlError: 2714 name taken, 2760 unknown schema, 2705 column named twice.
+        SqlError: 2714 name taken, 2760 unknown schema, 2705 column named twice; 50900 for names
+            that differ by case alone, where the database's collation distinguishes case.
     """
     with ddl_scope(target, database) as connection:
         known_schema = database.schema_name(schema)
         if known_schema is None:
             raise messages.error(2760, schema)
         taken = database.table(schema, name) or database.module(schema, name)
+        if taken is not None:
+            refuse_pair_of_names(database, taken.name, name)
         if taken or database.synonym(schema, name):
             raise _exists(name)
         object_id = database.allocate_object_id(connection)
@@ -152,7 +156,7 @@ def create_table(
             column if column.column_id else replace(column, column_id=position)
             for position, column in enumerate(columns, 1)
         )
-        _refuse_repeated_names(name, numbered)
+        _refuse_repeated_names(database, name, numbered)
         now = database.engine.clock.now_ticks()
         table = Table(
             object_id=object_id,
@@ -315,10 +319,11 @@ def _exists(name: str) -> SqlError:
     return messages.error(2714, name)
 
 
-def _refuse_repeated_names(table: str, columns: Sequence[Column]) -> None:
-    seen = set()
+def _refuse_repeated_names(database: Database, table: str, columns: Sequence[Column]) -> None:
+    seen: dict[str, str] = {}
     for column in columns:
         folded = column.name.casefold()
         if folded in seen:
+            refuse_pair_of_names(database, seen[folded], column.name)
             raise messages.error(2705, column.name, table, state=3)
-        seen.add(folded)
+        seen[folded] = column.name

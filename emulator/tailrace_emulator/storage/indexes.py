@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from tailrace_emulator import messages
@@ -43,6 +44,25 @@ def create_index(
         if index.unique:
             refuse_duplicates(connection, changed, changed.indexes[-1])
         connection.execute(create_index_text(changed, changed.indexes[-1]))
+        return replace_table(target, connection, database, changed, "other", command)
+
+
+def set_ignore_dup_key(
+    target: DdlTarget,
+    database: Database,
+    table: Table,
+    index_ids: Collection[int],
+    *,
+    is_on: bool,
+    command: str = "",
+) -> Table:
+    """Change what an INSERT does about duplicate keys of some indexes; returns the new Table."""
+    with ddl_scope(target, database, table) as connection:
+        indexes = tuple(
+            replace(i, ignore_dup_key=is_on) if i.index_id in index_ids else i
+            for i in table.indexes
+        )
+        changed = replace(table, indexes=indexes)
         return replace_table(target, connection, database, changed, "other", command)
 
 

@@ -326,6 +326,19 @@ class LockManager:
             self._write_queue.popleft()
             self._writer = owner
 
+    def wait_for_write(self, owner: LockOwner, writers: Callable[[], set[LockOwner]]) -> None:
+        """Wait, without locking, until a transaction with DDL has left the write path.
+
+        Args:
+            writers: who is waited for: nobody once it has.
+
+        Raises:
+            SqlError: 1222 lock timeout, 1205 deadlock victim, 3617 cancelled.
+        """
+        with self._mutex:
+            owner.wants = ("", None, "S")
+            self._acquire(owner, writers)
+
     def release_write(self, owner: LockOwner) -> None:
         """Let the next writer in."""
         with self._mutex:

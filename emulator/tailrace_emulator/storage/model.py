@@ -35,6 +35,8 @@ class Column:
     persisted: bool = False
     user_type_id: int = 0
     """Of a column that was declared with an alias type; 0 of a system type."""
+    mask: str = ""
+    """Its masking function, as sys.masked_columns shows it; empty without a mask."""
 
     @property
     def sqlite_name(self) -> str:
@@ -77,6 +79,8 @@ class Index:
     is_kept: bool = True
     """False of an index that the catalog shows and SQLite does not have: it would cost every row
     written, and its uniqueness follows from that of another index."""
+    ignore_dup_key: bool = False
+    """Whether an INSERT leaves out rows whose key is there, and takes the others."""
 
     @property
     def used_column_ids(self) -> set[int]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.storage.lock_state import PendingRows
 from tailrace_emulator.storage.session_view import StatementRestart
@@ -48,6 +49,10 @@ _LEVEL_HINTS: Final = {
 }
 _TABLE_HINTS: Final = frozenset({"TABLOCK", "TABLOCKX"})
 _CLAIMS: Final = frozenset({"UPDLOCK", "XLOCK", "TABLOCKX"})
+_LOCKING: Final = _CLAIMS | {
+    *("TABLOCK", "HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD", "READCOMMITTEDLOCK"),
+}
+"""Hints that take locks where the session reads row versions."""
 
 _CHANGES: Final = frozenset({"UPDATE", "DELETE", "MERGE"})
 """Statements that may write what they read: they claim it while they read."""
@@ -123,10 +128,12 @@ class ReadLocks:
 
         Raises:
             StatementRestart: it had to wait.
-            SqlError: 1222, 1205, 3617; 3951, 3952, 3961 under SNAPSHOT.
+            SqlError: 1222, 1205, 3617; 650 for READPAST; 3951, 3952, 3961 under SNAPSHOT.
         """
         level = next((_LEVEL_HINTS[hint] for hint in sorted(hints) if hint in _LEVEL_HINTS), "")
         level = level or self._transactions.isolation
+        if "READPAST" in hints:
+            self._check_readpast(table, level, hints)
         if level == SNAPSHOT:
             self._transactions.snapshots.access(table)
         else:
@@ -156,6 +163,34 @@ class ReadLocks:
             return self.source(table), False
         return self._guarded(table, mode, hints), True
 
+    def _check_readpast(self, table: Table, level: str, hints: frozenset[str]) -> None:
+        """Refuse READPAST where rows are read in versions: nothing is locked that it could pass.
+
+        Inferred: hints that take locks lift the refusal under READ_COMMITTED_SNAPSHOT too, and it
+        is never refused for the target of a change.
+
+        https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table
+
+        Raises:
+            SqlError: 650, if it is refused.
+        """
+        if self._work.statement_kind in _CHANGES:
+            return
+        by_version = level == SNAPSHOT or (
+            level == "read committed" and self._reads_versions(table, hints)
+        )
+        by_locks = not _LOCKING.isdisjoint(hints)
+        if self._transactions.isolation != SNAPSHOT:
+            by_locks &= level not in {"serializable", "read uncommitted"}
+        if not by_locks and (by_version or level in {"serializable", "read uncommitted"}):
+            raise messages.error(650)
+
+    def _reads_versions(self, table: Table, hints: frozenset[str]) -> bool:
+        """Whether READ COMMITTED reads row versions in the table's database."""
+        database = self._engine.database_by_id(table.database_id)
+        by_snapshot = database and database.options.get("is_read_committed_snapshot_on")
+        return bool(by_snapshot) and "READCOMMITTEDLOCK" not in hints
+
     def _read_shipped(self, table: Table, hints: frozenset[str]) -> str:
         """The source of a table of change data capture, whose rows readers do not wait for.
 
@@ -172,9 +207,7 @@ class ReadLocks:
             return _UPDATE
         if level == "repeatable read":
             return _SHARE
-        database = self._engine.database_by_id(table.database_id)
-        by_snapshot = database and database.options.get("is_read_committed_snapshot_on")
-        return "" if by_snapshot and "READCOMMITTEDLOCK" not in hints else _WAIT
+        return "" if self._reads_versions(table, hints) else _WAIT
 
     def _is_contended(self, table: Table) -> bool:
         locks, name = self._engine.locks, table.sqlite_name

@@ -109,22 +109,46 @@ def insert_rows(work: Work, table: Table, rows: Iterable[GivenRow]) -> tuple[lis
     rids: list[int] = []
     last_identity: int | None = None
     for chunk in staged.chunks():
+        work.refuse_cancelled()
         numbered, generated = _fill_identity(writer, chunk)
         last_identity = generated if generated is not None else last_identity
         filled = writer.fill_row_version(numbered)
         refuse_null(work, writer.plan, filled, "INSERT")
-        first = work.engine.take_rids(writer.table, len(filled), work.connection)
-        new_rids = range(first, first + len(filled))
-        writer.lock(new_rids, filled)
-        work.record_undo(writer.overlay, new_rids)
-        work.note_pending(writer.table, zip(new_rids, filled, strict=True), appears=True)
-        put_unique(work, writer.overlay, writer.plan, new_rids, filled)
-        writer.checks.appeared(filled)
-        writer.log([(-1, ACTION_INSERT, None, row) for row in filled])
-        rids.extend(new_rids)
+        # A row may repeat the key of the one before it: then each is put before the next is seen.
+        ignores = bool(writer.plan.ignoring) and work.statement_kind != "MERGE"
+        for piece in [[row] for row in filled] if ignores else [filled]:
+            if ignores and _is_duplicate(writer, piece[0]):
+                work.ignored_duplicates = True
+            else:
+                rids += _put(writer, piece)
     staged.close()
     writer.checks.verify()
     return rids, last_identity
+
+
+def _is_duplicate(writer: RowWriter, row: Row) -> bool:
+    """Whether a row's key is there already in an index with IGNORE_DUP_KEY; locks the key."""
+    view, table = writer.work.view, writer.table
+    for key in writer.plan.ignoring:
+        if key.covers(row):
+            view.lock_rows(table, [key.resource(row)])
+            if view.find(table, key.column_ids, key.values(row), limit=1, index=key.index):
+                return True
+    return False
+
+
+def _put(writer: RowWriter, filled: list[Row]) -> list[int]:
+    """Write new rows; returns their ids."""
+    work = writer.work
+    first = work.engine.take_rids(writer.table, len(filled), work.connection)
+    rids = range(first, first + len(filled))
+    writer.lock(rids, filled)
+    work.record_undo(writer.overlay, rids)
+    work.note_pending(writer.table, zip(rids, filled, strict=True), appears=True)
+    put_unique(work, writer.overlay, writer.plan, rids, filled)
+    writer.checks.appeared(filled)
+    writer.log([(-1, ACTION_INSERT, None, row) for row in filled])
+    return list(rids)
 
 
 def update_rows(
@@ -141,11 +165,13 @@ def update_rows(
     seen = SeenRows()
     count = 0
     for chunk in staged.chunks():
+        work.refuse_cancelled()
         once = [change for change in chunk if seen.add(change[0])]
         count += len(once)
         moved.extend(_update_in_place(writer, once, sets_key=sets_key))
     staged.close()
     for deferred_chunk in moved.chunks():
+        work.refuse_cancelled()
         rids = [rid for rid, _, _ in deferred_chunk]
         rows = [row for _, _, row in deferred_chunk]
         writer.lock(rids, rows)
@@ -205,6 +231,7 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
     seen = SeenRows()
     count = 0
     for given in staged.chunks():
+        work.refuse_cancelled()
         chunk = [rid for rid in given if seen.add(rid)]
         count += len(chunk)
         writer.lock(chunk)

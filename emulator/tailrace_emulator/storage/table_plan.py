@@ -85,6 +85,8 @@ class TablePlan:
                 self.row_version_position = position
         kept = table.kept_indexes
         self.unique = tuple(UniqueKey(table, index) for index in kept if index.unique)
+        self.ignoring = tuple(key for key in self.unique if key.index.ignore_dup_key)
+        """Those whose duplicates an INSERT leaves out."""
         moved = {c for index in kept if index.unique or index.clustered
                  for c in index.column_ids}  # fmt: skip
         self.key_positions = tuple(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from tailrace_emulator.storage.lock_state import LockOwner
+from tailrace_emulator.storage.lookups import DefinitionsChanged
 from tailrace_emulator.storage.model import Table
 from tailrace_emulator.storage.read_locks import ReadLocks
 from tailrace_emulator.storage.row_writer import (
@@ -201,6 +202,10 @@ class StoreSession(TransactionControl):
 
         Yields:
             :attr:`connection`, inside a write transaction.
+
+        Raises:
+            DefinitionsChanged: the statement is to begin again; nothing is changed.
+            SqlError: 1222 lock timeout, 1205 deadlock victim, 3617 cancelled.
         """
         work = self.work
         tables = tuple(tables)
@@ -208,9 +213,13 @@ class StoreSession(TransactionControl):
             with self.statement(), self.ddl(tables) as connection:
                 yield connection
             return
+        begins = work.view.scope is None
         for table in tables:
             self.engine.locks.lock_table(self.owner, table.sqlite_name)
         work.become_exclusive([f"statement_{n}" for n in range(1, self.depth + 1)])
+        if begins and self.lookups.have_changed():
+            raise DefinitionsChanged(self.owner.session_id)
+        self.lookups.forget()  # what changes from here on is the statement's own doing
         for table in tables:
             work.flush_overlay(table)
         catalog = self.engine.write_path.catalog_snapshot()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tailrace_emulator import messages
 from tailrace_emulator.storage.application_locks import ApplicationLocks
 from tailrace_emulator.storage.locks import LockOwner
+from tailrace_emulator.storage.lookups import Lookups
 from tailrace_emulator.storage.session_view import StatementRestart
 from tailrace_emulator.storage.snapshot_isolation import SnapshotIsolation
 from tailrace_emulator.storage.work import Work, WorkMark
@@ -54,6 +55,8 @@ class TransactionControl:
         self.application_locks = ApplicationLocks(engine.locks, self.owner)
         self.work = Work(engine, self.connection, self.owner)
         """What is not committed yet."""
+        self.lookups = Lookups(self)
+        """What the running statement has looked up by name."""
         self.snapshots = SnapshotIsolation(self)
         """What SNAPSHOT isolation requires of its statements."""
         self.depth = 0

@@ -81,6 +81,8 @@ class Work:
         """Where the work stood when the connection's SQLite transaction began."""
         self.cascades: list[Cascade] = []
         """What foreign keys did to tables with triggers since they were last asked for."""
+        self.ignored_duplicates = False
+        """Whether the statement left out rows for IGNORE_DUP_KEY."""
         self.row_rules: RowRules | None = None
         """Of the T-SQL layer, for the rows that foreign keys change."""
         self._journals: dict[int, Journal] = {}
@@ -113,6 +115,16 @@ class Work:
     def log(self, database_id: int, records: list[Record], chunk_rows: int) -> None:
         """Add log records of this transaction."""
         self.journal(database_id).extend(records, chunk_rows)
+
+    def refuse_cancelled(self) -> None:
+        """Between two pieces of a long statement.
+
+        Raises:
+            SqlError: 3617, the client cancelled it.
+        """
+        cancelled = self.owner.cancelled
+        if cancelled is not None and cancelled.is_set():
+            raise messages.cancelled()
 
     def note_identity(self, table: Table) -> None:
         """The commit is to persist the table's identity value."""

@@ -104,10 +104,16 @@ class CdcSource(ABC):
         self.execute(name, *statements)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database if it is there; change data capture and its jobs go with it."""
+        """Drop a database if it is there; change data capture and its jobs go with it.
+
+        Sessions in it, the capture job's among them, lose their connection.
+        """
         with closing(self.connect()) as connection:
             if connection.execute("SELECT DB_ID(?)", name).fetchval() is not None:
-                connection.execute(f"DROP DATABASE {quoted(name)}")
+                connection.execute(
+                    f"ALTER DATABASE {quoted(name)} SET SINGLE_USER WITH ROLLBACK IMMEDIATE;"
+                    f" DROP DATABASE {quoted(name)}"
+                )
 
     @contextmanager
     def database(self, name: str, *statements: str) -> Iterator[str]:

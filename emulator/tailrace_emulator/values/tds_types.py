@@ -34,6 +34,7 @@ from tailrace_emulator.values.types import (
     TINYINT,
     UNIQUEIDENTIFIER,
     SqlType,
+    nvarchar,
 )
 from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
 from tailrace_emulator.wire.types.decimals import magnitude_bytes
@@ -188,6 +189,11 @@ def from_wire(info: TypeInfo) -> SqlType:
     name, unit = _VARYING[info.token]
     length = MAX if unit == 0 or info.length == PLP else max(info.length // unit, 1)
     return SqlType(name, length=length, collation=None if "binary" in name else DEFAULT_COLLATION)
+
+
+def sent_type(info: TypeInfo) -> SqlType:
+    """As :func:`from_wire`, of a value from a client: its xml is text that nobody has read."""
+    return nvarchar(MAX) if info.token is DataType.XML else from_wire(info)
 
 
 _BY_SIZE: Final = {

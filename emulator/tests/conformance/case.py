@@ -9,7 +9,8 @@ A file of ``cases/`` is a list of cases. Each runs in a database of its own::
       server: admin                 # optional; admin: a server with --admin and a clock that stands
                                     # still; embedded: not for another SQL Server
       logins: [reader]              # optional: users of the database, each with a login
-                                    # {database}_reader of the server
+                                    # {database}_reader of the server; ``publisher`` has the
+                                    # grants that docs/real-sqlserver.md gives to the publisher
       steps:
         - sql: SELECT ...           # {database} is the case's database
           columns: [name type, ...] # optional; types as described below
@@ -42,6 +43,9 @@ import yaml
 
 CASES = Path(__file__).parent / "cases"
 SOURCES = ("documented", "inferred")
+PUBLISHER = "publisher"
+GRANTS = ("GRANT SELECT ON SCHEMA::cdc TO {user}", "GRANT VIEW DATABASE STATE TO {user}")
+"""What the publisher's login may do, without the tables that it publishes and the gating roles."""
 STEP_KEYS = {"sql", "as", "scan", "columns", "rows", "unordered", "messages", "error", "error_text"}
 CASE_KEYS = {"case", "source", "reference", "database", "server", "logins", "steps"}
 

@@ -496,3 +496,13 @@ def test_describe_undeclared_parameters(connection, table):
         ("@a", "decimal(18,4)"),
         ("@i", "int"),
     ]
+
+
+def test_set_options_of_a_batch_with_parameters_end_with_it(connection: pyodbc.Connection):
+    """As of sp_executesql: SET Statements (Transact-SQL), considerations."""
+    level = "SELECT transaction_isolation_level FROM sys.dm_exec_sessions WHERE session_id = @@SPID"
+    connection.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+    inside = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCK_TIMEOUT 7; SELECT ?"
+    connection.execute(inside, 1).fetchall()
+    assert connection.execute(level).fetchval() == 4
+    assert connection.execute("SELECT @@LOCK_TIMEOUT").fetchval() == -1

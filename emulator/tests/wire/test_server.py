@@ -6,7 +6,14 @@ import ssl
 import pytest
 
 from tailrace_emulator.wire.login7 import Login7
-from tailrace_emulator.wire.packets import Message, MessageReader, PacketStatus, PacketType, frame
+from tailrace_emulator.wire.packets import (
+    HEADER,
+    Message,
+    MessageReader,
+    PacketStatus,
+    PacketType,
+    frame,
+)
 from tailrace_emulator.wire.prelogin import Encryption, Prelogin
 from tailrace_emulator.wire.requests import (
     AllHeaders,
@@ -17,6 +24,9 @@ from tailrace_emulator.wire.requests import (
 )
 from tailrace_emulator.wire.token_reader import read_tokens
 from tailrace_emulator.wire.tokens import (
+    ColMetadata,
+    Column,
+    Command,
     Done,
     DoneStatus,
     EnvChange,
@@ -25,7 +35,9 @@ from tailrace_emulator.wire.tokens import (
     LoginAck,
     Row,
     ServerMessage,
+    TokenType,
 )
+from tailrace_emulator.wire.types import DataType, TypeInfo
 
 TIMEOUT_S = 20
 
@@ -208,6 +220,20 @@ def test_attention_stops_a_long_result(session):
     assert session.tokens() == [Done(status=DoneStatus.ATTENTION)]
 
 
+def test_attention_stops_a_bulk_load(session, module_emulator):
+    """It may come while the rows are stored, which is not within any one query."""
+    session.batch("CREATE TABLE tempdb.dbo.loaded (id int)")
+    session.batch("INSERT BULK tempdb.dbo.loaded ([id] int)")
+    columns = ColMetadata((Column("id", TypeInfo(DataType.INTN, 4)),)).encode()
+    rows = (bytes((TokenType.ROW, 4)) + n.to_bytes(4, "little") for n in range(100_000))
+    session.send(PacketType.BULK_LOAD, columns + b"".join(rows) + Done().encode())
+    session.send(PacketType.ATTENTION)
+    assert not any(isinstance(t, Done) and t.status & DoneStatus.COUNT for t in session.tokens())
+    assert session.tokens() == [Done(status=DoneStatus.ATTENTION)]
+    assert Row((0,)) in session.batch("SELECT COUNT(*) FROM tempdb.dbo.loaded WITH (NOLOCK)")
+    session.batch("DROP TABLE tempdb.dbo.loaded")
+
+
 def test_a_client_that_goes_away_in_mid_request_leaves_no_locks(session, module_emulator):
     session.batch("CREATE TABLE tempdb.dbo.left_open (id int)")
     session.batch("BEGIN TRAN; INSERT INTO tempdb.dbo.left_open VALUES (1)")
@@ -295,3 +321,27 @@ def test_bad_password_file(tmp_path):
     arguments = ["--data-dir", str(tmp_path / "data"), "--password-file", str(password_file)]
     assert main(arguments) == 2
     assert main([*arguments[:3], str(tmp_path / "missing")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "counted"),
+    [
+        ("DECLARE @v int; SELECT @v = 1; SELECT 'x'", [(Command.SELECT, 1), (Command.SELECT, 1)]),
+        ("DECLARE @v int; SELECT @v = 1 WHERE 1 = 0", [(Command.SELECT, 0)]),
+        ("DECLARE @v int; SET @v = 1; PRINT 'x'", []),
+        ("SET NOCOUNT ON; DECLARE @v int; SELECT @v = 1; SET NOCOUNT OFF", []),
+    ],
+)
+def test_an_assigning_select_counts_its_rows(session, sql, counted):
+    """MS-TDS, DONE: the row count is valid where DONE_COUNT is set."""
+    done = [token for token in session.batch(sql) if isinstance(token, Done)]
+    assert [(d.command, d.count) for d in done if d.status & DoneStatus.COUNT] == counted
+
+
+def test_packets_name_their_session(session):
+    """MS-TDS, packet header: SPID is the process id of the session on the server."""
+    session.send(PacketType.SQL_BATCH, SqlBatch("SELECT @@SPID").encode())
+    raw = session.socket.recv(65536)
+    session.reader.receive_data(raw)
+    (row,) = [token for token in session.tokens() if isinstance(token, Row)]
+    assert HEADER.unpack_from(raw)[3] == row.values[0]

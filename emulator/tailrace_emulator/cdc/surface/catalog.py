@@ -12,9 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator.catalog.database_objects import DatabaseObject, GeneratedObject, derived_id
-from tailrace_emulator.catalog.extensions import CatalogExtension, DatabaseFacts
+from tailrace_emulator.catalog.extensions import CatalogExtension, DatabaseFacts, DatabaseTrigger
 from tailrace_emulator.cdc.capture_instance import CaptureInstance, capture_instances, is_enabled
-from tailrace_emulator.cdc.metadata_tables import CDC_SCHEMA, DDL_TRIGGER
+from tailrace_emulator.cdc.metadata_tables import (
+    CDC_SCHEMA,
+    CHANGE_TABLES,
+    DDL_TRIGGER,
+    metadata_table,
+)
 from tailrace_emulator.cdc.query_function_text import query_function_text
 from tailrace_emulator.cdc.query_functions import (
     ALL_CHANGES_PREFIX,
@@ -75,6 +80,13 @@ _PARAMETERS: Final = (
 )
 """Of the query functions."""
 
+_DDL_EVENTS: Final = (
+    *((22, "ALTER_TABLE"), (23, "DROP_TABLE")),
+    *((25, "ALTER_INDEX"), (26, "DROP_INDEX")),
+)
+"""Of the trigger for DDL. See: sys.events, the numbers. Inferred: SELECT type_desc FROM
+sys.trigger_events of an enabled database."""
+
 CDC_PROCEDURES: Final = (
     "sp_batchinsert_lsn_time_mapping",
     "sp_ins_dummy_lsn_time_mapping",
@@ -110,9 +122,12 @@ class CaptureCatalog(CatalogExtension):
             if instance.supports_net_changes:
                 yield _query_function(database, instance, net=True)
 
-    def database_triggers(self, database: Database) -> Iterable[str]:
+    def database_triggers(self, database: Database) -> Iterable[DatabaseTrigger]:
         """The trigger that SQL Server follows the DDL of source tables by."""
-        return (DDL_TRIGGER,) if is_enabled(database) else ()
+        if not is_enabled(database):
+            return ()
+        created = metadata_table(database, CHANGE_TABLES).create_ticks
+        return (DatabaseTrigger(DDL_TRIGGER, created, _DDL_EVENTS),)
 
     def facts(self, database: Database) -> DatabaseFacts:
         """Whether it is enabled, may have publications, and has a log that waits for the scan."""

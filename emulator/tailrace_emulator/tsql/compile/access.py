@@ -186,6 +186,28 @@ class StatementAccess:
             if not is_allowed
         }
 
+    def masked(self, securable: Securable, columns: Sequence[Column]) -> dict[str, str]:
+        """The masks of the columns that the session sees masked, by name.
+
+        An ownership chain changes nothing: a view shows masks, too. EXECUTE AS does.
+
+        https://learn.microsoft.com/sql/relational-databases/security/dynamic-data-masking
+        """
+        if not any(column.mask for column in columns):
+            return {}
+        outer, self.chain = self.chain, None
+        try:
+            if not self._applies(securable):
+                return {}
+        finally:
+            self.chain = outer
+        token = self._context.security.user(securable.database)
+        return {
+            column.name: column.mask
+            for column in columns
+            if column.mask and not permits(token, securable.column(column.column_id), "UNMASK")
+        }
+
     def read_view(
         self, database: Database, module: Module, *, is_target: bool = False
     ) -> Check | None:

@@ -17,6 +17,7 @@ from tailrace_emulator.tsql.compile.large_writes import (
     partly_written,
     written_value,
 )
+from tailrace_emulator.tsql.compile.masks import refusing_masked
 from tailrace_emulator.tsql.compile.named_targets import resolve_target
 from tailrace_emulator.tsql.compile.output import OutputPlan, compile_output
 from tailrace_emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
@@ -377,7 +378,8 @@ class ChangeCompiler:
             variable = self.compilation.variable(node.variable)
             if node.column is None:
                 refuse_windows(node.value)
-                value = self.compiler.expressions.value(node.value, scope)
+                with refusing_masked(self.compilation, "SET"):
+                    value = self.compiler.expressions.value(node.value, scope)
                 if node.operator != "=":
                     value = arithmetic(
                         node.operator[0], variable, value, self.compilation.semantics
@@ -442,7 +444,8 @@ def assignments(
             partly_written(target, [position])
         else:
             refuse_windows(node.value)
-            value = compiler.value(node.value, scope)
+            with refusing_masked(compiler.compilation, "SET"):
+                value = compiler.value(node.value, scope)
         if node.operator != "=":
             current = next(c for c in bound.columns if c.name == column.name).value()
             value = arithmetic(node.operator[0], current, value, compiler.compilation.semantics)

@@ -76,6 +76,8 @@ class Compilation:
         """Object ids of the sequences that a row has taken a value of."""
         self.takes_ordered_sequences = True
         """Whether NEXT VALUE FOR may have an OVER clause."""
+        self.uses_masked = False
+        """Whether an expression that is being compiled has named a column that is shown masked."""
         self._slots: dict[object, int] = {}
         self._functions: list[Slot] = []
         self._holes: list[Hole] = []

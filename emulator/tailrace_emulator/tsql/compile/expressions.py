@@ -210,6 +210,7 @@ class ExpressionCompiler:
 
     def _column(self, node: ColumnName, scope: Scope) -> Value:
         value = scope.resolve(node.parts, node.line).value()
+        self.compilation.uses_masked |= bool(value.mask)
         return value if scope.inside_aggregate else _in_set(value, scope)
 
     def _global(self, node: GlobalVariable, _: Scope) -> Value:

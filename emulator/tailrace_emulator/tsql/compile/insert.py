@@ -10,6 +10,7 @@ from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.storage.model import Column
 from tailrace_emulator.storage.values import GENERATED
+from tailrace_emulator.tsql.compile.masks import masked_query, refusing_masked
 from tailrace_emulator.tsql.compile.named_targets import resolve_target
 from tailrace_emulator.tsql.compile.names import stored_table
 from tailrace_emulator.tsql.compile.output import OutputPlan, compile_output
@@ -130,9 +131,15 @@ class InsertPlan:
     ) -> Iterator[tuple[Any, ...]]:
         """The full rows, as they are asked for."""
         program = self.program
+        cancelled = execution.context.cancelled
         for values in given:
+            if cancelled.is_set():
+                raise messages.cancelled()
             row = self.complete(execution, values)
             if program is not None:
+                if self.has_identity and not self.target.is_replaced("INSERT"):
+                    # Checks and computed columns see the value, and one that they refuse is used.
+                    row = self.target.numbered(execution.context, row)
                 row = program.run(execution, row, "INSERT", self.target)
             yield row
 
@@ -280,11 +287,11 @@ class InsertCompiler:
     def _value(self, node: Expression) -> Value | None:
         """A value; None for DEFAULT."""
         refuse_windows(node)
-        return (
-            None
-            if isinstance(node, DefaultMark)
-            else self.compiler.expressions.value(node, Scope())
-        )
+        return None if isinstance(node, DefaultMark) else self._unmasked(node)
+
+    def _unmasked(self, node: Expression) -> Value:
+        with refusing_masked(self.compilation, "VALUES"):
+            return self.compiler.expressions.value(node, Scope())
 
     def _cell(
         self, node: Expression, given: Value | None, value: Value | None, column: Column
@@ -306,7 +313,7 @@ class InsertCompiler:
         """INSERT .. SELECT."""
         if self.node.common_tables:
             query = replace(query, common_tables=(*self.node.common_tables, *query.common_tables))
-        compiled = self.compiler.query(query)
+        compiled = masked_query(self.compiler.query(query))
         if self.compilation.sequences:
             refuse_next_values(query)
         if len(compiled.columns) != len(plan.given):

@@ -16,7 +16,7 @@ import apsw
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
-from tailrace_emulator.storage.model import Column, Index, Table
+from tailrace_emulator.storage.model import Column, Identity, Index, Table
 from tailrace_emulator.storage.sqlite_schema import (
     column_definition,
     create_table_text,
@@ -67,6 +67,8 @@ class LocalTable:
         self.identity_last: int | None = None
         self.is_new = False
         """Whether the open transaction made it, so that its rollback removes it."""
+        self.ignored_duplicates = False
+        """Whether the last INSERT left out rows for IGNORE_DUP_KEY."""
         self.user_type_id = 0
         """The table type that it was declared with; 0 for none."""
         self.sqlite_name = f"local_{table.object_id}"
@@ -217,7 +219,7 @@ class LocalTable:
         """Removes a column; False when there is none of that name.
 
         Raises:
-            SqlError: 5074 if an index uses it.
+            SqlError: 5074 if an index uses it, 4923 for the only column that is not computed.
         """
         column = self.table.column(name)
         if column is None:
@@ -226,6 +228,8 @@ class LocalTable:
         if user is not None:
             kind = "object" if user.primary_key or user.unique_constraint else "index"
             raise messages.error(5074, kind, user.name, "column", column.name)
+        if all(c.computed is not None for c in self.table.columns if c is not column):
+            raise messages.error(4923, column.name, self.shown)
         self.connection.execute(f"ALTER TABLE {self.source} DROP COLUMN {column.sqlite_name}")
         self.table = replace(
             self.table,
@@ -237,20 +241,31 @@ class LocalTable:
 
     # Rows ---------------------------------------------------------------------------------------
 
-    def insert(self, rows: Iterable[Sequence[Any]]) -> list[int]:
-        """Inserts full rows; GENERATED identity values are filled in.
+    def insert(self, rows: Iterable[Sequence[Any]], *, of_merge: bool = False) -> list[int]:
+        """Inserts full rows; GENERATED identity values are filled in, ignored duplicates left out.
+
+        Args:
+            of_merge: whether MERGE inserts them, which ignores no duplicate.
 
         Raises:
             SqlError: 515 for NULL, 2627 for an equal key.
         """
         identity = next((n for n, c in enumerate(self.table.columns) if c.identity), None)
+        self.ignored_duplicates = False
         rids = []
         for row in list(rows):  # all of them first: they may come from this table
             values = list(row)
             if identity is not None:
                 values[identity] = self._identity(self.table.columns[identity], values[identity])
             self._refuse_null(values, "INSERT")
-            self._write(self._insert, values, values)
+            try:
+                self.connection.execute(self._insert, tuple(values))
+            except apsw.ConstraintError as error:
+                index = self._violated(str(error))
+                if of_merge or not index.ignore_dup_key:
+                    raise self._duplicate(index, values) from error
+                self.ignored_duplicates = True
+                continue
             rids.append(self.connection.last_insert_rowid())
         return rids
 
@@ -259,7 +274,10 @@ class LocalTable:
         if given is not ...:
             self.identity_last = int(given)
             return int(given)
-        identity = known(column.identity, "identity of a column")
+        return self.take_identity(known(column.identity, "identity of a column"))
+
+    def take_identity(self, identity: Identity) -> int:
+        """The next identity value."""
         if self.identity_last is None:
             self.identity_last = identity.seed
         else:
@@ -306,13 +324,12 @@ class LocalTable:
         try:
             self.connection.execute(text, tuple(values))
         except apsw.ConstraintError as error:
-            raise self._duplicate(str(error), row) from error
+            raise self._duplicate(self._violated(str(error)), row) from error
 
-    def _duplicate(self, message: str, row: Sequence[StorageValue]) -> SqlError:
-        """2601 or 2627, of the index that SQLite's message names by its columns or its name."""
-        positions = {c.column_id: n for n, c in enumerate(self.table.columns)}
+    def _violated(self, message: str) -> Index:
+        """The index that SQLite's message names by its columns or its name."""
         told = set(re.findall(rf"{self.sqlite_name}\.(c\d+)", message))
-        index = next(
+        return next(
             i
             for i in self.table.indexes
             if i.unique
@@ -322,6 +339,10 @@ class LocalTable:
                 or f"'{self.sqlite_name}_{i.index_id}_nulls'" in message
             )
         )
+
+    def _duplicate(self, index: Index, row: Sequence[StorageValue]) -> SqlError:
+        """2601 or 2627."""
+        positions = {c.column_id: n for n, c in enumerate(self.table.columns)}
         key = ", ".join(
             value_text(row[positions[i]], self.table.columns[positions[i]].type)
             for i in index.column_ids

@@ -9,6 +9,7 @@ from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.tsql.compile.change import assignments
 from tailrace_emulator.tsql.compile.insert import InsertPlan, empty_plan, given_positions
+from tailrace_emulator.tsql.compile.masks import refusing_masked
 from tailrace_emulator.tsql.compile.named_targets import resolve_target
 from tailrace_emulator.tsql.compile.output import OutputPlan, compile_output
 from tailrace_emulator.tsql.compile.plan import Execution, Plan
@@ -229,15 +230,16 @@ class MergeCompiler:
             for position, value in zip(given, clause.values, strict=True)
             if not isinstance(value, DefaultMark)
         ]
-        texts = [
-            stored(
-                self.compiler.expressions.value(value, scope),
-                target.table.columns[position],
-                target,
-                self.compilation.semantics,
-            ).sql
-            for position, value in pairs
-        ]
+        with refusing_masked(self.compilation, "VALUES"):
+            texts = [
+                stored(
+                    self.compiler.expressions.value(value, scope),
+                    target.table.columns[position],
+                    target,
+                    self.compilation.semantics,
+                ).sql
+                for position, value in pairs
+            ]
         plan = empty_plan(self.compilation, target, tuple(position for position, _ in pairs))
         return plan, texts
 

@@ -27,10 +27,12 @@ class ObjectName:
 
 
 def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
-    """Database, schema and name of ``[[database.]schema.]name``.
+    """Database, schema and name of ``[[database.]schema.]name``, once no open DDL is about it.
 
     Raises:
-        SqlError: 208 when the database does not exist, 117 for more than three parts.
+        SqlError: 208 when the database does not exist, 117 for more than three parts; 1222, 1205
+            and 3617 while it waits for another transaction's DDL. StatementRestart: it did, and
+            the statement's view of the data is older.
     """
     if len(name) > 3:
         raise messages.error(117, "object", messages.dotted(name), 2, line=line)
@@ -42,11 +44,16 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
         if found is None:
             raise messages.invalid_object(name, line)
         database = found
+    look_up = context.store.lookups.look_up
     if len(name) > 1 and name[-2]:
+        look_up(database, name[-2], name[-1])
         return ObjectName(database, name[-2], name[-1])
     own = default_schema(context, database)
-    if own != DEFAULT_SCHEMA and (database.table(own, name[-1]) or database.module(own, name[-1])):
-        return ObjectName(database, own, name[-1])
+    if own != DEFAULT_SCHEMA:
+        look_up(database, own, name[-1])
+        if database.table(own, name[-1]) or database.module(own, name[-1]):
+            return ObjectName(database, own, name[-1])
+    look_up(database, DEFAULT_SCHEMA, name[-1])
     return ObjectName(database, DEFAULT_SCHEMA, name[-1])
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tailrace_emulator.messages.errors import not_supported
+from tailrace_emulator.security.access import of_object
 from tailrace_emulator.tsql.compile.plan import Execution, Plan
 from tailrace_emulator.tsql.compile.planner import column_meta
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
@@ -92,6 +94,12 @@ def compile_output(
             compiler.expressions, target, holder, name, old=name == "deleted", optional=optional
         )
         scope.sources.append(source)
+        database = getattr(target, "database", None)
+        if database is not None:
+            securable = of_object(database, target.table)
+            masks = own.access.masked(securable, target.table.columns)
+            for column in source.columns:
+                column.mask = masks.get(column.name, "")
     action = SourceColumn(
         "$action", nvarchar(10), False, own.slot(("action",), lambda _: holder.action)
     )
@@ -100,6 +108,8 @@ def compile_output(
         scope.sources.append(_other_source(own, holder, source, others))
     scope.sources.append(BoundSource("", [action], ""))
     values = compiler.select_list(output.items, scope)
+    if any(value.mask for value in values):
+        raise not_supported("masked columns in OUTPUT without UNMASK")
     plan = own.plan("SELECT " + ", ".join(v.sql for v in values))
     compilation.guard.variables += own.guard.variables
     return OutputPlan(

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.compile.compiler import Compilation
 from tailrace_emulator.tsql.compile.guard import Guard
+from tailrace_emulator.tsql.compile.masks import masked_value
 from tailrace_emulator.tsql.compile.plan import Plan
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.scope import Scope
 from tailrace_emulator.tsql.compile.sequence_rules import refuse_next_values
 from tailrace_emulator.tsql.compile.values import Value, converted
 from tailrace_emulator.tsql.functions.aggregates import refuse_windows
+from tailrace_emulator.tsql.functions.masking import DEFAULT
 from tailrace_emulator.tsql.syntax.nodes import Expression, Node, Query, ValueRows
 from tailrace_emulator.tsql.syntax.statements import Insert
 from tailrace_emulator.values.results import ColumnMeta
@@ -146,6 +148,8 @@ class Planner:
                 compilation.generic = False  # it keeps the declared length of its value
             refuse_windows(node)
             value = QueryCompiler(compilation).expressions.value(node, Scope())
+            if compilation.uses_masked:
+                value = masked_value(replace(value, mask=DEFAULT))
             if target is not None:
                 value = assigned(value, target)
             return compilation.plan(f"SELECT {value.sql}"), value.type

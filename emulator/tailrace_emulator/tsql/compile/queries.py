@@ -22,7 +22,8 @@ from tailrace_emulator.tsql.compile.incomparable import (
     check_sorted,
     check_united,
 )
-from tailrace_emulator.tsql.compile.scope import Clause, Scope
+from tailrace_emulator.tsql.compile.masks import mask_of, masked_query, refusing_masked
+from tailrace_emulator.tsql.compile.scope import Clause, Scope, SourceColumn
 from tailrace_emulator.tsql.compile.select_core import CompiledQuery, Core, Limits, ordering
 from tailrace_emulator.tsql.compile.set_operations import (
     chain,
@@ -90,6 +91,7 @@ class QueryCompiler:
         exposes, self.sources.exposes_rows = self.sources.exposes_rows, False
         compiled = self.query(query, replace(scope, grouped=None))
         self.sources.exposes_rows = exposes
+        self.compilation.uses_masked |= any(column.mask for column in compiled.columns)
         return compiled.text, compiled.columns
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
@@ -118,6 +120,7 @@ class QueryCompiler:
         Args:
             parent: scope of the query around it, for correlated names.
         """
+        outer, self.compilation.uses_masked = self.compilation.uses_masked, False
         prefix = self.enter_common_tables(query.common_tables)
         try:
             limits = Limits(None, query.offset, query.fetch)
@@ -133,19 +136,21 @@ class QueryCompiler:
             else:
                 raise not_supported(type(body).__name__)
             if query.for_clause is not None:
+                compiled = masked_query(compiled)
                 text, column = compile_for(
                     self.expressions, query, query.for_clause, compiled.text, compiled.columns
                 )
                 compiled = CompiledQuery(text, [column], True)
         finally:
             self.leave_common_tables(query.common_tables)
+            self.compilation.uses_masked = outer
         return replace(compiled, text=prefix + compiled.text) if prefix else compiled
 
     def statement(self, query: Query) -> CompiledQuery:
         """A query whose rows go to the client."""
         compiled = self.query(query)
         if query.for_clause is None:
-            return compiled
+            return masked_query(compiled)
         text, column = streamed(query.for_clause, compiled.text, compiled.columns[0])
         return CompiledQuery(text, [column], True)
 
@@ -204,6 +209,8 @@ class QueryCompiler:
             raise not_supported("this form of the recursive member of a common table expression")
         core = self._core(step, (), None)
         self.sources.exposes_rows = exposes
+        if any(column.mask for column in core.columns):
+            raise not_supported("masked columns in a recursive member without UNMASK")
         texts = matched_columns(core.columns, columns, table.name)
         reference = next((s for s in core.scope.sources if s.table == key), None)
         if reference is None:
@@ -354,14 +361,26 @@ class QueryCompiler:
             if isinstance(node, Star):
                 if not scope.sources:
                     raise messages.error(263)
-                columns += [c.value() for c in scope.starred(node.qualifier, 1)]
+                columns += [self._starred(c) for c in scope.starred(node.qualifier, 1)]
                 continue
+            self.compilation.uses_masked = False
             value = self.expressions.value(node, scope)
+            is_column, uses_masked = isinstance(node, ColumnName), self.compilation.uses_masked
+            value = replace(
+                value, mask=mask_of(value, is_column=is_column, uses_masked=uses_masked)
+            )
             name = item.alias or (node.parts[-1] if isinstance(node, ColumnName) else "")
             if isinstance(node, ColumnName) and item.alias is None:
                 name = value.name or name
             columns.append(replace(value, name=name))
         return columns
+
+    def _starred(self, column: SourceColumn) -> Value:
+        """A column of ``*``; a computed one over a masked column is masked by default()."""
+        self.compilation.uses_masked = False
+        value = column.value()
+        mask = mask_of(value, is_column=True, uses_masked=self.compilation.uses_masked)
+        return replace(value, mask=mask)
 
     def _order_values(
         self,
@@ -493,7 +512,10 @@ class QueryCompiler:
 
     def _value_rows(self, node: ValueRows, parent: Scope | None) -> CompiledQuery:
         """A table value constructor as a query."""
-        rows = [[self.expressions.value(e, Scope(parent=parent)) for e in row] for row in node.rows]
+        with refusing_masked(self.compilation, "VALUES"):
+            rows = [
+                [self.expressions.value(e, Scope(parent=parent)) for e in row] for row in node.rows
+            ]
         width = len(rows[0])
         if any(len(row) != width for row in rows):
             raise messages.error(10709, line=node.line)

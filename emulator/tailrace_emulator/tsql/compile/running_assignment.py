@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace_emulator.messages.errors import not_supported
 from tailrace_emulator.tsql.compile.arithmetic import arithmetic
+from tailrace_emulator.tsql.compile.masks import refusing_masked
 from tailrace_emulator.tsql.compile.planner import assigned
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.rows import stored
@@ -67,7 +68,8 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     scope = Scope(sources=list(kept.values()))
     settings = []
     for item, name in zip(body.items, names, strict=True):
-        value = expressions.value(item.expression, scope)
+        with refusing_masked(compilation, "SELECT @x = @x ..."):
+            value = expressions.value(item.expression, scope)
         if item.operator != "=":
             value = arithmetic(
                 item.operator[0], compiler.variable_now(name), value, compilation.semantics
@@ -163,7 +165,8 @@ def running_texts(
         name = node.variable.casefold()
         after.append(f"t_get({literal_sql(name)})")
         if node.column is None:
-            value = expressions.value(node.value, scope)
+            with refusing_masked(compilation, "SET"):
+                value = expressions.value(node.value, scope)
             if node.operator != "=":
                 value = arithmetic(node.operator[0], compiler.variable_now(name), value, semantics)
             settings.append(f"t_set({literal_sql(name)}, {assigned(value, types[name]).sql})")

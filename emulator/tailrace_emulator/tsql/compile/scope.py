@@ -34,6 +34,8 @@ class SourceColumn:
     """Raises when the session may not read it."""
     origin: Origin | None = None
     form: str = ""
+    mask: str = ""
+    """The masking function, where the session may not see its values."""
 
     def value(self) -> Value:
         """The column as an expression."""
@@ -41,7 +43,7 @@ class SourceColumn:
             self.check()
         if self.make is not None:
             made = self.make()
-            return Value(made.sql, made.type, computed=True, name=self.name)
+            return Value(made.sql, made.type, self.nullable, computed=True, name=self.name)
         return Value(
             self.sql,
             known(self.type, "type of a column"),
@@ -52,6 +54,7 @@ class SourceColumn:
             stored=self.stored,
             origin=self.origin,
             form=self.form,
+            mask=self.mask,
         )
 
 

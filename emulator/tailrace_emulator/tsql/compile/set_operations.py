@@ -7,6 +7,7 @@ from typing import Final
 
 from tailrace_emulator.tsql.compile import types_of
 from tailrace_emulator.tsql.compile.values import Value
+from tailrace_emulator.tsql.functions.masking import DEFAULT
 from tailrace_emulator.tsql.syntax.nodes import ColumnName, OrderItem, Query, SetOperation
 
 _COMPOUND_MAX: Final = 200
@@ -49,7 +50,14 @@ def united_column(position: int, values: list[Value]) -> Value:
         constant=values[0].constant if untyped else None,
         identity=False,
         stored=False,
+        mask=_united_mask(values),
     )
+
+
+def _united_mask(values: list[Value]) -> str:
+    """The mask of a column of a set operation: that of all queries, or default()."""
+    masks = {value.mask for value in values}
+    return masks.pop() if len(masks) == 1 else DEFAULT
 
 
 def joined(texts: list[str], operator: str, width: int) -> str:

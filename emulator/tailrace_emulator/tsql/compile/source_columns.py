@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.compile.scope import BoundSource, SourceColumn
@@ -35,6 +36,14 @@ def make_nullable(sources: Sequence[BoundSource]) -> None:
     for source in sources:
         for column in source.columns:
             column.nullable = True
+            if column.make is not None:
+                column.make = partial(_of_found_row, column.make, source.key)
+
+
+def _of_found_row(make: Callable[[], Value], key: str) -> Value:
+    """A computed column of a row that may not be there: it is NULL, and is not computed then."""
+    made = make()
+    return replace(made, sql=f"CASE WHEN {key}.rid IS NOT NULL THEN {made.sql} END")
 
 
 def meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:
@@ -72,6 +81,7 @@ def named_columns(columns: list[Value], names: Sequence[str], alias: str) -> lis
                 column.identity,
                 column.computed,
                 origin=column.origin,
+                mask=column.mask,
             )
         )
     return bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.functions import table_function
@@ -17,6 +17,7 @@ from tailrace_emulator.tsql.compile.access import chain_of
 from tailrace_emulator.tsql.compile.evaluation import argument_reader
 from tailrace_emulator.tsql.compile.expressions import ExpressionCompiler
 from tailrace_emulator.tsql.compile.firing import PSEUDO_TABLES, pseudo_columns
+from tailrace_emulator.tsql.compile.masks import refusing_masked
 from tailrace_emulator.tsql.compile.names import base_object
 from tailrace_emulator.tsql.compile.pivots import pivot_query, unpivot_query
 from tailrace_emulator.tsql.compile.plan import Execution
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compiler import Compilation
     from tailrace_emulator.tsql.compile.compilers import Queries
     from tailrace_emulator.tsql.compile.local_tables import LocalTable
+
+
+_ARGUMENTS: Final = "arguments of a table function"
 
 
 class SourceCompiler:
@@ -244,8 +248,11 @@ class SourceCompiler:
     def _check_read(
         self, securable: Securable, table: Table, columns: list[SourceColumn], node: TableName
     ) -> None:
-        """Refuses a table that may not be read; marks columns of it that may not."""
+        """Refuses a table that may not be read; marks columns that may not, or are masked."""
         is_target = node is self.changed
+        masks = self.compilation.access.masked(securable, table.columns)
+        for column in columns if masks else ():
+            column.mask = masks.get(column.name, "")
         checks = self.compilation.access.read(securable, table.columns, is_target=is_target)
         if checks:
             for column in columns:
@@ -289,7 +296,9 @@ class SourceCompiler:
         for column in table.columns:
             if column.computed is not None and not column.persisted:
                 make = self._computed(column, table, key, columns)
-                columns.append(SourceColumn(column.name, None, True, "", computed=True, make=make))
+                columns.append(
+                    SourceColumn(column.name, None, column.nullable, "", computed=True, make=make)
+                )
                 continue
             columns.append(
                 SourceColumn(
@@ -385,7 +394,8 @@ class SourceCompiler:
             return self._xml_nodes(node, scope, key, alias, Scope(parent=parent))
         builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
         if builder is not None:
-            values = [self.expressions.value(a, Scope(parent=parent)) for a in given]
+            with refusing_masked(self.compilation, _ARGUMENTS):
+                values = [self.expressions.value(a, Scope(parent=parent)) for a in given]
             return self._rows_function(
                 builder(self.expressions, node, values), node, scope, key, alias
             )
@@ -409,16 +419,24 @@ class SourceCompiler:
             if insufficient:
                 raise messages.error(313, f"{shown} ... ", line=node.line)
             raise messages.error(8144, shown, line=node.line, state=1, aborts=Aborts.SCOPE)
-        values = [
-            converted(self.expressions.value(a, Scope(parent=parent)), parameter, explicit=True)
-            for a, parameter in zip(given, function.parameters, strict=True)
-        ]
+        with refusing_masked(self.compilation, _ARGUMENTS):
+            values = [
+                converted(self.expressions.value(a, Scope(parent=parent)), parameter, explicit=True)
+                for a, parameter in zip(given, function.parameters, strict=True)
+            ]
         if reads_columns(values):
             made = tuple(TableColumn(c.name, c.type, c.nullable) for c in function.columns)
             text = self._rows_of(where.database, where.schema, where.name, values)
             return self._rows_function(CompiledTable(text, made), node, scope, key, alias)
         arguments = self.argument_reader(values)
         columns = meta_columns(function.columns, key)
+        changes = function.encoded_table
+        if changes is not None:  # a query function shows what its change table shows
+            masks = self.compilation.access.masked(
+                of_object(where.database, changes), changes.columns
+            )
+            for column in columns:
+                column.mask = masks.get(column.name, "")
         self._bind(scope, alias, key, renamed_columns(columns, node.column_names))
         hole = self.compilation.hole(FunctionHole(function, where.database, arguments))
         return f"{hole} AS {key}"
@@ -443,7 +461,8 @@ class SourceCompiler:
         """``x.nodes('path') AS T(c)``."""
         first = node.name[0]
         operand = Variable(first) if first[0] == "@" else ColumnName(node.name[:-1], node.line)
-        rows = nodes_rows(self.expressions.value(operand, outside), node.arguments)
+        with refusing_masked(self.compilation, _ARGUMENTS):
+            rows = nodes_rows(self.expressions.value(operand, outside), node.arguments)
         name = node.column_names[0] if node.column_names else "c"
         text = f"t_unpack({key}.value, 0)"
         self._bind(scope, alias, key, [SourceColumn(name, SqlType("xml"), True, text, form=NODE)])

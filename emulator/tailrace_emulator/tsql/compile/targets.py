@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tailrace_emulator.storage.values import GENERATED
 from tailrace_emulator.values.types import StorageValue
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
     from tailrace_emulator.storage.engine import Database
-    from tailrace_emulator.storage.model import Table
+    from tailrace_emulator.storage.model import Identity, Table
     from tailrace_emulator.tsql.compile.compiler import Compilation
     from tailrace_emulator.tsql.compile.local_tables import LocalTable
 
@@ -40,6 +41,9 @@ class Target(Protocol):
 
     def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
         """Inserts full rows; returns their row ids."""
+
+    def numbered(self, context: SessionContext, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A full row of a table with an identity column, with its value."""
 
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """Replaces rows."""
@@ -89,6 +93,11 @@ class StoredTarget:
         """See :class:`Target`."""
         rows = context.engine.extension.inserting(self.database, self.table, rows)
         return context.store.insert(self.table, rows)  # type: ignore[arg-type]
+
+    def numbered(self, context: SessionContext, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See :class:`Target`."""
+        identities = context.engine.identities
+        return _numbered(row, self.table, lambda each: identities.take(self.table, each, 1))
 
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`Target`."""
@@ -153,10 +162,17 @@ class LocalTarget:
     def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
         """See :class:`Target`."""
         self._keep_copy(context)
-        rids = self.local.insert(rows)
+        of_merge = context.store.work.statement_kind == "MERGE"
+        rids = self.local.insert(rows, of_merge=of_merge)
+        context.store.work.ignored_duplicates |= self.local.ignored_duplicates
         if rids and self.local.identity_last is not None:
             context.store.last_identity = self.local.identity_last
         return rids
+
+    def numbered(self, context: SessionContext, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See :class:`Target`."""
+        self._keep_copy(context)
+        return _numbered(row, self.table, self.local.take_identity)
 
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`Target`."""
@@ -178,6 +194,16 @@ class LocalTarget:
     ) -> dict[int, tuple[StorageValue, ...]]:
         """See :class:`Target`."""
         return _read(context, self.local.source, self.table, rids)
+
+
+def _numbered(
+    row: tuple[Any, ...], table: Table, take: Callable[[Identity], int]
+) -> tuple[Any, ...]:
+    """The row with a new identity value where it has none."""
+    for position, column in enumerate(table.columns):
+        if column.identity is not None and row[position] is GENERATED:
+            return (*row[:position], take(column.identity), *row[position + 1 :])
+    return row
 
 
 def _read(

@@ -113,6 +113,10 @@ class TriggeredTarget:
             self._note("INSERT", self._read(context, rids), [])
         return rids
 
+    def numbered(self, context: SessionContext, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See :class:`tailrace_emulator.tsql.compile.targets.Target`."""
+        return self.stored.numbered(context, row)
+
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`tailrace_emulator.tsql.compile.targets.Target`."""
         firing = self.firing("UPDATE")

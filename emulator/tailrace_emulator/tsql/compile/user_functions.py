@@ -16,6 +16,7 @@ from tailrace_emulator.messages.errors import Aborts, SqlError
 from tailrace_emulator.security.access import of_object
 from tailrace_emulator.tsql.certain import known
 from tailrace_emulator.tsql.compile.access import chain_of
+from tailrace_emulator.tsql.compile.masks import refusing_masked
 from tailrace_emulator.tsql.compile.names import base_object
 from tailrace_emulator.tsql.compile.plan import Execution
 from tailrace_emulator.tsql.compile.user_types import with_types
@@ -132,7 +133,10 @@ def called(
     Args:
         outside: what its arguments may name: the sources before APPLY.
     """
-    values = _arguments(compiler.expressions, found, node.name, node.arguments, outside, node.line)
+    with refusing_masked(compiler.compilation, "arguments of a table function"):
+        values = _arguments(
+            compiler.expressions, found, node.name, node.arguments, outside, node.line
+        )
     if found.node.query is not None:
         return _inline(compiler, found, values)
     columns = _columns(found)

@@ -69,6 +69,7 @@ class Value:
         origin: the column of a table that it is; only while a change goes through a query.
         form: ``json`` when its text is JSON that is not escaped where JSON is built of it.
         explicit: whether its collation was given by COLLATE, and beats a column's.
+        mask: of a column that the session sees masked, its masking function.
         learn: called with the type that its surroundings give an undeclared parameter.
     """
 
@@ -85,6 +86,7 @@ class Value:
     form: str = ""
     explicit: bool = False
     origin: Origin | None = None
+    mask: str = ""
 
     @property
     def is_null(self) -> bool:

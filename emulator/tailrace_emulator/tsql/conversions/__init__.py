@@ -19,6 +19,7 @@ from tailrace_emulator.tsql.conversions.families import Family, family
 from tailrace_emulator.tsql.conversions.numbers import to_decimal, to_float, to_integer
 from tailrace_emulator.tsql.conversions.texts import fitted, to_guid, to_text, truncation_check
 from tailrace_emulator.tsql.conversions.times import to_temporal
+from tailrace_emulator.tsql.conversions.xml import to_xml
 from tailrace_emulator.values.types import MAX, SqlType, nvarchar, varbinary
 from tailrace_emulator.values.variants import NOT_HELD, can_hold, packer, unpacked
 
@@ -183,6 +184,8 @@ def _convert(source: SqlType, target: SqlType, style: int | None) -> Conversion 
         return None if source.name == "sql_variant" else packer(source)
     if source.name == "sql_variant":
         return lambda value: _from_variant(value, target, style)
+    if target.name == "xml" and family(source) in {Family.TEXT, Family.BINARY}:
+        return to_xml(source, style)
     if to_family is Family.TEXT:
         text = to_text(source, target, style)
         finish = fitted(source, target)

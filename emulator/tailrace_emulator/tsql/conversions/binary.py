@@ -9,10 +9,12 @@ from typing import Any
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.tsql.conversions.families import INTEGER_BYTES, Family, family, is_national
+from tailrace_emulator.tsql.conversions.xml import xml_bytes
 from tailrace_emulator.values.collations import page_of
 from tailrace_emulator.values.tds_types import to_wire
 from tailrace_emulator.values.types import MAX, SqlType, unpack_decimal, unpack_guid
 from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.half_pairs import encode_units
 from tailrace_emulator.wire.reader import Reader
 from tailrace_emulator.wire.types.decimals import magnitude_bytes
 from tailrace_emulator.wire.types.registry import decoder, encoder
@@ -55,10 +57,12 @@ def to_binary(source: SqlType, target: SqlType, style: int | None) -> Callable[[
 def _bytes_of(source: SqlType, kind: Family, style: int | None) -> Callable[[Any], bytes]:
     """The bytes of text or of a uniqueidentifier."""
     if kind is Family.TEXT:
+        if source.name == "xml":
+            return xml_bytes
         if style in {1, 2}:
             return lambda value: _from_hexadecimal(value, prefixed=style == 1)
         if is_national(source):
-            return lambda value: value.encode("utf-16-le", "surrogatepass")
+            return encode_units
         return page_of(source.collation).encode
     if kind is Family.GUID:
         return lambda value: unpack_guid(value).bytes_le

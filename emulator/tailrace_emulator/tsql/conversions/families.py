@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from tailrace_emulator.values.collations import counts_characters
 from tailrace_emulator.values.types import CLR_TYPES, UNICODE_TYPES, SqlType
 
 
@@ -62,3 +63,11 @@ def family(sql_type: SqlType) -> Family:
 def is_national(sql_type: SqlType) -> bool:
     """Whether text of this type is UTF-16."""
     return sql_type.name in UNICODE_TYPES
+
+
+def counts_units(sql_type: SqlType) -> bool:
+    """Whether positions in a text count UTF-16 code units: in nchar and nvarchar without _SC.
+
+    See: Collation and Unicode support, supplementary characters.
+    """
+    return is_national(sql_type) and not counts_characters(sql_type.collation)

@@ -15,7 +15,8 @@ from tailrace_emulator.tsql.conversions.formatting import (
     money_text,
 )
 from tailrace_emulator.tsql.conversions.temporal import TICKS_PER_MINUTE
-from tailrace_emulator.values.collations import page_of
+from tailrace_emulator.tsql.conversions.xml import xml_text
+from tailrace_emulator.values.collations import counts_characters, page_of
 from tailrace_emulator.values.types import (
     MAX,
     TICKS_PER_DAY,
@@ -26,29 +27,27 @@ from tailrace_emulator.values.types import (
     unpack_offset,
 )
 from tailrace_emulator.wire.code_pages import CodePage
+from tailrace_emulator.wire.half_pairs import decode_units, joined, spread, units
 
 Text = Callable[[Any], str]
 
 _GUID_LENGTH = 36
 
 
-def units(text: str) -> int:
-    """Length in UTF-16 units, as nvarchar counts."""
-    if text.isascii():
-        return len(text)
-    return len(text) + sum(character > "\uffff" for character in text)
+def clip(text: str, length: int, page: CodePage | None, *, splits: bool = True) -> str:
+    """The first ``length`` UTF-16 units of a text, or bytes of it in a code page.
 
-
-def clip(text: str, length: int, page: CodePage | None) -> str:
-    """The first ``length`` UTF-16 units of a text, or bytes of it in a code page."""
+    Args:
+        splits: whether half of a pair may be left at the end.
+    """
     if page is not None:
         return page.cut(text, length)
     if units(text) <= length:
         return text
     if units(text) == len(text):
         return text[:length]
-    raw = text.encode("utf-16-le", "surrogatepass")[: length * 2]
-    return raw.decode("utf-16-le", "ignore")
+    cut = joined(spread(text)[:length])
+    return cut if splits or text.startswith(cut) else cut[:-1]
 
 
 def _page(target: SqlType) -> CodePage | None:
@@ -60,6 +59,9 @@ def to_text(source: SqlType, target: SqlType, style: int | None) -> Text | None:
     """Anything as text, before its length is looked at; None when it is text already."""
     kind = family(source)
     number = style or 0
+    if source.name == "xml" and target.name != "xml":
+        page_kept = None if is_national(target) else page_of(target.collation).kept
+        return xml_text if page_kept is None else lambda value: page_kept(xml_text(value))
     if kind is Family.TEXT:
         if is_national(target):
             return None
@@ -89,7 +91,7 @@ def _binary_to_text(target: SqlType, style: int) -> Text:
         prefix = "0x" if style == 1 else ""
         return lambda value: prefix + value.hex().upper()
     if is_national(target):
-        return lambda value: bytes(value[: len(value) // 2 * 2]).decode("utf-16-le", "replace")
+        return lambda value: decode_units(bytes(value[: len(value) // 2 * 2]))
     return page_of(target.collation).decode
 
 
@@ -121,11 +123,12 @@ def fitted(source: SqlType, target: SqlType) -> Text | None:
         if same_units:
             return None
     overflow = _overflow(source, kind, target)
+    splits = not counts_characters(target.collation)
 
     def fit(value: str) -> str:
         if overflow is not None and len(value) > length:
             value = overflow(value)
-        value = clip(value, length, page)
+        value = clip(value, length, page, splits=splits)
         return _filled(value, length, page) if fixed else value
 
     return fit
@@ -171,7 +174,7 @@ def truncation_check(target: SqlType, table: str, column: str) -> Callable[[Any]
     def check(value: str) -> str:
         size = units(value) if page is None else page.size(value)
         if length != MAX and size > length:
-            kept = clip(value, length, page)
+            kept = clip(value, length, page, splits=False)
             if value[len(kept) :].strip(" "):
                 raise messages.truncated(table, column, kept)
             value = kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,13 @@ from tailrace_emulator.tsql.definition.definitions import (
 from tailrace_emulator.tsql.definition.foreign_key_rules import checked_foreign_key, referencing
 from tailrace_emulator.tsql.definition.maintenance import statistics_on
 from tailrace_emulator.tsql.definition.schema_binding import bound_users
-from tailrace_emulator.tsql.syntax.definition_statements import AlterAdd, AlterColumn, AlterDrop
+from tailrace_emulator.tsql.functions.masking import read_mask
+from tailrace_emulator.tsql.syntax.definition_statements import (
+    AlterAdd,
+    AlterColumn,
+    AlterDrop,
+    AlterMask,
+)
 from tailrace_emulator.tsql.syntax.parser import parse_expression
 from tailrace_emulator.tsql.syntax.statements import ConstraintDefinition
 from tailrace_emulator.tsql.syntax.switches import SwitchConstraints
@@ -285,7 +291,15 @@ class TableAlterer:
         made = builder.column(definition, table.columns, old.column_id)
         nullable = True if definition.nullable is None else definition.nullable
         self._refuse_alter(database, table, old, replace(made, nullable=nullable))
-        new = replace(old, type=made.type, nullable=nullable, user_type_id=made.user_type_id)
+        if old.mask and not made.mask:
+            raise not_supported("ALTER COLUMN of a masked column without MASKED WITH")
+        new = replace(
+            old,
+            type=made.type,
+            nullable=nullable,
+            user_type_id=made.user_type_id,
+            mask=made.mask,
+        )
         convert = None
         if old.type != made.type:
             check_allowed(old.type, made.type, explicit=False)
@@ -295,6 +309,42 @@ class TableAlterer:
                 convert = _null_through(conversion)
         store_ddl.alter_column(
             self.context.store, database, table, old.column_id, new, convert, command=node.text
+        )
+
+    def alter_mask(self, node: AlterMask, _frame: Frame) -> None:
+        """ALTER TABLE ALTER COLUMN .. ADD MASKED or DROP MASKED.
+
+        https://learn.microsoft.com/sql/relational-databases/security/dynamic-data-masking: "it
+        can't be performed on a column with dependencies". Inferred: an index on a change table is
+        none, because sys.sp_cdc_vupgrade masks columns of change tables.
+        """
+        if is_local_temporary(node.table[-1]):
+            raise not_supported("a mask on a column of a temporary table")
+        database, table = self._altered(node.table, node.line)
+        old = table.column(node.column)
+        if old is None:
+            raise messages.error(4924, "ALTER TABLE ALTER COLUMN", node.column, table.name)
+        self.context.engine.extension.altering(table, old)
+        if node.mask is None:
+            if not old.mask:
+                raise messages.error(16007, old.name)
+            new = replace(old, mask="")
+        else:
+            if old.computed is not None:
+                raise messages.error(4928, old.name, "COMPUTED")
+            new = replace(old, mask=read_mask(node.mask, old.name, old.type).text)
+            indexes = [] if table.is_ms_shipped else table.indexes
+            users = [
+                ("object" if i.primary_key or i.unique_constraint else "index", i.name)
+                for i in indexes
+                if old.column_id in i.used_column_ids
+            ]
+            users += [("object", name) for name in bound_users(database, table, old)]
+            users += [("column", name) for name in _computed_of(table, old)]
+            if users:
+                raise messages.error(5074, *users[0], "column", old.name)
+        store_ddl.alter_column(
+            self.context.store, database, table, old.column_id, new, None, command=node.text
         )
 
     def _refuse_alter(self, database: Database, table: Table, old: Column, new: Column) -> None:
@@ -328,6 +378,15 @@ class TableAlterer:
 def _null_through(conversion: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """NULL stays NULL."""
     return lambda value: None if value is None else conversion(value)
+
+
+def _computed_of(table: Table, column: Column) -> Iterator[str]:
+    """Names of the computed columns over a column."""
+    folded = column.name.casefold()
+    for other in table.columns:
+        names = _names_in(parse_expression(other.computed)) if other.computed is not None else ()
+        if folded in {name.casefold() for name in names}:
+            yield other.name
 
 
 def _names_in(node: Any) -> list[str]:

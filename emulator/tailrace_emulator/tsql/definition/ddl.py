@@ -12,7 +12,7 @@ from tailrace_emulator.catalog.names import (
     is_local_temporary,
     name_of_its_session,
 )
-from tailrace_emulator.messages.errors import SqlError, not_supported
+from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
 from tailrace_emulator.storage import ddl as store_ddl
 from tailrace_emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from tailrace_emulator.storage.object_details import put_binding, put_columns, put_parameters
@@ -32,6 +32,7 @@ from tailrace_emulator.tsql.definition.definitions import DefinitionBuilder
 from tailrace_emulator.tsql.definition.foreign_key_rules import Referencing, checked_foreign_key
 from tailrace_emulator.tsql.definition.function_rules import function_type, refuse_side_effects
 from tailrace_emulator.tsql.definition.global_tables import make_room
+from tailrace_emulator.tsql.definition.ignored_duplicates import refuse_ignoring
 from tailrace_emulator.tsql.definition.index_filters import index_filter
 from tailrace_emulator.tsql.definition.partitions import place, place_by_default
 from tailrace_emulator.tsql.definition.schema_binding import (
@@ -51,6 +52,7 @@ from tailrace_emulator.tsql.syntax.definition_statements import (
     AlterColumn,
     AlterDatabase,
     AlterDrop,
+    AlterMask,
     CreateDatabase,
     CreateIndex,
     CreateModule,
@@ -72,6 +74,7 @@ from tailrace_emulator.tsql.syntax.type_statements import CreateType
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
+    from tailrace_emulator.storage.engine import Database
     from tailrace_emulator.tsql.compile.bindings import Binding
     from tailrace_emulator.tsql.compile.workspace import Workspace
 
@@ -111,6 +114,7 @@ class Definer(TableAlterer):
             AlterDrop: self.alter_drop,
             SwitchConstraints: self.switch_constraints,
             AlterColumn: self.alter_column,
+            AlterMask: self.alter_mask,
         }
 
     def handles(self, statement: Statement) -> bool:
@@ -125,8 +129,7 @@ class Definer(TableAlterer):
         """
         if isinstance(statement, AlterAdd | AlterDrop):
             # Several columns are several changes: all of them or none, in one transaction.
-            with self.context.store.statement():
-                self._methods[type(statement)](statement, frame)
+            self.context.store.run(lambda: self._methods[type(statement)](statement, frame))
             return
         self._methods[type(statement)](statement, frame)
 
@@ -247,12 +250,17 @@ class Definer(TableAlterer):
             included_column_ids=tuple(builder.column_id(columns, c) for c in node.included),
             filter_definition=definition,
             filter=terms,
+            ignore_dup_key=node.ignore_dup_key,
         )
+        if made.ignore_dup_key:
+            refuse_ignoring(made, builder.table, "create")
         if is_demanding(made, columns):
             require_options(self.context.options.semantics, "CREATE INDEX")
         return made
 
     def _create_index(self, node: CreateIndex, frame: Frame) -> None:
+        if node.ignore_dup_key and not node.unique:
+            raise messages.error(1916, "nonunique", "ignore_dup_key")
         if is_local_temporary(node.table[-1]):
             local = self.temporary_table(node.table[-1])
             builder = DefinitionBuilder(self.compilation(frame), local.shown)
@@ -262,13 +270,40 @@ class Definer(TableAlterer):
         where = resolve_name(self.context, node.table, node.line)
         if where.database.module(where.schema, where.name) is not None:
             raise not_supported("indexes on views")
-        database, table = stored_table(self.context, node.table, node.line)
+        table = where.database.table(where.schema, where.name)
+        if table is None:
+            raise messages.error(1088, messages.dotted(node.table), aborts=Aborts.SCOPE)
+        database = where.database
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         index = self._index(builder, node, list(table.columns))
         with self.context.store.statement():
+            if node.drop_existing:
+                table, index = self._without_existing(database, table, index)
             table = store_ddl.create_index(self.context.store, database, table, index)
             if index.clustered and node.placement is not None:
                 place(self.context, database, table, node.placement)
+
+    def _without_existing(
+        self, database: Database, table: Table, index: Index
+    ) -> tuple[Table, Index]:
+        """WITH DROP_EXISTING: the table without the index of that name, whose id the new one gets.
+
+        Raises:
+            SqlError: 7999 when there is none; 50900 for the index of a key.
+        """
+        folded = index.name.casefold()
+        existing = next((i for i in table.indexes if i.name.casefold() == folded), None)
+        if existing is None:
+            raise messages.error(7999, index.name, table.name)
+        if existing.primary_key or existing.unique_constraint:
+            raise not_supported("DROP_EXISTING of the index of a key")
+        store = self.context.store
+        self.context.engine.extension.dropping_index(
+            store.connection, database, table, existing.name
+        )
+        if existing.clustered == index.clustered:
+            index = replace(index, index_id=existing.index_id)
+        return store_ddl.drop_index(store, database, table, existing.name), index
 
     # DROP ---------------------------------------------------------------------------------------
 

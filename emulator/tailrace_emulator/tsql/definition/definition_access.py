@@ -30,6 +30,7 @@ from tailrace_emulator.tsql.syntax.definition_statements import (
     AlterColumn,
     AlterDatabase,
     AlterDrop,
+    AlterMask,
     CreateDatabase,
     CreateIndex,
     CreateModule,
@@ -273,6 +274,16 @@ def _alter(context: SessionContext, node: AlterAdd | AlterDrop | AlterColumn) ->
     _check_references(context, constraints, node.line)
 
 
+def _alter_mask(context: SessionContext, node: AlterMask) -> None:
+    """ALTER on the table, and ALTER ANY MASK."""
+    _alter_table(context, node.table, node.line)
+    if node.table[-1].startswith("#"):
+        return
+    where = resolve_name(context, node.table, node.line)
+    if not context.security.has(Securable(where.database), "ALTER ANY MASK"):
+        raise no_object(messages.dotted(node.table))
+
+
 def _check_references(context: SessionContext, constraints: Any, line: int) -> None:
     """A foreign key needs REFERENCES on the table that it names."""
     for constraint in constraints:
@@ -410,6 +421,7 @@ _AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
     SetIdentityInsert: _set_identity_insert,
     SwitchTrigger: _alter_existing,
     AlterColumn: _alter,
+    AlterMask: _alter_mask,
     AlterIndex: _alter_existing,
     CreateStatistics: _alter_existing,
     UpdateStatistics: _alter_existing,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
@@ -16,6 +17,7 @@ from tailrace_emulator.tsql.compile.compiler import Compilation
 from tailrace_emulator.tsql.compile.names import stored_table
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
+from tailrace_emulator.tsql.functions.masking import read_mask
 from tailrace_emulator.tsql.syntax.nodes import Call, ColumnName, Expression
 from tailrace_emulator.tsql.syntax.parser import parse_expression
 from tailrace_emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
     from tailrace_emulator.storage.database import Database
     from tailrace_emulator.storage.model import UserType
     from tailrace_emulator.values.types import SqlType
+
+
+_KEY_DIGITS: Final = {
+    "id": "3213E83F",
+    "Id": "3214EC07",
+    "ID": "3214EC27",
+    "name": "72E12F1A",
+    "email": "AB6E6164",
+    "username": "F3DBC572",
+}
+"""The first eight digits of the generated name of a key of one column."""
 
 
 @dataclass(slots=True)
@@ -182,6 +195,9 @@ class DefinitionBuilder:
             default = normalised(definition.default)
             QueryCompiler(self.compilation).expressions.value(parse_expression(default), Scope())
             name = definition.default_name or generated_name("DF", self.table, definition.name)
+        mask = ""
+        if definition.mask is not None:
+            mask = read_mask(definition.mask, definition.name, sql_type).text
         return Column(
             column_id,
             definition.name,
@@ -190,6 +206,7 @@ class DefinitionBuilder:
             identity,
             default,
             name,
+            mask=mask,
             user_type_id=SYSNAME_USER_TYPE_ID
             if is_sysname
             else (0 if alias is None else alias.user_type_id),
@@ -240,6 +257,8 @@ class DefinitionBuilder:
         self, definition: ColumnDefinition, before: Sequence[Column], column_id: int
     ) -> Column:
         """A computed column: its type is that of its expression."""
+        if definition.mask is not None:
+            raise not_supported("a mask on a computed column")
         text = normalised(definition.computed or "")
         computed = {c.name.casefold() for c in before if c.computed is not None}
         self._refuse_computed(definition, computed)
@@ -290,7 +309,9 @@ class DefinitionBuilder:
         if clustered is None:
             clustered = primary and clustered_free
         ids = tuple(self.key_column_id(columns, name) for name in definition.columns)
-        name = definition.name or generated_name("PK" if primary else "UQ", self.table)
+        names = {column.column_id: column.name for column in columns}
+        kind = "PK" if primary else "UQ"
+        name = definition.name or generated_name(kind, self.table, *(names[n] for n in ids))
         return Index(
             0,
             name,
@@ -300,6 +321,7 @@ class DefinitionBuilder:
             primary_key=primary,
             unique_constraint=not primary,
             clustered=clustered,
+            ignore_dup_key=definition.ignore_dup_key,
         )
 
     def key_column_id(self, columns: Sequence[Column], name: str) -> int:
@@ -370,11 +392,27 @@ def _referred_ids(
 
 
 def generated_name(prefix: str, table: str, *columns: str) -> str:
-    """A constraint name as the server makes them: ``DF__table__colum__0123ABCD``."""
-    number = uuid.uuid4().hex.upper()
-    is_key = prefix in {"PK", "UQ"}
-    middle = ["", columns[0][:5]] if columns and not is_key else []
-    return "_".join([prefix, "", table[:9], *middle, "", number[: 16 if is_key else 8]])
+    """A constraint name as the server makes them.
+
+    ``DF__table__colum__0123ABCD``; of a key ``PK__table__3213E83F0123ABCD``, where the first eight
+    digits depend on the columns alone. So the keys of a table have one order by name wherever it is
+    created. See: public scripts with names that SQL Server generated.
+    """
+    number = uuid.uuid4().hex.upper()[:8]
+    if prefix in {"PK", "UQ"}:
+        return f"{prefix}__{table[:8]}__{_digits_of(columns)}{number}"
+    middle = ["", columns[0][:5]] if columns else []
+    return "_".join([prefix, "", table[:9], *middle, "", number])
+
+
+def _digits_of(columns: Sequence[str]) -> str:
+    """The eight digits of key columns: those of SQL Server where they are known.
+
+    Inferred: how it computes them; here other columns have the digits of a stable hash.
+    """
+    known_digits = _KEY_DIGITS.get(columns[0]) if len(columns) == 1 else None
+    hashed = hashlib.blake2s("\0".join(columns).encode(), digest_size=4)
+    return known_digits or hashed.hexdigest().upper()
 
 
 def normalised(text: str) -> str:

@@ -15,6 +15,7 @@ from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.storage.model import Column, Statistics, Table
 from tailrace_emulator.storage.object_details import put_statistics
 from tailrace_emulator.tsql.compile.names import stored_table
+from tailrace_emulator.tsql.definition.ignored_duplicates import alter_ignoring
 from tailrace_emulator.tsql.definition.killing import kill_session
 from tailrace_emulator.tsql.syntax.maintenance_statements import (
     AlterIndex,
@@ -143,20 +144,27 @@ class MaintenanceRunner:
         kill_session(self.context, node)
 
     def _alter_index(self, node: AlterIndex, _: Frame) -> Iterator[Event]:
-        """ALTER INDEX.
+        """ALTER INDEX and ALTER TABLE .. REBUILD.
 
         Raises:
-            SqlError: 1088 no such table, 2727 no such index.
+            SqlError: 1088 or 4902 no such table, 2727 no such index; what
+                :func:`alter_ignoring` raises; 50900 for IGNORE_DUP_KEY of a temporary table.
         """
         yield from ()
         found = self._table(node.table, node)
         if found is None:
-            raise no_object(messages.dotted(node.table))
-        if node.index is None:
+            shown = messages.dotted(node.table)
+            raise messages.error(4902, shown) if node.of_table else no_object(shown)
+        database, table = found
+        if node.index is not None:
+            folded = node.index.casefold()
+            if all(index.name.casefold() != folded for index in table.indexes):
+                raise messages.error(2727, node.index)
+        if node.ignore_dup_key is None:
             return
-        folded = node.index.casefold()
-        if all(index.name.casefold() != folded for index in found[1].indexes):
-            raise messages.error(2727, node.index)
+        if database is None:
+            raise not_supported("ALTER INDEX ... IGNORE_DUP_KEY of a temporary table")
+        alter_ignoring(self.context, database, table, node, is_on=node.ignore_dup_key)
 
     def _console_command(self, node: ConsoleCommand, _: Frame) -> Iterator[Event]:
         """DBCC.

@@ -12,7 +12,6 @@ from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.tsql.compile.values import Value
 from tailrace_emulator.tsql.conversions.families import Family, family
-from tailrace_emulator.tsql.conversions.texts import units
 from tailrace_emulator.tsql.functions.json_paths import JsonPath, find, missing, parse_path
 from tailrace_emulator.tsql.functions.json_text import (
     JsonKind,
@@ -25,6 +24,7 @@ from tailrace_emulator.tsql.functions.registry import builtin, special
 from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
 from tailrace_emulator.tsql.syntax.nodes import Call, ColumnName
 from tailrace_emulator.values.types import INT, MAX, nvarchar
+from tailrace_emulator.wire.half_pairs import units
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions

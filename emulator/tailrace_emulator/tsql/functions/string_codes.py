@@ -13,7 +13,7 @@ from tailrace_emulator.tsql.conversions.families import is_national
 from tailrace_emulator.tsql.functions.registry import builtin
 from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
 from tailrace_emulator.tsql.functions.strings import constant_int, variable_text
-from tailrace_emulator.values.collations import page_of
+from tailrace_emulator.values.collations import counts_characters, page_of
 from tailrace_emulator.values.types import (
     DEFAULT_COLLATION,
     FLOAT,
@@ -24,6 +24,7 @@ from tailrace_emulator.values.types import (
     varchar,
 )
 from tailrace_emulator.wire.code_pages import code_page
+from tailrace_emulator.wire.half_pairs import encode_units, kept_halves, spread
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions
@@ -44,14 +45,24 @@ def _ascii(text: str, page: int) -> int | None:
 
 @builtin("UNICODE", 1)
 def unicode_code(compiler: Expressions, arguments: list[Value]) -> Value:
-    """Code point of the first character."""
-    return Value(f"t_unicode({compiler.as_text(arguments[0]).sql})", INT)
+    """Code point of the first character, code unit where the collation counts those."""
+    value = compiler.as_text(arguments[0])
+    characters = int(counts_characters(value.type.collation))
+    return Value(f"t_unicode({value.sql}, {characters})", INT)
 
 
-@sqlite_function("t_unicode", 1)
-def _unicode(text: str) -> int | None:
+@sqlite_function("t_unicode", 2)
+def _unicode(text: str, characters: int) -> int | None:
     """Not SQLite's own, for which U+0000 is the end of a text."""
-    return ord(text[0]) if text else None
+    if not text:
+        return None
+    return _code_of(text[0] if characters else spread(text[0])[0])
+
+
+def _code_of(character: str) -> int:
+    """The code of a character; of a half that is kept, its own."""
+    raw = encode_units(character)
+    return int.from_bytes(raw, "little") if len(raw) == 2 else ord(character)
 
 
 @builtin("CHAR", 1)
@@ -76,7 +87,7 @@ def national_character(compiler: Expressions, arguments: list[Value]) -> Value:
 
 @sqlite_function("t_nchar", 1)
 def _nchar(code: int) -> str | None:
-    return chr(code) if 0 <= code <= 0xFFFF else None
+    return kept_halves(chr(code)) if 0 <= code <= 0xFFFF else None
 
 
 @builtin("QUOTENAME", 1, 2)
@@ -165,7 +176,7 @@ def _hashbytes(algorithm: str, value: str | bytes, page: int) -> bytes | None:
     if isinstance(value, bytes):
         data = value
     else:
-        data = code_page(page).encode(value) if page else value.encode("utf-16-le", "surrogatepass")
+        data = code_page(page).encode(value) if page else encode_units(value)
     return hashlib.new(name, data, usedforsecurity=False).digest()
 
 

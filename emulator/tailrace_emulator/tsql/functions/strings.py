@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.tsql.compile.values import Value, converted
-from tailrace_emulator.tsql.conversions.families import Family, family, is_national
-from tailrace_emulator.tsql.conversions.texts import units
+from tailrace_emulator.tsql.conversions.families import Family, counts_units, family, is_national
 from tailrace_emulator.tsql.functions.registry import builtin
 from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
 from tailrace_emulator.tsql.functions.text_bounds import cut_text, fitting_text
@@ -32,6 +31,7 @@ from tailrace_emulator.values.types import (
     varchar,
 )
 from tailrace_emulator.wire.code_pages import UTF8
+from tailrace_emulator.wire.half_pairs import joined, spread, units
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions
@@ -53,7 +53,7 @@ def variable_text(source: SqlType, length: int) -> SqlType:
 def widest(source: SqlType) -> int:
     """The most units of a type's length that a character takes."""
     if is_national(source):
-        return 1
+        return 2 if counts_characters(source.collation) else 1
     page = page_of(source.collation)
     return 1 if not page.is_multibyte else 4 if page.number == UTF8 else 2
 
@@ -160,7 +160,7 @@ def _end(name: str) -> None:
         if known is not None and known >= 0 and size != MAX:
             size = min(known * widest(value.type), size)
         return Value(
-            f"t_{name.lower()}({value.sql}, {count.sql})",
+            f"t_{name.lower()}({value.sql}, {count.sql}, {int(counts_units(value.type))})",
             variable_text(value.type, size),
             value.nullable or count.nullable,
         )
@@ -177,18 +177,20 @@ def _invalid_length(function: str) -> SqlError:
     return messages.error(536, function)
 
 
-@sqlite_function("t_left", 2)
-def _left(text: str, count: int) -> str:
+@sqlite_function("t_left", 3)
+def _left(text: str, count: int, in_units: int) -> str:
     if count < 0:
         raise _invalid_length("LEFT")
-    return text[:count]
+    return joined(spread(text)[:count]) if in_units else text[:count]
 
 
-@sqlite_function("t_right", 2)
-def _right(text: str, count: int) -> str:
+@sqlite_function("t_right", 3)
+def _right(text: str, count: int, in_units: int) -> str:
     if count < 0:
         raise _invalid_length("RIGHT")
-    return text[-count:] if count else ""
+    if not count:
+        return ""
+    return joined(spread(text)[-count:]) if in_units else text[-count:]
 
 
 _SUBSTRING_BYTES: Final = {"text": 8000, "ntext": 4000, "image": 8000}
@@ -214,16 +216,18 @@ def substring(compiler: Expressions, arguments: list[Value]) -> Value:
             size = min(known * widest(value.type), size)
         result = variable_text(value.type, size)
     last = count.sql if count else str(2**31 - 1)
-    return Value(f"t_substring({value.sql}, {start.sql}, {last})", result)
+    in_units = 0 if family(value.type) is Family.BINARY else int(counts_units(value.type))
+    return Value(f"t_substring({value.sql}, {start.sql}, {last}, {in_units})", result)
 
 
-@sqlite_function("t_substring", 3)
-def _substring(value: Any, start: int, count: int) -> Any:
+@sqlite_function("t_substring", 4)
+def _substring(value: Any, start: int, count: int, in_units: int) -> Any:
     if count < 0:
         raise _invalid_length("LEFT")
     first = start - 1
     end = first + count
-    return value[max(first, 0) : max(end, 0)]
+    part = slice(max(first, 0), max(end, 0))
+    return joined(spread(value)[part]) if in_units else value[part]
 
 
 @builtin("REPLACE", 3)
@@ -285,12 +289,13 @@ def space(compiler: Expressions, arguments: list[Value]) -> Value:
 def reverse(compiler: Expressions, arguments: list[Value]) -> Value:
     """REVERSE(text)."""
     value = compiler.as_text(arguments[0])
-    return Value(f"t_reverse({value.sql})", variable_text(value.type, value.type.length))
+    text = f"t_reverse({value.sql}, {int(counts_units(value.type))})"
+    return Value(text, variable_text(value.type, value.type.length))
 
 
-@sqlite_function("t_reverse", 1)
-def _reverse(text: str) -> str:
-    return text[::-1]
+@sqlite_function("t_reverse", 2)
+def _reverse(text: str, in_units: int) -> str:
+    return joined(spread(text)[::-1]) if in_units else text[::-1]
 
 
 @builtin("STUFF", 4)
@@ -298,15 +303,19 @@ def stuff(compiler: Expressions, arguments: list[Value]) -> Value:
     """STUFF(text, start, length, replacement)."""
     value, new = compiler.as_text(arguments[0]), compiler.as_text(arguments[3])
     start, count = compiler.as_int(arguments[1]), compiler.as_int(arguments[2])
-    text = f"t_stuff({value.sql}, {start.sql}, {count.sql}, coalesce({new.sql}, ''))"
+    given = f"{value.sql}, {start.sql}, {count.sql}, coalesce({new.sql}, '')"
+    text = f"t_stuff({given}, {int(counts_units(value.type))})"
     return fitting_text(text, longest_text(value.type, new.type), 8152)
 
 
-@sqlite_function("t_stuff", 4)
-def _stuff(text: str, start: int, count: int, new: str) -> str | None:
+@sqlite_function("t_stuff", 5)
+def _stuff(text: str, start: int, count: int, new: str, in_units: int) -> str | None:
+    if in_units:
+        text = spread(text)
     if start < 1 or count < 0 or start > len(text):
         return None
-    return text[: start - 1] + new + text[start - 1 + count :]
+    changed = text[: start - 1] + new + text[start - 1 + count :]
+    return joined(changed) if in_units else changed
 
 
 @builtin("CONCAT", 2, 254)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.compile.values import Value, converted
 from tailrace_emulator.tsql.conversions.families import Family, family, is_national
-from tailrace_emulator.tsql.conversions.texts import units
 from tailrace_emulator.tsql.functions.registry import builtin
 from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
 from tailrace_emulator.values.collations import page_of
 from tailrace_emulator.values.types import BIGINT, INT, MAX, SqlType
 from tailrace_emulator.values.variants import data_bytes
 from tailrace_emulator.wire.code_pages import code_page
+from tailrace_emulator.wire.half_pairs import units
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tailrace_emulator.tsql.compile.values import Value
+from tailrace_emulator.tsql.conversions.families import counts_units
 from tailrace_emulator.tsql.functions.registry import builtin
 from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
 from tailrace_emulator.values.collations import (
@@ -17,6 +18,7 @@ from tailrace_emulator.values.collations import (
     search_flags,
 )
 from tailrace_emulator.values.types import BIGINT, INT, MAX
+from tailrace_emulator.wire.half_pairs import spread
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions
@@ -93,13 +95,17 @@ def charindex(compiler: Expressions, arguments: list[Value]) -> Value:
     start = compiler.as_int(arguments[2]).sql if len(arguments) > 2 else "1"
     flags = search_flags(text.type.collation)
     result = BIGINT if text.type.length == MAX else INT
-    return Value(f"t_charindex({needle.sql}, {text.sql}, {start}, {flags})", result)
+    in_units = int(counts_units(text.type))
+    given = f"{needle.sql}, {text.sql}, {start}, {flags}, {in_units}"
+    return Value(f"t_charindex({given})", result)
 
 
-@sqlite_function("t_charindex", 4)
-def _charindex(needle: str, text: str, start: int, flags: int) -> int:
+@sqlite_function("t_charindex", 5)
+def _charindex(needle: str, text: str, start: int, flags: int, in_units: int) -> int:
     if not needle:
         return 0
+    if in_units:
+        needle, text = spread(needle), spread(text)
     if flags & LIKE_ACCENTLESS:
         needle, text = without_accents(needle), without_accents(text)
     if not flags & LIKE_SENSITIVE:
@@ -113,7 +119,8 @@ def patindex(compiler: Expressions, arguments: list[Value]) -> Value:
     pattern, text = (compiler.as_text(a) for a in arguments)
     result = BIGINT if text.type.length == MAX else INT
     flags = search_flags(text.type.collation)
-    return Value(f"t_patindex({pattern.sql}, {text.sql}, {flags})", result)
+    in_units = int(counts_units(text.type))
+    return Value(f"t_patindex({pattern.sql}, {text.sql}, {flags}, {in_units})", result)
 
 
 @lru_cache(maxsize=256)
@@ -126,8 +133,10 @@ def _search_pattern(pattern: str, flags: int) -> tuple[re.Pattern[str], bool]:
     return re.compile(expression + ("" if open_end else r"\Z"), _case(flags)), anchored
 
 
-@sqlite_function("t_patindex", 3)
-def _patindex(pattern: str, text: str, flags: int) -> int:
+@sqlite_function("t_patindex", 4)
+def _patindex(pattern: str, text: str, flags: int, in_units: int) -> int:
+    if in_units:
+        pattern, text = spread(pattern), spread(text)
     if flags & LIKE_ACCENTLESS:
         pattern, text = without_accents(pattern), without_accents(text)
     expression, anchored = _search_pattern(pattern, flags)

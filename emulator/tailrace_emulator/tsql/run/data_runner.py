@@ -33,7 +33,7 @@ from tailrace_emulator.tsql.compile.triggered_target import TriggeredTarget
 from tailrace_emulator.tsql.conversions import check_allowed
 from tailrace_emulator.tsql.definition.definition_access import authorize_truncate
 from tailrace_emulator.tsql.definition.triggers import refuse_output
-from tailrace_emulator.tsql.run.owed_messages import owed_messages
+from tailrace_emulator.tsql.run.owed_messages import DUPLICATE_IGNORED, owed_messages
 from tailrace_emulator.tsql.run.query_runner import translated
 from tailrace_emulator.tsql.syntax.bulk_load import InsertBulk
 from tailrace_emulator.tsql.syntax.statements import (
@@ -139,7 +139,11 @@ class DataRunner:
         def body_with_output() -> int:
             running.events.clear()
             self.context.store.take_cascades()
+            work = self.context.store.work
+            work.ignored_duplicates = False
             count = body()
+            if work.ignored_duplicates:
+                self.workspace.owed.add(DUPLICATE_IGNORED)
             output = running.plan.output if running.plan is not None else None
             if output is not None and output.into is not None:
                 into = self._into_plan(output, output.into, frame)
@@ -205,13 +209,18 @@ class DataRunner:
             if convert is not None and semantics.is_lenient:
                 convert = quiet(convert, self.workspace.owed.add)
             conversions.append(convert)
-        return [
-            [
-                value if convert is None or value is None else convert(value)
-                for convert, value in zip(conversions, row, strict=True)
-            ]
-            for row in rows
-        ]
+        converted = []
+        cancelled = self.context.cancelled
+        for row in rows:
+            if cancelled.is_set():
+                raise messages.cancelled()
+            converted.append(
+                [
+                    value if convert is None or value is None else convert(value)
+                    for convert, value in zip(conversions, row, strict=True)
+                ]
+            )
+        return converted
 
     def insert_result(
         self, node: Insert, execute: Callable[[], Iterator[Event]], frame: Frame
@@ -299,9 +308,18 @@ class DataRunner:
         return rows
 
     def truncate(self, node: Truncate, frame: Frame) -> Iterator[Event]:
-        """TRUNCATE TABLE."""
+        """TRUNCATE TABLE.
+
+        Raises:
+            SqlError: 4701 no such table, 1088 no ALTER on it, 4711, 4712; 3930.
+        """
         self._refuse_doomed()
-        target = resolve_target(Compilation(self.context, self.workspace, frame), node.target)
+        try:
+            target = resolve_target(Compilation(self.context, self.workspace, frame), node.target)
+        except SqlError as error:
+            if error.number != 208:
+                raise
+            raise messages.error(4701, node.target.name[-1], line=node.line) from error
         authorize_truncate(self.context, target)
         self.context.store.run(lambda: target.truncate(self.context), "TRUNCATE TABLE")
         yield StatementDone("other", None)

@@ -13,11 +13,12 @@ from tailrace_emulator.tsql.syntax.definition_statements import (
     AlterAdd,
     AlterColumn,
     AlterDrop,
+    AlterMask,
     CreateTable,
 )
 from tailrace_emulator.tsql.syntax.statements import Statement
 
-_OF_TABLES: Final = (CreateTable, AlterAdd, AlterColumn, AlterDrop)
+_OF_TABLES: Final = (CreateTable, AlterAdd, AlterColumn, AlterDrop, AlterMask)
 _OWN_RULE: Final = frozenset({229, 230, 262, 515, 547, 1205, 1222, 1505})
 """Of permissions, locks and rows: they end what they end in every statement."""
 

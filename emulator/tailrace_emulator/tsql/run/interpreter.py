@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.configuration import reconfigure
 from tailrace_emulator.messages.errors import Aborts, SqlError
+from tailrace_emulator.storage.lookups import DefinitionsChanged
 from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.lenient import ARITHMETIC_ERRORS
 from tailrace_emulator.tsql.compile.planner import Planner
@@ -191,12 +192,7 @@ class Interpreter:
                 and _starts_transaction(node)
             ):
                 yield from self.transactions.begin()
-            authorize_statement(context, node)
-            method = self._methods.get(type(node))
-            if method is not None:
-                yield from method(node, frame)
-            else:
-                self.definer.run(node, frame)
+            yield from self._with_its_lookups(node, frame)
         except SqlError as error:
             error = with_scope_of_definitions(self._located(error, node, frame), node)
             if error.number in ARITHMETIC_ERRORS and _ends_transaction(context):
@@ -213,11 +209,31 @@ class Interpreter:
         if self.workspace.owed:
             yield from owed_messages(self.workspace)
         if not (context.options.nocount or frame.is_function) and _has_own_end(node):
-            yield StatementDone("other")
+            # SELECT @variable = counts its rows. See: MS-TDS, DONE: DONE_COUNT and CurCmd.
+            counts = isinstance(node, QueryStatement)
+            yield StatementDone("select", context.rowcount) if counts else StatementDone("other")
         if isinstance(node, _NO_ROWS) or type(node) not in self._methods:
             context.rowcount = 0
         if not isinstance(node, _KEEPS_ERROR):
             context.last_error = 0
+
+    def _with_its_lookups(self, node: Statement, frame: Frame) -> Iterator[Event]:
+        """One statement, which begins again where others changed what it was about to change."""
+        lookups = self.context.store.lookups
+        while True:
+            lookups.forget()
+            try:
+                authorize_statement(self.context, node)
+                method = self._methods.get(type(node))
+                if method is not None:
+                    yield from method(node, frame)
+                else:
+                    self.definer.run(node, frame)
+            except DefinitionsChanged:  # no event has been sent: DDL comes first
+                continue
+            finally:
+                lookups.forget()
+            return
 
     def _located(self, error: SqlError, node: Statement, frame: Frame) -> SqlError:
         """The error with its line and procedure, the first time that it is seen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.compile.workspace import NULL_ELIMINATED
@@ -11,6 +11,10 @@ from tailrace_emulator.values.results import Message
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.workspace import Workspace
+
+
+DUPLICATE_IGNORED: Final = 3604
+"""Of an INSERT that left out rows for IGNORE_DUP_KEY."""
 
 
 def owed_messages(workspace: Workspace) -> Iterator[Message]:
@@ -23,5 +27,5 @@ def owed_messages(workspace: Workspace) -> Iterator[Message]:
     for number in owed:
         if number == NULL_ELIMINATED:
             yield Message(number, messages.text(number))
-        elif not workspace.context.options.arithignore:
+        elif number == DUPLICATE_IGNORED or not workspace.context.options.arithignore:
             yield Message(number, messages.text(number), state=0)

@@ -18,6 +18,7 @@ from tailrace_emulator.storage.stage import Stage
 from tailrace_emulator.storage.transaction import StatementRestart
 from tailrace_emulator.tsql.compile.arithmetic import arithmetic
 from tailrace_emulator.tsql.compile.encoded_select import EncodedRun, encoded_run
+from tailrace_emulator.tsql.compile.masks import masked_query
 from tailrace_emulator.tsql.compile.names import creation_name
 from tailrace_emulator.tsql.compile.plan import Execution, Plan
 from tailrace_emulator.tsql.compile.planner import Planner, assigned
@@ -291,7 +292,7 @@ class QueryRunner:
 
 def _assignment_plan(compilation: Compilation, query: Query, body: Select, frame: Frame) -> Plan:
     """The query of a SELECT that fills variables, its columns converted to their types."""
-    compiled = QueryCompiler(compilation).query(query)
+    compiled = masked_query(QueryCompiler(compilation).query(query))
     if compilation.sequences:
         refuse_next_values(query)
     texts, changed = [], False

@@ -74,6 +74,8 @@ class CreateIndex(Statement):
     included: tuple[str, ...] = ()
     where: Expression | None = None
     placement: Placement | None = None
+    ignore_dup_key: bool = False
+    drop_existing: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +116,20 @@ class AlterColumn(Statement):
 
     table: Name
     column: ColumnDefinition
+    text: str = field(default="")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlterMask(Statement):
+    """ALTER TABLE ALTER COLUMN .. ADD MASKED or DROP MASKED.
+
+    Attributes:
+        mask: the masking function; None to drop it.
+    """
+
+    table: Name
+    column: str
+    mask: str | None
     text: str = field(default="")
 
 

@@ -36,10 +36,18 @@ class DropStatistics(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlterIndex(Statement):
-    """ALTER INDEX name|ALL ON table REBUILD, REORGANIZE or SET; ``index`` is None for ALL."""
+    """ALTER INDEX name|ALL ON table REBUILD, REORGANIZE or SET, or ALTER TABLE .. REBUILD.
+
+    Attributes:
+        index: None stands for ALL.
+        ignore_dup_key: None where it stays as it is.
+        of_table: whether it is ALTER TABLE, which concerns the clustered index.
+    """
 
     index: str | None
     table: Name
+    ignore_dup_key: bool | None = None
+    of_table: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

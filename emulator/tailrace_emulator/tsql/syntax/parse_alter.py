@@ -13,9 +13,16 @@ from tailrace_emulator.tsql.syntax.definition_statements import (
     AlterColumn,
     AlterDatabase,
     AlterDrop,
+    AlterMask,
     DropObject,
 )
 from tailrace_emulator.tsql.syntax.grammar import statement
+from tailrace_emulator.tsql.syntax.index_clauses import (
+    at_index_options,
+    index_options,
+    rebuild_options,
+)
+from tailrace_emulator.tsql.syntax.maintenance_statements import AlterIndex
 from tailrace_emulator.tsql.syntax.nodes import Name
 from tailrace_emulator.tsql.syntax.parse_base import TokenCursor
 from tailrace_emulator.tsql.syntax.statements import (
@@ -57,22 +64,37 @@ def alter_table(cursor: TokenCursor) -> Statement:
     if cursor.accept("DROP"):
         return _alter_drop(cursor, start, table)
     if cursor.accept("ALTER", "COLUMN"):
-        name = cursor.identifier()
-        if cursor.at_any("ADD", "DROP"):
-            raise not_supported(f"ALTER COLUMN {cursor.token.upper}")
-        definition = ColumnDefinition(name, cursor.declared_type())
-        while (changed := definitions.column_option(cursor, definition)) is not None:
-            definition = changed
-        return AlterColumn(table, definition, cursor.text_between(start), line=start.line)
+        return _alter_column(cursor, start, table)
     if cursor.at("ENABLE", "TRIGGER") or cursor.at("DISABLE", "TRIGGER"):
         return _alter_triggers(cursor, start, table)
     if cursor.accept("SWITCH"):
         return partitions.alter_switch(cursor, table, start.line)
-    if cursor.accept("REBUILD") or cursor.at("SET", "("):
-        if cursor.accept("SET"):
-            cursor.skip_parenthesised()
+    if cursor.accept("REBUILD"):
+        options = rebuild_options(cursor)
+        return AlterIndex(None, table, options.ignore_dup_key, of_table=True, line=start.line)
+    if cursor.accept("SET"):
+        cursor.skip_parenthesised()
         return Ignored("ALTER TABLE", line=start.line)
     raise not_supported(f"ALTER TABLE ... {cursor.token.text.upper()}")
+
+
+def _alter_column(cursor: TokenCursor, start: Token, table: Name) -> Statement:
+    """``name type [option ..] [WITH (ONLINE = ..)]``; or a mask, added or dropped."""
+    name = cursor.identifier()
+    if cursor.accept("DROP", "MASKED"):
+        return AlterMask(table, name, None, cursor.text_between(start), line=start.line)
+    if cursor.at("ADD", "MASKED"):
+        cursor.expect("ADD")
+        mask = definitions.mask_clause(cursor)
+        return AlterMask(table, name, mask, cursor.text_between(start), line=start.line)
+    if cursor.at_any("ADD", "DROP"):
+        raise not_supported(f"ALTER COLUMN {cursor.token.upper}")
+    definition = ColumnDefinition(name, cursor.declared_type())
+    while (changed := definitions.column_option(cursor, definition)) is not None:
+        definition = changed
+    if at_index_options(cursor):
+        index_options(cursor)
+    return AlterColumn(table, definition, cursor.text_between(start), line=start.line)
 
 
 def _switch_constraints(
@@ -125,6 +147,8 @@ def _alter_add(cursor: TokenCursor, start: Token, table: Name, *, validate: bool
     columns: list[ColumnDefinition] = []
     constraints: list[ConstraintDefinition] = []
     while True:
+        if cursor.at("PERIOD", "FOR"):
+            raise not_supported("temporal tables (PERIOD FOR SYSTEM_TIME)")
         if cursor.at_any("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "DEFAULT"):
             constraints.append(definitions.table_constraint(cursor))
         else:
@@ -151,6 +175,8 @@ def _alter_drop(cursor: TokenCursor, start: Token, table: Name) -> Statement:
             kind = word
         if_exists = cursor.accept("IF", "EXISTS") or if_exists
         items.append((kind, cursor.identifier()))
+        if at_index_options(cursor):
+            index_options(cursor)
         if not cursor.accept(","):
             break
     return AlterDrop(table, tuple(items), if_exists, cursor.text_between(start), line=start.line)
@@ -179,6 +205,8 @@ def alter_database(cursor: TokenCursor) -> Statement:
             cursor.skip_parenthesised()
         elif cursor.token.kind in {Kind.WORD, Kind.NUMBER} and not cursor.at("WITH"):
             value = cursor.advance().text.upper()
+            if cursor.at("("):  # QUERY_STORE = ON (..)
+                cursor.skip_parenthesised()
         settings.append((option, value))
         if not cursor.accept(","):
             break
@@ -213,6 +241,7 @@ def drop_index(cursor: TokenCursor) -> Statement:
     cursor.expect("DROP", "INDEX")
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.dotted_name()
-    if cursor.accept("ON"):
-        return DropObject("INDEX", (name,), if_exists, cursor.dotted_name(), line=line)
-    return DropObject("INDEX", (name[-1:],), if_exists, name[:-1], line=line)
+    table = cursor.dotted_name() if cursor.accept("ON") else name[:-1]
+    if at_index_options(cursor):
+        index_options(cursor)
+    return DropObject("INDEX", (name[-1:],), if_exists, table, line=line)

@@ -307,6 +307,8 @@ class TokenCursor:
     def _system_type(self, name: str, line: int, default_length: int) -> SqlType:
         """A type with its arguments, after its name."""
         arguments: list[int] = []
+        if name.lower() == "xml" and self.at("("):
+            raise not_supported("xml that is typed by a schema collection")
         if self.accept("("):
             while True:
                 arguments.append(MAX if self.accept("MAX") else self.integer())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from tailrace_emulator.messages.errors import not_supported
 from tailrace_emulator.tsql.certain import known
@@ -16,6 +17,7 @@ from tailrace_emulator.tsql.syntax.definition_statements import (
     CreateTable,
 )
 from tailrace_emulator.tsql.syntax.grammar import statement
+from tailrace_emulator.tsql.syntax.index_clauses import index_tail
 from tailrace_emulator.tsql.syntax.nodes import Name
 from tailrace_emulator.tsql.syntax.parse_base import TokenCursor
 from tailrace_emulator.tsql.syntax.statements import (
@@ -25,6 +27,13 @@ from tailrace_emulator.tsql.syntax.statements import (
 )
 from tailrace_emulator.tsql.syntax.tokens import Kind
 from tailrace_emulator.tsql.syntax.type_statements import CreateType
+
+_DATABASE_OPTIONS: Final = {
+    "CATALOG_COLLATION": "DATABASE_DEFAULT",
+    "LEDGER": "OFF",
+    "TRUSTWORTHY": "OFF",
+    "DB_CHAINING": "OFF",
+}
 
 
 @statement("CREATE")
@@ -75,9 +84,29 @@ def create_database(cursor: TokenCursor) -> Statement:
     name = cursor.identifier()
     filegroups = partitions.database_files(cursor)
     collation = cursor.identifier() if cursor.accept("COLLATE") else ""
+    if cursor.accept("WITH"):
+        _database_options(cursor)
     if cursor.at("AS") or cursor.at("FOR"):
         raise not_supported("snapshots and attached files (CREATE DATABASE ... AS, FOR)")
     return CreateDatabase(name, collation, filegroups, line=line)
+
+
+def _database_options(cursor: TokenCursor) -> None:
+    """``CATALOG_COLLATION = DATABASE_DEFAULT, LEDGER = OFF``: the settings that there are.
+
+    See: CREATE DATABASE (Transact-SQL), option.
+
+    Raises:
+        SqlError: 50900 for another option or setting.
+    """
+    while True:
+        name = cursor.word()
+        cursor.expect("=")
+        value = cursor.advance().text.upper()
+        if _DATABASE_OPTIONS.get(name) != value:
+            raise not_supported(f"CREATE DATABASE ... WITH {name} = {value}")
+        if not cursor.accept(","):
+            return
 
 
 @statement("CREATE", "SCHEMA")
@@ -126,21 +155,49 @@ def table_elements(
             raise not_supported("temporal tables (PERIOD FOR SYSTEM_TIME)")
         else:
             columns.append(column_definition(cursor))
+            while cursor.accept("INDEX"):
+                indexes.append(_inline_index(cursor, name, columns[-1].name))
         if not cursor.accept(","):
             break
     cursor.expect(")")
     return tuple(columns), tuple(constraints), tuple(indexes)
 
 
-def _inline_index(cursor: TokenCursor, table: Name) -> CreateIndex:
-    """``INDEX name [UNIQUE] [CLUSTERED] (columns)`` inside CREATE TABLE."""
+def _inline_index(cursor: TokenCursor, table: Name, column: str | None = None) -> CreateIndex:
+    """``INDEX name [UNIQUE] [CLUSTERED] (columns)`` inside CREATE TABLE.
+
+    Args:
+        column: the column that it stands at, if it does.
+    """
     name = cursor.identifier()
     unique = cursor.accept("UNIQUE")
     clustered = cursor.accept_any("CLUSTERED", "NONCLUSTERED") == "CLUSTERED"
-    columns, descending = _key_columns(cursor)
-    included = cursor.name_list() if cursor.accept("INCLUDE") else ()
-    where = expressions.condition(cursor) if cursor.accept("WHERE") else None
-    return CreateIndex(name, table, columns, descending, unique, clustered, included, where)
+    _refuse_other_kinds(cursor)
+    columns: tuple[str, ...] = () if column is None else (column,)
+    descending: tuple[bool, ...] = (False,) * len(columns)
+    included: tuple[str, ...] = ()
+    where = None
+    if column is None:
+        columns, descending = _key_columns(cursor)
+        included = cursor.name_list() if cursor.accept("INCLUDE") else ()
+        where = expressions.condition(cursor) if cursor.accept("WHERE") else None
+    placement, options = index_tail(cursor)
+    return CreateIndex(
+        *(name, table, columns, descending, unique, clustered, included, where, placement),
+        ignore_dup_key=bool(options.ignore_dup_key),
+    )
+
+
+def _refuse_other_kinds(cursor: TokenCursor) -> None:
+    """Kinds of index that there are not.
+
+    Raises:
+        SqlError: 50900 at COLUMNSTORE and HASH.
+    """
+    if cursor.at("COLUMNSTORE"):
+        raise not_supported("columnstore indexes")
+    if cursor.at("HASH"):
+        raise not_supported("hash indexes")
 
 
 def column_definition(cursor: TokenCursor) -> ColumnDefinition:
@@ -206,9 +263,21 @@ def column_option(cursor: TokenCursor, definition: ColumnDefinition) -> ColumnDe
         return replace(definition, type=replace(declared, collation=collation))
     if cursor.accept("NOT", "FOR", "REPLICATION") or cursor.accept_any("ROWGUIDCOL", "SPARSE"):
         return definition
-    if any(map(cursor.at, ("GENERATED", "MASKED", "ENCRYPTED", "COLUMN_SET"))):
+    if cursor.at("MASKED"):
+        return replace(definition, mask=mask_clause(cursor))
+    if any(map(cursor.at, ("GENERATED", "ENCRYPTED", "COLUMN_SET"))):
         raise not_supported(f"column option {cursor.token.text.upper()}")
     return None
+
+
+def mask_clause(cursor: TokenCursor) -> str:
+    """``MASKED WITH (FUNCTION = 'mask')``; gives the mask."""
+    cursor.expect("MASKED", "WITH", "(", "FUNCTION", "=")
+    if cursor.token.kind not in {Kind.STRING, Kind.NATIONAL}:
+        cursor.fail()
+    mask = cursor.advance().text
+    cursor.expect(")")
+    return mask
 
 
 def _expression_text(cursor: TokenCursor) -> str:
@@ -259,8 +328,14 @@ def _key_constraint(
     descending = (False,) * len(columns)
     if cursor.at("("):
         columns, descending = _key_columns(cursor)
-    placement = partitions.storage_options(cursor)
-    return ConstraintDefinition(kind, name, columns, descending, clustered, placement=placement)
+    if kind == "PRIMARY KEY" and clustered is False:
+        _refuse_other_kinds(cursor)
+    placement, options = index_tail(cursor)
+    return ConstraintDefinition(
+        *(kind, name, columns, descending, clustered),
+        placement=placement,
+        ignore_dup_key=bool(options.ignore_dup_key),
+    )
 
 
 def _key_columns(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[bool, ...]]:
@@ -319,6 +394,7 @@ def create_index(cursor: TokenCursor) -> Statement:
     cursor.expect("CREATE")
     unique = cursor.accept("UNIQUE")
     clustered = cursor.accept_any("CLUSTERED", "NONCLUSTERED") == "CLUSTERED"
+    _refuse_other_kinds(cursor)
     cursor.expect("INDEX")
     name = cursor.identifier()
     cursor.expect("ON")
@@ -326,16 +402,10 @@ def create_index(cursor: TokenCursor) -> Statement:
     columns, descending = _key_columns(cursor)
     included = cursor.name_list() if cursor.accept("INCLUDE") else ()
     where = expressions.condition(cursor) if cursor.accept("WHERE") else None
-    placement = partitions.storage_options(cursor)
+    placement, options = index_tail(cursor)
     return CreateIndex(
-        name,
-        table,
-        columns,
-        descending,
-        unique,
-        clustered,
-        included,
-        where,
-        placement,
+        *(name, table, columns, descending, unique, clustered, included, where, placement),
+        ignore_dup_key=bool(options.ignore_dup_key),
+        drop_existing=options.drop_existing,
         line=line,
     )

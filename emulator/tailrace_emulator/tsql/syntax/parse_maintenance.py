@@ -7,6 +7,7 @@ from typing import Final
 from tailrace_emulator.messages.errors import not_supported
 from tailrace_emulator.tsql.syntax import parse_expressions as expressions
 from tailrace_emulator.tsql.syntax.grammar import statement
+from tailrace_emulator.tsql.syntax.index_clauses import options_in_parentheses, rebuild_options
 from tailrace_emulator.tsql.syntax.maintenance_statements import (
     AlterIndex,
     ConsoleCommand,
@@ -99,16 +100,12 @@ def alter_index(cursor: TokenCursor) -> Statement:
     cursor.expect("ON")
     table = cursor.dotted_name()
     if cursor.accept("SET"):
-        cursor.skip_parenthesised()
-        return AlterIndex(index, table, line=line)
+        options = options_in_parentheses(cursor)
+        return AlterIndex(index, table, options.ignore_dup_key, line=line)
     if not cursor.accept_any("REBUILD", "REORGANIZE"):
         raise not_supported(f"ALTER INDEX ... {cursor.token.text.upper()}")
-    if cursor.accept("PARTITION"):
-        cursor.expect("=")
-        cursor.advance()
-    if cursor.accept("WITH"):
-        cursor.skip_parenthesised()
-    return AlterIndex(index, table, line=line)
+    options = rebuild_options(cursor)
+    return AlterIndex(index, table, options.ignore_dup_key, line=line)
 
 
 @statement("DBCC")

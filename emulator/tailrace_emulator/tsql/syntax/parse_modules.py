@@ -216,6 +216,8 @@ def _module_option(cursor: TokenCursor) -> str | None:
         if word is None:
             cursor.fail()
         return None if word == "CALLER" else word
+    if cursor.at("NATIVE_COMPILATION"):
+        raise not_supported("natively compiled modules (WITH NATIVE_COMPILATION)")
     if not cursor.accept_any("ENCRYPTION", "RECOMPILE", "SCHEMABINDING"):
         cursor.fail()
     return None

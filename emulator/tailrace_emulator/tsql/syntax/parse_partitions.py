@@ -19,7 +19,7 @@ from tailrace_emulator.tsql.syntax.statements import Placement, Statement
 from tailrace_emulator.tsql.syntax.tokens import Kind
 
 
-def _placement(cursor: TokenCursor) -> Placement | None:
+def placement(cursor: TokenCursor) -> Placement | None:
     """``ON filegroup`` or ``ON scheme(column)``, if it comes next."""
     if not (cursor.at("ON") and cursor.ahead().kind in {Kind.WORD, Kind.QUOTED}):
         return None
@@ -34,7 +34,7 @@ def _placement(cursor: TokenCursor) -> Placement | None:
 
 def storage_options(cursor: TokenCursor) -> Placement | None:
     """``ON x``, ``TEXTIMAGE_ON x`` and ``WITH (..)``, in any order; returns the first."""
-    placement: Placement | None = None
+    first: Placement | None = None
     while True:
         if cursor.at("WITH", "("):
             if any(
@@ -46,10 +46,10 @@ def storage_options(cursor: TokenCursor) -> Placement | None:
             cursor.skip_parenthesised()
         elif cursor.at("TEXTIMAGE_ON"):
             cursor.position += 2
-        elif (found := _placement(cursor)) is not None:
-            placement = found
+        elif (found := placement(cursor)) is not None:
+            first = found
         else:
-            return placement
+            return first
 
 
 @statement("CREATE", "PARTITION")

@@ -15,6 +15,7 @@ from tailrace_emulator.tsql.syntax.grouping import GroupingSets, cube, rollup
 from tailrace_emulator.tsql.syntax.nodes import (
     Body,
     CommonTable,
+    Derived,
     Expression,
     ForClause,
     Name,
@@ -74,7 +75,13 @@ def query_into(cursor: TokenCursor, common_tables: tuple[CommonTable, ...]) -> Q
 
 def query_after_with(cursor: TokenCursor, common_tables: tuple[CommonTable, ...]) -> Query:
     """The rest of a query."""
-    body = _unions(cursor)
+    return _rest_of_query(cursor, _unions(cursor), common_tables)
+
+
+def _rest_of_query(
+    cursor: TokenCursor, body: Body, common_tables: tuple[CommonTable, ...]
+) -> Query:
+    """What follows the expression of a query."""
     order_by = expressions.order_by(cursor) if cursor.at("ORDER") else ()
     offset = fetch = None
     if cursor.accept("OFFSET"):
@@ -193,6 +200,11 @@ def _query_term(cursor: TokenCursor) -> Body:
     """SELECT, or a parenthesised query expression."""
     if cursor.accept("("):
         body = _unions(cursor)
+        if cursor.at("ORDER"):
+            ordered = _rest_of_query(cursor, body, ())
+            # Of a part of a set operation, with TOP or OFFSET: as of a derived table.
+            source = Derived(ordered, "ordered")
+            body = Select((SelectItem(Star()),), cursor.token.line, source=source)
         cursor.expect(")")
         return body
     return select(cursor)

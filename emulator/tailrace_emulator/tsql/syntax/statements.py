@@ -196,6 +196,8 @@ class ColumnDefinition(Node):
     persisted: bool = False
     with_values: bool = False
     constraints: tuple[ConstraintDefinition, ...] = ()
+    mask: str | None = None
+    """The function of MASKED WITH; None without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,7 @@ class ConstraintDefinition(Node):
     on_delete: str = "NO_ACTION"
     on_update: str = "NO_ACTION"
     placement: Placement | None = None
+    ignore_dup_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tailrace_emulator.wire.code_pages import collation_code_page
 from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.half_pairs import encode_units
 from tailrace_emulator.wire.reader import Reader
 from tailrace_emulator.wire.types import plp
 from tailrace_emulator.wire.types.base import (
@@ -39,7 +40,7 @@ _NULL: Final = b"\xff\xff"
 
 def encode_utf16(text: str) -> bytes:
     """UTF-16, little-endian; TypeError for what is no text, as columns of values rely on."""
-    return codecs.utf_16_le_encode(text, "surrogatepass")[0]
+    return encode_units(text)
 
 
 def decode_utf16(raw: bytes) -> str:
@@ -159,6 +160,8 @@ class CharacterFamily:
         def lengths_and_bodies(values: Sequence[Any]) -> tuple[Arguments, Sequence[bytes] | None]:
             if utf16:  # the codec itself: str.encode looks it up each time, at thrice the cost
                 bodies = [codecs.utf_16_le_encode(v, "surrogatepass")[0] for v in values]
+                if b"\xdb" in b"".join(bodies):  # perhaps of a half that is kept
+                    bodies = list(map(encode_units, values))
             elif "".join(values).isascii():
                 bodies = [value.encode() for value in values]
             else:

@@ -134,6 +134,50 @@ def test_defaults_are_kept_as_the_catalog_shows_them(sql):
     ]  # fmt: skip
 
 
+def test_the_names_of_keys_depend_on_their_columns(sql):
+    """The digits of these names are in public scripts: PK__books__3213E83F, UQ__users__AB6E6164."""
+    for table in ("Apartment", "b"):
+        sql(
+            f"CREATE TABLE {table} (id int PRIMARY KEY, email varchar(9) UNIQUE, a int UNIQUE,"
+            " b int, UNIQUE (a, b), UNIQUE (b, a), CHECK (a > 0))"
+        )
+    keys = {
+        table: {
+            index.column_ids: index.name
+            for index in sql.context.database.table("dbo", table).indexes
+        }
+        for table in ("Apartment", "b")
+    }
+    of_one, of_other = keys["Apartment"], keys["b"]
+    assert of_one[1,].startswith("PK__Apartmen__3213E83F")
+    assert of_other[2,].startswith("UQ__b__AB6E6164")
+    digits = [name.split("__")[2] for name in [*of_one.values(), *of_other.values()]]
+    assert {len(found) for found in digits} == {16}
+    assert len({found[:8] for found in digits}) == 5  # the columns', in order
+    assert len({found[8:] for found in digits}) == 10  # the object's
+    assert {k: n.split("__")[2][:8] for k, n in of_one.items()} == {
+        k: n.split("__")[2][:8] for k, n in of_other.items()
+    }
+    sql("CREATE TABLE c (a int); ALTER TABLE c ADD UNIQUE (A)")
+    (added,) = sql.context.database.table("dbo", "c").indexes
+    assert added.name.split("__")[2][:8] == of_one[3,].split("__")[2][:8]
+    (check,) = sql.context.database.table("dbo", "Apartment").checks
+    assert check.name.startswith("CK__Apartment__")
+
+
+@pytest.mark.parametrize(
+    ("column", "digits"),
+    [
+        *(("id", "3213E83F"), ("Id", "3214EC07"), ("ID", "3214EC27"), ("name", "72E12F1A")),
+        *(("email", "AB6E6164"), ("username", "F3DBC572")),
+    ],
+)
+def test_the_digits_of_keys_that_are_known(sql, column, digits):
+    sql(f"CREATE TABLE t ({column} varchar(9) UNIQUE)")
+    (index,) = sql.context.database.table("dbo", "t").indexes
+    assert index.name.startswith(f"UQ__t__{digits}")
+
+
 def test_databases_and_schemas(sql, engine):
     sql("CREATE DATABASE two; CREATE SCHEMA sales; CREATE TABLE sales.t (a int)")
     assert "two" in engine.databases

@@ -203,6 +203,32 @@ def test_exclusive_locks_keep_readers_away(bank, other):
     bank("COMMIT")
 
 
+@pytest.mark.parametrize(
+    ("database", "session", "hints", "is_refused"),
+    [
+        ("", "READ COMMITTED", "READPAST", False),
+        ("", "REPEATABLE READ", "READPAST", False),
+        ("", "READ UNCOMMITTED", "READPAST", True),
+        ("", "SERIALIZABLE", "READPAST", True),
+        ("ALLOW_SNAPSHOT_ISOLATION", "SNAPSHOT", "READPAST", True),
+        ("ALLOW_SNAPSHOT_ISOLATION", "SNAPSHOT", "UPDLOCK, READPAST", False),
+        ("ALLOW_SNAPSHOT_ISOLATION", "SNAPSHOT", "HOLDLOCK, READPAST", False),
+        ("ALLOW_SNAPSHOT_ISOLATION", "SNAPSHOT", "READCOMMITTEDLOCK, READPAST", False),
+        ("READ_COMMITTED_SNAPSHOT", "READ COMMITTED", "READPAST", True),
+        ("READ_COMMITTED_SNAPSHOT", "READ COMMITTED", "READCOMMITTED, READPAST", True),
+        ("READ_COMMITTED_SNAPSHOT", "READ COMMITTED", "READCOMMITTEDLOCK, READPAST", False),
+    ],
+)
+def test_readpast_is_refused_where_row_versions_are_read(
+    bank, other, database, session, hints, is_refused
+):
+    if database:
+        assert not bank(f"ALTER DATABASE CURRENT SET {database} ON").errors
+    assert not other(f"SET TRANSACTION ISOLATION LEVEL {session}").errors
+    found = other(f"SELECT balance FROM account WITH ({hints}) WHERE id = 1")
+    assert found.errors == ([650] if is_refused else [])
+
+
 def test_a_queue_is_worked_off_by_several_with_readpast(bank, engine, other):
     take = (
         "BEGIN TRAN; DELETE TOP (1) FROM account WITH (ROWLOCK, READPAST, UPDLOCK)"

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace.verify.canonical_text import CanonicalColumn, canonical_column, lake_row
+from tailrace.verify.canonical_text import CanonicalColumn, as_held, canonical_column, lake_row
 from tailrace.verify.lake_rows import checksums, differences, row_count, texts_of
 from tailrace.verify.not_provable import NotProvable
 from tailrace.verify.ranges import EVERYTHING, KeyRange, differing
 from tailrace.verify.source_rows import COUNT, HASH
 from tailrace.verify.table_shape import TableShape
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.topics.topic_names import TableName
@@ -94,6 +95,44 @@ def test_spark_finds_what_differs_and_nothing_else(spark):
         row_count(keyed, frame.drop("name"))
 
 
+def test_a_wider_type_that_the_lake_keeps_makes_no_difference(spark):
+    """ALTER COLUMN to a narrower type: the lake has the wider one, with the same values."""
+    narrowed = {
+        "int": ("DOUBLE", "CAST(250 AS DOUBLE)", "250", "CAST(0.5 AS DOUBLE)"),
+        "smallint": ("BIGINT", "CAST(-7 AS BIGINT)", "-7", "CAST(70000 AS BIGINT)"),
+        "date": (
+            "TIMESTAMP_NTZ",
+            "TIMESTAMP_NTZ '1999-12-31 00:00:00'",
+            "1999-12-31",
+            "TIMESTAMP_NTZ '1999-12-31 00:00:01'",
+        ),
+        "decimal(9,2)": (
+            "DECIMAL(18,4)",
+            "CAST(1.25 AS DECIMAL(18,4))",
+            "1.25",
+            "CAST(1.255 AS DECIMAL(18,4))",
+        ),
+        "real": ("DOUBLE", "CAST(0.5 AS DOUBLE)", "1056964608", "CAST(0.1 AS DOUBLE)"),
+    }
+    columns, equal, other = [], [], []
+    for n, (type_text, (_, literal, _, wrong)) in enumerate(narrowed.items()):
+        declared = ColumnType.parse(type_text)
+        columns.append(canonical_column(SchemaColumn(n, f"c{n}", declared), declared))
+        equal.append(f"{literal} AS c{n}")
+        other.append(f"{wrong} AS c{n}")
+    frame = spark.range(1).selectExpr(*equal).union(spark.range(1).selectExpr(*other))
+    assert [kind.upper() for _, kind in frame.dtypes] == [kind for kind, *_ in narrowed.values()]
+    held = [as_held(column, kind) for column, (_, kind) in zip(columns, frame.dtypes, strict=True)]
+
+    right, wrong = frame.selectExpr(*[c.lake for c in held]).collect()
+    (hashed,) = frame.limit(1).selectExpr(lake_row(held)).collect()
+
+    texts = [text for _, _, text, _ in narrowed.values()]
+    assert list(right) == texts
+    assert bytes(hashed[0]) == row_hash(columns, texts)
+    assert all(text.startswith("other ") for text in wrong)
+
+
 def every_value(spark: SparkSession) -> DataFrame:
     """The values of every type, with the types that they have in a lake."""
     schema = ", ".join(f"`{name}` {lake_type(ColumnType.parse(name))}" for name in VALUES)
@@ -144,7 +183,7 @@ def shape_with(
         names,
     )
     conditions = tuple(f"[{name}] = ?" for name in names)
-    return TableShape(TABLE, (instance,), columns, key, conditions, (), False)
+    return TableShape(TABLE, TableInstances((instance,)), columns, key, conditions, (), False)
 
 
 def lake_frame(spark: SparkSession, rows: list[tuple[int, str, str]]) -> DataFrame:

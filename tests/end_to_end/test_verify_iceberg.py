@@ -95,7 +95,8 @@ def test_planted_rows_are_found_and_nothing_else(
         change(pipeline)
         pipeline.lake_reaches_source()
     catalog = pipeline.sink_config.iceberg_options
-    plant(spark, f"{catalog.name}.{catalog.namespace}.accounts")
+    # A session that is made after the sink's has the catalog; the given one keeps its settings.
+    plant(spark.newSession(), f"{catalog.name}.{catalog.namespace}.accounts")
     path = f"{pipeline.database}/dbo/accounts"
     before = pipeline.commit_rows()[-1].tables[path]
     with pipeline.sink_here(spark):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final
@@ -75,8 +76,13 @@ Format = Callable[[Any, bool], str | None]
 def _format_of(type_: pa.DataType) -> Format | None:
     """Return how a bound of a type is written; None if there are none.
 
-    Floats are left out: a footer's bounds ignore NaN, and Spark's NaN is the greatest number.
+    deltalake's filters on a column without bounds find no row. SQL Server has no NaN, which a
+    footer's bounds would ignore. See: float and real (Transact-SQL)
     """
+    if pa.types.is_boolean(type_):
+        return lambda value, _: json.dumps(value)
+    if pa.types.is_floating(type_):
+        return _number
     if pa.types.is_integer(type_):
         return lambda value, _: str(value)
     if pa.types.is_decimal(type_):
@@ -88,6 +94,13 @@ def _format_of(type_: pa.DataType) -> Format | None:
     if pa.types.is_timestamp(type_):
         return _time
     return None
+
+
+def _number(value: float, is_greatest: bool) -> str | None:
+    """Zeros of both signs are equal, so a bound that is one holds for the other."""
+    if not math.isfinite(value):
+        return None
+    return json.dumps(value or (0.0 if is_greatest else -0.0))
 
 
 def _text(value: str, is_greatest: bool) -> str | None:

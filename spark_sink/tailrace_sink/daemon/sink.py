@@ -24,7 +24,7 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.s3_log_store import prove_store
-from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.spark.session import own_session, small_batch_session
 from tailrace_sink.watch.hooks import Hook, no_hook
 from tailrace_sink.watch.metrics import SinkMetrics
 from tailrace_sink.watch.traces import SinkTraces
@@ -56,6 +56,7 @@ class Sink:
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
+        spark = own_session(spark)
         self._spark = spark
         self._is_store_proven = False
         self.metrics = metrics or SinkMetrics()

@@ -20,6 +20,7 @@ from tailrace_sink.delta.file_log import files_to_compact, files_within
 from tailrace_sink.delta.old_files import trim_checksums
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.jvm_errors import translated
+from tailrace_sink.spark.session import own_session
 from tailrace_sink.tables.lake_table import quote
 
 COMMITS_BETWEEN: Final = 50
@@ -43,7 +44,7 @@ class Maintenance:
     """Compacts lake tables, one at a time."""
 
     def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
-        self._spark = spark.newSession()
+        self._spark = own_session(spark)
         self._config = config
         self._due: dict[str, None] = {}
         self._left_alone = {name.lower() for name in config.cluster_by}

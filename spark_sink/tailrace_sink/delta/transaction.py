@@ -31,7 +31,7 @@ from tailrace_sink.delta.files.parquet_files import (
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.spark.jvm_names import items_of
 from tailrace_sink.tables.key_bounds import KeyBound
-from tailrace_sink.tables.lake_table import LakeTable, literal
+from tailrace_sink.tables.lake_table import LakeTable, literal, quote
 
 _KEEP_MORE: Final = (
     "CHANGE_DATA_FEED",
@@ -196,7 +196,13 @@ class DeltaTransaction:
         return file_log.frame_of(self._spark, self._path, (self._snapshot, chosen))
 
     def add(self, rows: DataFrame) -> None:
-        """Write rows, with the table's columns, into new files."""
+        """Write rows, with the table's columns, into new files.
+
+        Delta's writer stores values as the types of the rows, and its log says those of the table.
+        """
+        if not self.has_columns(rows):
+            types = {f.name: f.dataType for f in self._schema}
+            rows = rows.select(*(rows[quote(of)].cast(types[of]) for of in rows.columns))
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
         self.added = items_of(self._known.collections.asJava(written))
         self._actions.extend(self.added)

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tailrace_sink.columns.distinct_keys import are_distinct
@@ -123,8 +124,9 @@ def _latest_of(
     Args:
         schema: of the rows in Spark; None: that of their Arrow types.
     """
-    given = () if schema is None else (schema,)
-    read = partial(spark.createDataFrame, rows, *given)
+    # Spark otherwise takes a time without a zone for an instant, and its files say so.
+    schema = schema or from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    read = partial(spark.createDataFrame, rows, schema)
     lacking = _lacking(table, config.delete_mode)
     if lacking is not None and not _lacks_values(rows, table, config.delete_mode):
         lacking = None

@@ -19,6 +19,7 @@ from tailrace_sink.iceberg.writer import IcebergWriter
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import DAY_MS
 from tailrace_sink.ports.writes import Owner
+from tailrace_sink.spark.session import own_session
 from tailrace_sink.tables.lake_table import table_at
 
 _ORPHAN_DAYS_MIN: Final = 3.0
@@ -78,4 +79,4 @@ class IcebergFormat(IcebergTables):
         def cluster_by(path: str) -> Sequence[str]:
             return self._config.layout_of(*table_at(path)).cluster_by
 
-        return Compaction(spark.newSession(), self._catalog, self, cluster_by)
+        return Compaction(own_session(spark), self._catalog, self, cluster_by)

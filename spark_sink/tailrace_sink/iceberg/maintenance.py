@@ -139,6 +139,9 @@ def rewrite(
 def expire(table: LoadedTable, oldest: int) -> int:
     """Remove snapshots before that of the oldest kept cut, and the files that only they need.
 
+    Those of other tags and branches stay, and the commits of these branches.
+    See: Iceberg's Branching and Tagging; Iceberg refuses to expire the snapshot of a reference.
+
     Returns:
         Number of snapshots removed.
 
@@ -150,14 +153,18 @@ def expire(table: LoadedTable, oldest: int) -> int:
         return 0
     published = {found.id for found in table.history(table.head(MAIN))}
     gone = [found.id for found in table.history(oldest) if found.id != oldest]
-    heads = {table.head(MAIN), table.head(BRANCH)}
+    referred = {table.head(MAIN), table.head(BRANCH)}
+    for ref in dict(table.java.refs()).values():
+        head = int(ref.snapshotId())
+        own = {found.id for found in table.history(head)} - published if ref.isBranch() else ()
+        referred |= {head, *own}
     since_ms = int(kept.timestampMillis()) - ABANDONED_MS
     staged = {found.id for found in table.history(table.head(BRANCH))}
     for snapshot in list(table.java.snapshots()):
         id_ = int(snapshot.snapshotId())
         if id_ not in published | staged and int(snapshot.timestampMillis()) < since_ms:
             gone.append(id_)
-    gone = [id_ for id_ in dict.fromkeys(gone) if id_ not in heads]
+    gone = [id_ for id_ in dict.fromkeys(gone) if id_ not in referred]
     if not gone:
         return 0
     # By age alone, a snapshot would be lost that a quiet table still has in a kept cut.

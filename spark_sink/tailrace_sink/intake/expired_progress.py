@@ -22,7 +22,7 @@ from tailrace_sink.kafka.progress_topic import ProgressTopic
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.cut_plan import Named
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import ShardPosition, SinkState, later_of
 from tailrace_sink.plan.topic_ranges import TopicRange
 
 _TAIL: Final = 1_000
@@ -149,7 +149,7 @@ def begin_at(
         state,
         batch=sum(position.next_offset for position in shards.values()),
         closed_lsn=slowest.closed_lsn,
-        closed_commit_ms=slowest.closed_commit_ms,
+        closed_commit_ms=later_of(state.closed_commit_ms, slowest.closed_commit_ms),
         shards=shards,
         held=held,
         stopped={**state.stopped, **{topic: why for topic in topics if topic not in held}},

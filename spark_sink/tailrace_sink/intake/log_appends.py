@@ -18,7 +18,7 @@ from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.spark.jvm_errors import translated
-from tailrace_sink.spark.session import small_batch_session
+from tailrace_sink.spark.session import own_session, small_batch_session
 
 _IN_MEMORY_BYTES: Final = 1024 * 1024
 """Bytes of values of a cut that passes through the driver and stays in memory for the fold
@@ -38,7 +38,7 @@ class LogAppends:
         self._log = parts.log
         self._now_s = parts.now_s
         self.small_session = small_batch_session(parts.spark)
-        self._large = parts.spark.newSession()
+        self._large = own_session(parts.spark)
 
     def append(
         self,

@@ -7,10 +7,20 @@ deltalake's query engine has no such threads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from deltalake import DeltaTable, QueryBuilder
 from pyarrow import ArrowException, RecordBatchReader, Table
+
+_MICROSECONDS: Final = "SET datafusion.execution.parquet.coerce_int96 = 'us'"
+"""Times of INT96, which Spark writes by default, are else nanoseconds: from 1677 to 2262."""
+
+
+def query_engine() -> QueryBuilder:
+    """Return an engine that reads times of any year, however a file stores them."""
+    engine = QueryBuilder()
+    engine.execute(_MICROSECONDS).read_all()
+    return engine
 
 
 def query_table(table: DeltaTable, query: str) -> Table:
@@ -20,7 +30,7 @@ def query_table(table: DeltaTable, query: str) -> Table:
         DeltaError: the table has a feature that deltalake does not know, or the query is wrong.
         OSError: a file of the table cannot be read.
     """
-    answer = QueryBuilder().register("t", table).execute(query)
+    answer = query_engine().register("t", table).execute(query)
     try:
         return RecordBatchReader.from_stream(answer).read_all()
     except ArrowException as error:  # The engine's own errors arrive as an ArrowInvalid.

@@ -85,22 +85,21 @@ class RecentCuts:
 
         Returns:
             Partition, offset, key and value by topic; None if a cut of theirs may not be stored.
+            The log has a cut before it is stored here, so the newest one may be missing, too.
         """
         listed = list(ranges)
         with self._lock:
-            since, cuts = self._since, list(self._cuts)
-        if since is None or any(found.from_batch <= since for found in listed):
+            since, newest, cuts = self._since, self._newest, list(self._cuts)
+        if since is None or newest is None:
+            return None
+        if not all(since < found.from_batch <= found.to_batch <= newest for found in listed):
             return None
         return {found.topic: _events(found, cuts) for found in listed}
 
 
 def _events(found: TopicRange, cuts: Iterable[tuple[int, pa.Table]]) -> pa.Table:
     """Select the events of one range from cuts."""
-    of_batches = [
-        events
-        for batch, events in cuts
-        if found.from_batch <= batch and (not found.to_batch or batch <= found.to_batch)
-    ]
+    of_batches = [events for batch, events in cuts if found.from_batch <= batch <= found.to_batch]
     events = events_of(found.topic, pa.concat_tables([EVENTS.empty_table(), *of_batches]))
     wanted = pa.scalar(False)
     for partition, (first, end) in found.partitions.items():

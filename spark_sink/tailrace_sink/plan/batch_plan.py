@@ -31,7 +31,7 @@ from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.range_sorter import RangeSorter
-from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState, later_of
 from tailrace_sink.plan.topic_ranges import add, begins_below, data_parts
 
 
@@ -138,7 +138,7 @@ def _build(
         state,
         batch=sum(position.next_offset for position in shards.values()),
         closed_lsn=cut,
-        closed_commit_ms=newest.closed_commit_ms,
+        closed_commit_ms=later_of(state.closed_commit_ms, newest.closed_commit_ms),
         shards=shards,
         held=following_held,
         stopped=stopped,

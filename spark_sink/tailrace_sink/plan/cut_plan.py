@@ -15,7 +15,7 @@ from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.options.batch_bound import Bound
 from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
 from tailrace_sink.plan.progress_record import ProgressRecord
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import ShardPosition, SinkState, later_of
 from tailrace_sink.plan.topic_ranges import data_parts
 
 Named = Mapping[int, frozenset[str]]
@@ -163,7 +163,7 @@ def _cut(
         slowest = min(positions, key=lambda shard: positions[shard].closed_lsn)
         if positions[slowest].closed_lsn != closed_lsn:
             closed_lsn = positions[slowest].closed_lsn
-            closed_ms = commit_ms.get(slowest, closed_ms)
+            closed_ms = later_of(closed_ms, commit_ms.get(slowest))
     newest = records[-1].progress
     following = replace(
         state,

@@ -42,6 +42,13 @@ class CutPoint:
     commit_ms: int | None = None
 
 
+def later_of(known_ms: int | None, found_ms: int | None) -> int | None:
+    """Return the later of two commit times, of which either may be unknown."""
+    if known_ms is None or found_ms is None:
+        return found_ms if known_ms is None else known_ms
+    return max(known_ms, found_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class SinkState:
     """The state of the lake by its last commit row.
@@ -49,7 +56,8 @@ class SinkState:
     Attributes:
         batch: batch id, which grows with every cut; 0 before the first.
         closed_lsn: of the cut; empty before the first.
-        closed_commit_ms: source commit time of that LSN, milliseconds UTC.
+        closed_commit_ms: source commit time of that LSN, milliseconds UTC; or a later one of an
+            earlier cut, if the source's clock was set back. So a time means one cut for good.
         shards: positions in the progress topic.
         held: topic of each unfinished snapshot to its held offsets.
         stopped: topic to reason of each table that only a new snapshot brings back.

@@ -5,6 +5,7 @@ Readers with and without Spark plan alike; they differ in how they read events a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,7 +21,7 @@ from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
-from tailrace_sink.plan.sink_state import BatchPlan, SinkState
+from tailrace_sink.plan.sink_state import BatchPlan, SinkState, later_of
 from tailrace_sink.reading.point import Point
 
 _ALL: Final = 1 << 62
@@ -83,13 +84,22 @@ def plan_tail(
     """
     names = TopicNames(last.prefix)
     slices = LogSlices(log, names.progress, schema_by_id)
-    backlog = backlog_up_to(slices, state, point, last.state.batch)
+    records = records_up_to(slices, state, point, last.state.batch)
     # A table of which only parts are applied has no version in the commit row. The log has all.
     held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
     state = replace(state, held=held)
-    plan = plan_batch(state, backlog, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
-    if plan is None or not plan.moves or any(found.in_kafka for found in plan.topics):
-        # The last case: a snapshot ends here, and the log lacks its rows.
+
+    def planned(through: int) -> BatchPlan | None:
+        backlog = Backlog.of(state, (record for record in records if record.batch <= through))
+        shards = max(1, len(last.state.shards))
+        return plan_batch(state, backlog, names, Bound(_ALL), shards=shards)
+
+    plan = planned(last.state.batch)
+    if _lacks_rows(plan):
+        batches = [state.batch, *sorted({record.batch for record in records})]
+        lacks = bisect_left(batches, True, key=lambda through: _lacks_rows(planned(through)))
+        plan = planned(batches[lacks - 1])
+    if plan is None or not plan.moves:
         return None
     shared = SharedTables(last.into)
     listed, stopped = TableBatches(names, _every_one, schema_by_id, shared).of(plan.topics)
@@ -105,7 +115,14 @@ def plan_tail(
     )
 
 
-def backlog_up_to(slices: LogSlices, state: SinkState, point: Point, newest: int) -> Backlog:
+def _lacks_rows(plan: BatchPlan | None) -> bool:
+    """Whether a bulk snapshot ends in a plan: the log lacks its rows, so the tail ends before."""
+    return plan is not None and any(found.in_kafka for found in plan.topics)
+
+
+def records_up_to(
+    slices: LogSlices, state: SinkState, point: Point, newest: int
+) -> list[ProgressRecord]:
     """Read the progress records after a commit row up to a point, and none of later slices.
 
     Args:
@@ -115,23 +132,25 @@ def backlog_up_to(slices: LogSlices, state: SinkState, point: Point, newest: int
     Raises:
         SinkError: the records do not continue the state.
     """
-    backlog, through = Backlog(state), slices.start(state)
+    records, through = list[ProgressRecord](), slices.start(state)
+    latest_ms = dict[int, int | None]()
     while through < newest and (found := slices.after(through)) is not None:
         # Only a batch reads the events of a bulk cut, so the tail ends before it.
         bulk = (r.batch for r in found.records if r.in_kafka and _is_after(r, state))
         ends = min(bulk, default=None)
-        backlog.add(
-            record
-            for record in found.records
-            if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
-            and (ends is None or record.batch < ends)
-        )
+        for record in sorted(found.records, key=lambda record: record.offset):
+            shard, ms = record.progress.shard, record.progress.closed_commit_ms
+            # The latest time so far: one that went back would leave a hole before it.
+            latest_ms[shard] = later_of(latest_ms.get(shard, state.closed_commit_ms), ms)
+            is_asked = point.has(record.progress.closed_lsn, latest_ms[shard])
+            if is_asked and (ends is None or record.batch < ends):
+                records.append(record)
         if ends is not None or point.is_before(
             found.state.closed_lsn, found.state.closed_commit_ms
         ):
             break
         through = found.state.batch
-    return backlog
+    return records
 
 
 def _is_after(record: ProgressRecord, state: SinkState) -> bool:

@@ -38,14 +38,45 @@ _SMALL_BATCH: Final[Mapping[str, str]] = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
+_OF_VALUES: Final[Mapping[str, str]] = {
+    # Names of the source are data: ${env:...} in one must not become a value of the environment.
+    "spark.sql.variable.substitute": "false",
+    # Commit times are instants, so their text must not depend on the machine's zone.
+    "spark.sql.session.timeZone": "UTC",
+    # A value that does not fit is an error, never a silent NULL.
+    "spark.sql.ansi.enabled": "true",
+    # Spark's default is INT96. Other readers take it for nanoseconds, which end in 1677 and 2262,
+    # or for a time without a zone.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Dates from year 1 are written and read as they are (proleptic Gregorian).
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+}
+"""Settings that decide which values the lake has: nothing overrides them in the sink."""
+
 _DELETION_VECTORS: Final = "spark.databricks.delta.merge.deletionVectors.persistent"
+
+
+def own_session(spark: SparkSession) -> SparkSession:
+    """Create a session of the same application that writes the lake's values.
+
+    Every session of the sink comes from here. The given one may be a program's own, whose settings
+    are its user's.
+    """
+    session = spark.newSession()
+    for name, value in _OF_VALUES.items():
+        session.conf.set(name, value)
+    return session
 
 
 class TunedSession:
     """A session whose settings can be switched between few and many rows."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark.newSession()
+        self.spark = own_session(spark)
         # After unsetting, Spark's defaults would hold instead of the application's settings.
         self._for_large = {name: self.spark.conf.get(name) for name in _SMALL_BATCH}
         self._is_small: bool | None = None
@@ -86,16 +117,7 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # No table is there. By default Spark creates a folder in the working directory.
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).resolve().as_uri(),
-        # Commit times are instants, so their text must not depend on the machine's zone.
-        "spark.sql.session.timeZone": "UTC",
-        # A value that does not fit is an error, never a silent NULL.
-        "spark.sql.ansi.enabled": "true",
-        # Dates from year 1 are written and read as they are (proleptic Gregorian).
-        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-        "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+        **_OF_VALUES,
         # 200 tasks (the default) for a batch of ten rows take seconds.
         "spark.sql.shuffle.partitions": str(cores),
         # Each table's MERGE has some 40 generated classes. With the default of 100, three tables

@@ -80,6 +80,8 @@ MODE_PROPERTY: Final = "tailrace.schemaMode"
 """Property how the table follows the source's columns; readers apply the log's tail alike."""
 RESERVED: Final = "_cdc_"
 """Prefix of the sink's own columns."""
+PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
+"""Metadata of a column whose name in Delta's files is another one. Source: Delta's protocol."""
 NO_ZONE: Final = "TIMESTAMP_NTZ"
 """The type that needs a table feature before a column can use it."""
 _NOT_IN_PARQUET: Final = frozenset(" ,;{}()\n\t=")

@@ -193,7 +193,7 @@ class _Changes:
             self._retype(column, is_newer=is_newer)
 
     def _rename_all(self, wanted: Mapping[int, LakeColumn]) -> None:
-        """Rename every column to its newest name; columns that swap names need a third name."""
+        """Rename every column to its newest name; some need a third name between."""
         new_names = {column.name.lower(): column_id for column_id, column in wanted.items()}
         for column_id, column in list(self.columns.items()):
             taker = new_names.get(column.name.lower())
@@ -204,8 +204,12 @@ class _Changes:
             else:
                 self._rename(column_id, f"{column.name}_dropped_{column_id}")
         for column_id, column in wanted.items():
-            if column_id in self.columns and self.columns[column_id].name != column.name:
-                self._rename(column_id, column.name)
+            if column_id not in self.columns or self.columns[column_id].name == column.name:
+                continue
+            if self.columns[column_id].name.lower() == column.name.lower():
+                # Spark compares names without case: it says that the new one is there already.
+                self._rename(column_id, f"{RESERVED}renaming_{column_id}")
+            self._rename(column_id, column.name)
 
     def _rename(self, column_id: int, name: str) -> None:
         old = self.columns[column_id]

@@ -34,6 +34,7 @@ from tailrace_sink.plan.oldest_cut import DAY_MS, OldestCut, Tended, oldest_kept
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.ports.table_format import TableFormat
 from tailrace_sink.spark.jvm_errors import translated
+from tailrace_sink.spark.session import own_session
 from tailrace_sink.upkeep.removal import Oldest, is_due, is_listing_due, removal, tended
 
 _OWN: Final = tuple(f"_tailrace/{name}" for name in ("commits", "log", "dead_letters", "names"))
@@ -53,7 +54,7 @@ class OldData:
         commits: CommitTable,
         tables: TableFormat,
     ) -> None:
-        self._spark = spark.newSession()
+        self._spark = own_session(spark)
         self._config = config
         self._log = log
         self._commits = commits

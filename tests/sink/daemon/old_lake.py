@@ -14,7 +14,11 @@ from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 
 PREFIX = "lake01"
-OPTIONS = {"changelog": {"include": [r"dbo\.keyed"]}, "merge_pool": 1}
+OPTIONS = {
+    "changelog": {"include": [r"dbo\.keyed"]},
+    "merge_pool": 1,
+    "retention": {"days": 36_500},  # the archive's cuts are of a day that is ever longer ago
+}
 
 
 def publish_first_half(source: Source, step: Callable[[str], None]) -> Counter[tuple[str, int]]:

@@ -118,3 +118,24 @@ def test_files_and_snapshots_of_a_table_stay_few(server: CatalogServer, tables: 
     described = lake.described(tables.spark, TableName("shop", "dbo", "orders"), Kind.MIRROR)
     assert described is not None
     assert not described.is_new
+
+
+def test_tags_and_branches_of_others_keep_their_snapshots_and_stop_no_removal(tables: TwoTables):
+    sink, orders = tables.sink(1), tables.names[0]
+    versions = {}
+    for batch in range(5, 12):
+        versions[batch] = tables.stage_one(sink, batch, orders, {batch: f"v{batch}"})
+        sink.publish({orders: versions[batch]}, stamp(sink, batch))
+    refs = tables.loaded(orders).java.manageSnapshots()
+    refs.createTag("month_end", versions[6]).createBranch("audit", versions[7]).commit()
+    java = tables.loaded(orders).java
+    java.newDelete().deleteFromRowFilter(
+        tables.catalog.jvm.expressions.Expressions.alwaysTrue()
+    ).toBranch("audit").commit()
+    of_audit = int(tables.loaded(orders).java.refs().get("audit").snapshotId())
+
+    assert expire(tables.loaded(orders), versions[10]) > 0
+
+    left = {int(found.snapshotId()) for found in tables.loaded(orders).java.snapshots()}
+    assert {versions[6], of_audit, versions[10], versions[11]} <= left
+    assert not {versions[5], versions[8], versions[9]} & left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,9 @@ from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.records.progress import position_hash
 from tailrace_sink.errors import TopicUnknown
 from tailrace_sink.fold.ledger import counted_by_spark, counted_in
-from tailrace_sink.plan.topic_ranges import Counted
+from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.recent_cuts import EVENTS, RecentCuts, events_of
+from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.rows.writer_schema import writer_schema
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
@@ -134,6 +137,30 @@ def test_other_changes_than_the_ledger_counts_stop_their_table_alone(
         assert "changes, but others than the publisher counted" in stopped[table.topic]
     assert before == (lake.rows("comp"), lake.rows("alt"), lake.rows("log")), "nothing is written"
     assert len(lake.rows("counted")) == 12
+
+
+@pytest.mark.slow("two batches in a lake of its own")
+@pytest.mark.parametrize("lying", ["memory", "memory and log"])
+def test_a_table_stops_only_if_no_place_has_what_was_counted(
+    source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch, lying: str
+):
+    """What one place lacks, the next one has: nobody has removed records."""
+
+    def nothing(_: RecentCuts, ranges: Iterable[TopicRange]) -> dict[str, pa.Table]:
+        return {found.topic: events_of(found.topic, EVENTS.empty_table()) for found in ranges}
+
+    records = LogTable.records
+    monkeypatch.setattr(RecentCuts, "values", nothing)
+    if lying == "memory and log":
+        monkeypatch.setattr(LogTable, "records", lambda *args: records(*args).where("false"))
+    table = source.table("t", column(1, "id", "int", key=1))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(10)))
+    source.publish()
+
+    lake.catch_up()
+
+    assert [json.loads(commit["stopped"]) for commit in lake.commits()] == [{}]
+    assert lake.rows("t") == [{"id": n} for n in range(10)]
 
 
 @shared

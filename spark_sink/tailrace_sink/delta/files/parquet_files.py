@@ -14,9 +14,8 @@ from pyspark.sql.types import StructType
 
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile, key_bounds, statistics_of
 from tailrace_sink.tables.key_bounds import KeyBound
-from tailrace_sink.tables.lake_table import LakeTable
+from tailrace_sink.tables.lake_table import PHYSICAL_NAME, LakeTable
 
-_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _MAPPED_ID: Final = "delta.columnMapping.id"
 _CONSTRAINT: Final = "delta.constraints."
 _COMPUTED: Final = ("delta.generationExpression", "delta.identity.", "delta.invariants")
@@ -49,7 +48,7 @@ def bounds_of(files: Iterable[Any], table: LakeTable, columns: StructType) -> li
 
 
 def _physical_names(columns: StructType) -> Mapping[str, str]:
-    return {field.name: field.metadata.get(_PHYSICAL_NAME, field.name) for field in columns}
+    return {field.name: field.metadata.get(PHYSICAL_NAME, field.name) for field in columns}
 
 
 def file_form(snapshot: Any, location: str) -> FileForm | None:

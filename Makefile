@@ -36,11 +36,11 @@ setup-tests:
 test: setup-tests ## Tailrace's tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
 	$(PYTEST) -m "not nightly and not containers and not thorough" tests $(ARGS)
 
-test-sink: setup ## all tests of the sink with Spark; when all pass, notes for .ci/run what passed
-	$(call noted,sink,-m "spark and not nightly and not containers" tests/sink tests/end_to_end)
+test-sink: setup ## the tests with Spark that make test leaves out
+	$(PYTEST) -m "thorough and not nightly and not containers" tests/sink tests/end_to_end $(ARGS)
 
-test-emulator: setup ## the embedded server's tests; when all pass, notes for .ci/run what passed
-	$(call noted,emulator,emulator/tests)
+test-emulator: setup ## the embedded server's tests
+	$(PYTEST) emulator/tests $(ARGS)
 
 test-all: setup test-emulator ## everything: also what needs containers, and what is only run nightly
 	$(PYTEST) tests $(ARGS)
@@ -104,10 +104,6 @@ dist: setup-python ## sdist and wheel of both distributions, in dist/
 clean: ## remove what these targets made in the clone; the cache folder and .tailrace/stack stay
 	rm -rf .venv dist build *.egg-info emulator/build emulator/*.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .tailrace/demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-define noted
-content=$$($(BIN)/python tests/suite/passed.py $(1) --hash) && $(PYTEST) $(2) $(ARGS)$(if $(ARGS),, && $(BIN)/python tests/suite/passed.py $(1) --note $$content)
-endef
 
 define require_python
 command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=python3.12 setup" >&2; exit 1; }

@@ -8,6 +8,7 @@ worker (as of pytest-rerunfailures) would keep the neighbours, the load and the 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ FLAKY = "flaky"
 FAILURES_MAX = 10
 """More failures than these are no chance: they are not run again."""
 LIMIT_S = 900
+_CLOSING = re.compile(r"^=+ 1 passed[, ]", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -118,4 +120,6 @@ def run_alone(config: pytest.Config, nodeid: str) -> tuple[bool, str]:
         )
     except subprocess.TimeoutExpired:
         return False, f"it did not end within {LIMIT_S} s"
-    return ended.returncode == 0, ended.stdout + ended.stderr
+    # One that is skipped the second time has not passed.
+    passed = ended.returncode == 0 and _CLOSING.search(ended.stdout) is not None
+    return passed, ended.stdout + ended.stderr

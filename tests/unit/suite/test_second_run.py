@@ -20,6 +20,15 @@ BROKEN = """
 def test_broken():
     raise AssertionError("of itself")
 """
+SKIPPED = """
+import pytest
+def test_skipped():
+    ran = pathlib.Path(__file__).with_name("tried")
+    if ran.exists():
+        pytest.skip("of what the first run left")
+    ran.touch()
+    raise AssertionError("of itself")
+"""
 SOUND = """
 def test_sound():
     pass
@@ -60,3 +69,12 @@ def test_a_test_that_fails_twice_fails_the_run_and_both_outcomes_are_printed(tmp
     assert flaky == "FLAKY test_it.py::test_flaky: failed, passed alone"
     assert broken == "FAILED test_it.py::test_broken: failed twice"
     assert re.search(r"= 1 failed, 1 passed, 1 flaky in ", closing)
+
+
+def test_a_test_that_failed_and_is_skipped_then_has_not_passed(tmp_path):
+    ended = run(tmp_path, 0, SKIPPED, SOUND)
+
+    *_, skipped, closing = ended.stdout.splitlines()
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
+    assert skipped == "FAILED test_it.py::test_skipped: failed twice"
+    assert re.search(r"= 1 failed, 1 passed in ", closing)
